@@ -12,9 +12,9 @@ from plans.queries.algebra import Group, Query, Relation
 
 def shaped(relation: Relation, names: Sequence[str], types: Sequence[str]) -> Relation:
     """Returns a branch, which is no set operation itself, with the names and types that all branches have."""
-    if [(c.name, c.type) for c in relation.columns] == list(zip(names, types, strict=True)):
-        return relation
     assert isinstance(relation, (Query, Group)), "the others are flattened, or stand in a query"
+    if [(name, expr.type) for name, expr in relation.outputs] == list(zip(names, types, strict=True)):
+        return relation
     pairs = zip(names, types, relation.outputs, strict=True)
     return replace(relation, outputs=tuple((name, cast(expr, type_)) for name, type_, (_, expr) in pairs))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from plans.expressions.build import Expr, call, factored
+from plans.expressions.build import Expr, call, cast, factored
 from plans.frontends.sql import subqueries
 from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.text.place import negation
@@ -45,6 +45,7 @@ def _add(node: exp.Expression, scope: Scope) -> None:
 
 def checked(condition: Expr, node: exp.Expression, scope: Scope) -> Expr:
     """Returns a condition. PlanError if it is a value of another type."""
+    condition = cast(condition, "bool") if condition.type == "null" else condition
     if condition.type != "bool":
         raise scope.text.error(f"a condition is expected, not a value of type {condition.type}", node)
     return condition

@@ -121,7 +121,8 @@ def _add_subquery(
         _check_names(alias, names, len(relation.columns), scope, node)
         _add_source(scope.frame.derived(relation, alias), alias, names, scope, node)
         return
-    found: Frame = scope.reading.flatten(body, inside, unique=not names, wish=alias)
+    distinct = bool(body.args.get("distinct"))
+    found: Frame = scope.reading.flatten(body, inside, unique=not names, typed=distinct, wish=alias)
     group = scope.frame.names.group() if found.distinct else 0
     scope.frame.merge(found, group)
     if found.distinct:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Scope
 
@@ -52,9 +53,12 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
         return [Grouping((), whole=True)]
     several = _sets(group, text)
     if several is None:
+        if group.args.get("all"):
+            plain = tuple(item for item in node.expressions if next(aggregates(item), None) is None)
+            return [Grouping(plain, whole=not plain)]
         for name, value in group.args.items():
             if name != "expressions" and value:
-                word = {"all": "GROUP BY ALL"}.get(name, name.upper().replace("_", " "))
+                word = name.upper().replace("_", " ")
                 raise text.error(f"{word} is not supported", group, "list the columns", text.words.phrase(word))
         return [Grouping(tuple(_meant(item, node, scope) for item in group.expressions))]
     if len(several) > _MOST:

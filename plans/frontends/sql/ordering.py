@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from plans.expressions.build import Expr
 from plans.frontends.sql.refuse import NO_ORDER, Text
-from plans.frontends.sql.scope import value_of
+from plans.frontends.sql.scope import Scope, value_of
+from plans.frontends.sql.shape import limited
 from plans.frontends.sql.values import Meaning
 from plans.program import Order
 from plans.queries.algebra import Relation, Top, unused
@@ -128,25 +129,24 @@ def position_of(node: exp.Expression, names: Sequence[str], text: Text) -> str |
     return names[position - 1]
 
 
-def check_limits(node: exp.Expression, text: Text) -> None:
-    """Refuses ORDER BY, OFFSET and LIMIT one without the other, by the words they are written with."""
-    order, limit, offset = (node.args.get(name) for name in ("order", "limit", "offset"))
-    if limit is None and (order is not None or offset is not None):
-        words, clause = ("ORDER BY", order) if order is not None else ("OFFSET", offset)
-        raise text.error(f"{words} without LIMIT is not supported", node, NO_ORDER, text.phrase(words, clause))
-    if limit is not None and order is None:
-        word = "FETCH" if isinstance(limit, exp.Fetch) else "LIMIT"
-        hint, at = "say which rows: ORDER BY ... LIMIT ...", text.phrase(word, limit)
-        raise text.error(f"{word} without ORDER BY is not supported", node, hint, at)
+def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidden: int, scope: Scope) -> Relation:
+    """Returns the rows of a relation that LIMIT and OFFSET of a query keep; all of them if it has none.
 
-
-def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidden: int, text: Text) -> Relation:
-    """Returns the rows of a relation that LIMIT and OFFSET of a query keep; all of them if it has none."""
-    limit, offset = node.args.get("limit"), node.args.get("offset")
-    if limit is None:
+    `order` names columns of the relation, the last of which are `hidden`. Without ORDER BY, rows are ordered by all of
+    their columns.
+    """
+    text, limit, offset, by = scope.text, *(node.args.get(name) for name in ("limit", "offset", "order"))
+    if not limited(node):
+        if by is not None and scope.depth == 1:
+            scope.note(text.phrase("ORDER BY", by), "ORDER BY without LIMIT has no effect", NO_ORDER)
         return relation
+    if by is None:
+        word = "OFFSET" if limit is None else "FETCH" if isinstance(limit, exp.Fetch) else "LIMIT"
+        message = f"{word} without ORDER BY keeps the first rows in the order of all of their columns"
+        scope.note(text.phrase(word, limit or offset), message, "say which rows: ORDER BY ... LIMIT ...")
     first = 0 if offset is None else _whole(offset.expression, "OFFSET", text)
-    return Top(relation, (), order, _rows(limit, text), first, hidden, relation.warnings)
+    count = _MOST if limit is None else _rows(limit, text)
+    return Top(relation, (), order, count, first, hidden)
 
 
 def _rows(limit: exp.Expression, text: Text) -> int:

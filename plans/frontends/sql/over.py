@@ -15,6 +15,7 @@ from plans.expressions.build import Expr, col
 from plans.frontends.sql.ordering import Columns, Item, orders
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.shape import limited
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Order
@@ -123,7 +124,7 @@ def contains_window(node: exp.Expression) -> bool:
 
 def has_windows(node: exp.Select) -> bool:
     """Returns whether a SELECT has window functions of its own."""
-    clauses = [node.args.get(name) for name in ("qualify", "order")]
+    clauses = [node.args.get(name) for name in (("qualify", "order") if limited(node) else ("qualify",))]
     return any(contains_window(part) for part in (*node.expressions, *clauses) if part is not None)
 
 

@@ -276,15 +276,17 @@ class Scope:
         """Says so if text in double quotes, which is a constant, is called as something that the query could mean."""
         what = self.meaning(str(literal.this))
         if what:
-            text = self.text.text
             start, end = literal.meta["start"], literal.meta["end"] + 1
-            self.reading.warnings[start] = pointed(
-                f"{text[start:end]} is the text '{literal.this}' here, not {what}",
-                text,
-                Position.of(text, start, end),
-                hint=f"write `{literal.this}` for the name, '{literal.this}' for the text; "
-                "in the dialect 'ansi', double quotes write names",
-            )
+            hint = f"write `{literal.this}` for the name, '{literal.this}' for the text; "
+            hint += "in the dialect 'ansi', double quotes write names"
+            written = self.text.text[start:end]
+            self.note((start, end), f"{written} is the text '{literal.this}' here, not {what}", hint)
+
+    def note(self, place: tuple[int, int] | None, message: str, hint: str) -> None:
+        """Warns of what the text says at a place."""
+        text, (start, end) = self.text.text, place or (0, 0)
+        position = None if place is None else Position.of(text, start, end)
+        self.reading.warnings[start] = pointed(message, text, position, hint=hint)
 
 
 def _columns(relations: Iterable[Relation]) -> str:
@@ -295,8 +297,8 @@ def _columns(relations: Iterable[Relation]) -> str:
 
 def output_name(item: Any, index: int) -> str:
     """Returns what an item of a SELECT list is called: its alias, its column, or else its number."""
-    named = item.key in ("alias", "column")
-    return str(item.alias_or_name) if named else f"c{index}"
+    named = item.unnest()
+    return str(named.alias_or_name) if named.key in ("alias", "column") else f"c{index}"
 
 
 def value_of(item: exp.Expression) -> exp.Expression:

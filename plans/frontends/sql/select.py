@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -18,23 +19,25 @@ from plans.frontends.sql.conditions import add_conditions, checked
 from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
 from plans.frontends.sql.grouping import Groups
 from plans.frontends.sql.groupings import Grouping, groupings
-from plans.frontends.sql.ordering import Columns, Item, check_limits, order_by, order_by_name, top
+from plans.frontends.sql.ordering import Columns, Item, order_by, order_by_name, top
 from plans.frontends.sql.over import Windows, contains_window, has_windows
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
-from plans.frontends.sql.shape import flat, grouped, unwrapped
+from plans.frontends.sql.shape import flat, grouped, limited, unwrapped
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Order
 from plans.queries.algebra import Query, Relation, SetOperation, check_output_name, replaced
 from plans.stack import MAX_NESTING, with_room
 
 
-def read(node: exp.Expression, scope: Scope, *, around: bool = False, unique: bool = True) -> Relation:
+def read(
+    node: exp.Expression, scope: Scope, *, around: bool = False, unique: bool = True, typed: bool = True
+) -> Relation:
     """Returns the relation that a query in a scope is.
 
     `around`: it may read the columns of the scope; its aliases differ from those of the scope then. `unique`: its
-    columns must have different names.
+    columns must have different names. `typed`: none may be NULL without a type.
     """
     node, inner = unwrapped(node), _inside(scope, around)
     if isinstance(node, exp.SetOperation):
@@ -42,11 +45,11 @@ def read(node: exp.Expression, scope: Scope, *, around: bool = False, unique: bo
     if not isinstance(node, exp.Select):
         raise scope.text.refuse_statement(node)
     if flat(node):
-        frame = flatten(node, scope, around=around, unique=unique, apart=True)
-        return _noted(frame.query(scope.text.text, frame.outputs, frame.distinct), scope)
-    check_limits(node, scope.text)
-    relation, part = _selected(node, inner, unique)
-    return _noted(top(relation, node, part.order, len(part.selected.hidden), scope.text), scope)
+        frame = flatten(node, scope, around=around, unique=unique, typed=typed, apart=True)
+        query = frame.query(scope.text.text, frame.outputs, frame.distinct)
+        return _noted(top(query, node, (), 0, inner), scope)
+    relation, part = _selected(node, inner, _Checks(unique, typed or limited(node)))
+    return _noted(top(relation, node, part.order, len(part.selected.hidden), inner), scope)
 
 
 def flatten(
@@ -55,6 +58,7 @@ def flatten(
     *,
     around: bool = False,
     unique: bool = True,
+    typed: bool = True,
     wish: str = "rows",
     apart: bool = False,
 ) -> Frame:
@@ -70,7 +74,7 @@ def flatten(
     inner = _inside(scope, around and not windows)
     if not windows and not apart:
         inner = replace(inner, frame=Frame(scope.frame.names))
-    (part,) = _parts(node, inner, unique)
+    (part,) = _parts(node, inner, _Checks(unique, typed or windows))
     frame = part.scope.frame
     if windows:
         frame = _over([part], Frame(Names() if apart and not around else scope.frame.names), wish)
@@ -121,16 +125,23 @@ class _Part:
         return self.groups.relation(pairs, self.having)
 
 
-def _parts(node: exp.Select, inner: Scope, unique: bool) -> list[_Part]:
+class _Checks(NamedTuple):
+    """What is asked of output columns."""
+
+    unique: bool
+    typed: bool
+
+
+def _parts(node: exp.Select, inner: Scope, checks: _Checks) -> list[_Part]:
     """Returns the parts of a SELECT: several for GROUPING SETS, which differ in what they group by."""
     scope = _from_where(node, inner)
     if not grouped(node):
-        return [_part(node, scope, None, unique, False)]
+        return [_part(node, scope, None, checks, False)]
     found = groupings(node, scope)
-    parts = [_part(node, scope, found[0], unique, len(found) > 1)]
+    parts = [_part(node, scope, found[0], checks, len(found) > 1)]
     for grouping in found[1:]:
         again = replace(inner, frame=Frame(Names()), relations=[], order=[])
-        parts.append(_part(node, _from_where(node, again), grouping, unique, True))
+        parts.append(_part(node, _from_where(node, again), grouping, checks, True))
     return parts
 
 
@@ -153,7 +164,7 @@ def _from_where(node: exp.Select, scope: Scope) -> Scope:
     return scope
 
 
-def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, unique: bool, several: bool) -> _Part:
+def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Checks, several: bool) -> _Part:
     """Returns what is selected of the rows of one grouping, or of the rows of FROM."""
     groups = None if grouping is None else Groups(node, scope, grouping)
 
@@ -177,10 +188,14 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, unique: boo
             items.append(Item(name, windows.column(name), item))
         if windows is not None and item.alias:
             windows.named.setdefault(item.alias.lower(), items[-1].expr)
-    _check_outputs(items, scope, unique)
+    items = _numbered(items, scope) if checks.unique and scope.depth == 1 else items
+    _check_outputs(items, scope, checks)
     selected = Columns(items, several)
     order, having, qualify = (node.args.get(name) for name in ("order", "having", "qualify"))
-    by = () if order is None else order_by(order, selected, value, bool(node.args.get("distinct")), scope.text)
+    distinct = bool(node.args.get("distinct"))
+    if order is not None and not limited(node):
+        _check_names(order, selected, scope)
+    by = () if order is None or not limited(node) else order_by(order, selected, value, distinct, scope.text)
     made = _Part(scope, groups, selected, windows, by)
     if having is not None and groups is not None:
         made.having = checked(groups.value(having.this, _aliases(items, scope)), having, scope)
@@ -189,6 +204,14 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, unique: boo
             raise scope.text.error("this QUALIFY is not supported", qualify.this, "write ROW_NUMBER() OVER (...) <= 3")
         made.qualify = tuple(checked(value(one), one, scope) for one in conjuncts(qualify.this))
     return made
+
+
+def _check_names(order: exp.Order, selected: Columns, scope: Scope) -> None:
+    """Refuses an ORDER BY without effect that names what there is not."""
+    shown = {item.name.lower() for item in selected.items}
+    for column in order.find_all(exp.Column):
+        if column.parent_select is order.parent and (column.table or column.name.lower() not in shown):
+            scope.column(column)
 
 
 def _aliases(items: list[Item], scope: Scope) -> Meaning:
@@ -233,14 +256,28 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
     return [(s if count[s.lower()] == 1 else f"{r.alias}_{s}", expr) for r, s, expr in shown]
 
 
-def _check_outputs(items: list[Item], scope: Scope, unique: bool) -> None:
+def _numbered(items: list[Item], scope: Scope) -> list[Item]:
+    """Returns the columns of the result, those with a number that have the name of another one."""
+    names = Names({item.name.lower() for item in items})
+    seen: set[str] = set()
+    found = []
+    for item in items:
+        again = item.name.lower() in seen
+        seen.add(item.name.lower())
+        found.append(replace(item, name=names.alias(item.name)) if again else item)
+    if found != items:
+        scope.reading.notes["columns of one name are numbered: name, name_2, ..."] = None
+    return found
+
+
+def _check_outputs(items: list[Item], scope: Scope, checks: _Checks) -> None:
     """Refuses output columns without a type, with the name of another one, or with a name of a delta's own."""
     seen: set[str] = set()
     for item in items:
-        if item.expr.type == "null":
+        if checks.typed and item.expr.type == "null":
             message = f"output column {item.name} is NULL without a type"
             raise scope.text.error(message, item.node, "write CAST(NULL AS ...)")
-        if unique and item.name.lower() in seen:
+        if checks.unique and item.name.lower() in seen:
             message = f"two output columns are called {item.name}"
             raise scope.text.error(message, item.node, "give one of them an alias: AS ...")
         seen.add(item.name.lower())
@@ -248,9 +285,9 @@ def _check_outputs(items: list[Item], scope: Scope, unique: bool) -> None:
             scope.text.guarded(item.node, partial(check_output_name, item.name))
 
 
-def _selected(node: exp.Select, inner: Scope, unique: bool) -> tuple[Relation, _Part]:
+def _selected(node: exp.Select, inner: Scope, checks: _Checks) -> tuple[Relation, _Part]:
     """Returns the relation of a SELECT before ORDER BY and LIMIT, hidden columns last, and its first part."""
-    parts = _parts(node, inner, unique)
+    parts = _parts(node, inner, checks)
     first, distinct, text = parts[0], bool(node.args.get("distinct")), inner.text.text
     if first.windows is not None:
         frame = _over(parts, Frame(Names()), "rows")
@@ -291,8 +328,7 @@ def _over(parts: list[_Part], frame: Frame, wish: str) -> Frame:
 
 def _set_operation(node: exp.SetOperation, scope: Scope) -> Relation:
     """Returns the relation of a nest of set operations, with the rows that ORDER BY and LIMIT keep."""
-    check_limits(node, scope.text)
     relation = with_room(nest, node, scope)
     order = node.args.get("order")
     by = () if order is None else order_by_name(order, [column.name for column in relation.columns], scope.text)
-    return _noted(top(relation, node, by, 0, scope.text), scope)
+    return _noted(top(relation, node, by, 0, scope), scope)

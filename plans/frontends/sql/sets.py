@@ -13,39 +13,43 @@ from plans.frontends.sql.from_clause import with_clause
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import limited
 from plans.program import Function
-from plans.queries.algebra import Query, Relation, SetOperation, Top
+from plans.queries.algebra import Group, Query, Relation, SetOperation
 from plans.stack import with_room
 
 _OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 _DEEPEST = 100
+_Branches = list[tuple[Query | Group, exp.Expression]]
 
 
 def nest(node: exp.SetOperation, scope: Scope) -> Relation:
     """Returns the relation of a nest of set operations, without ORDER BY and LIMIT of the outermost one."""
-    branches: list[tuple[Relation, exp.Expression]] = []
+    branches: _Branches = []
     function = _operation(node, scope, branches)
-    first = branches[0][0].columns
-    types = [column.type for column in first]
+    first = branches[0][0].outputs
+    types = [expr.type for _, expr in first]
     for relation, place in branches[1:]:
-        if len(relation.columns) != len(first):
+        if len(relation.outputs) != len(first):
             raise scope.text.error(
-                f"this SELECT has {len(relation.columns)} columns, the first one has {len(first)}",
+                f"this SELECT has {len(relation.outputs)} columns, the first one has {len(first)}",
                 place,
                 "all branches of a set operation have as many columns",
             )
-        for i, column in enumerate(relation.columns):
-            both = scope.text.guarded(place, partial(common, types[i], column.type))
+        for i, (_, expr) in enumerate(relation.outputs):
+            both = scope.text.guarded(place, partial(common, types[i], expr.type))
             if both is None:
                 raise scope.text.error(
-                    f"column {i + 1} has the type {column.type} here and {types[i]} before", place, "cast one of them"
+                    f"column {i + 1} has the type {expr.type} here and {types[i]} before", place, "cast one of them"
                 )
             types[i] = both
-    names = [column.name for column in first]
+    names = [name for name, _ in first]
+    if "null" in types:
+        message = f"output column {names[types.index('null')]} is NULL without a type"
+        raise scope.text.error(message, branches[0][1], "write CAST(NULL AS ...)")
     inputs = tuple(shaped(relation, names, types) for relation, _ in branches)
     return SetOperation(inputs, function)
 
 
-def _branch(node: exp.Expression, scope: Scope, branches: list[tuple[Relation, exp.Expression]]) -> Function:
+def _branch(node: exp.Expression, scope: Scope, branches: _Branches) -> Function:
     """Adds the branches that a branch is; their function of multiplicities."""
     while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
         scope = replace(scope, ctes=with_clause(node, scope))
@@ -53,16 +57,16 @@ def _branch(node: exp.Expression, scope: Scope, branches: list[tuple[Relation, e
     if isinstance(node, exp.SetOperation) and not limited(node):
         return _operation(node, scope, branches)
     beside = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
-    made = scope.reading.read(node, beside, around=scope.outer is not None, unique=not branches)
+    made = scope.reading.read(node, beside, around=scope.outer is not None, unique=not branches, typed=False)
     if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
         first = len(branches)
-        branches += [(part, node) for part in made.inputs]
+        branches += [(part if isinstance(part, (Query, Group)) else _over(part, scope), node) for part in made.inputs]
         return _moved(made.function, first)
-    branches.append((_over(made, scope) if isinstance(made, (SetOperation, Top)) else made, node))
+    branches.append((made if isinstance(made, (Query, Group)) else _over(made, scope), node))
     return len(branches) - 1
 
 
-def _operation(node: exp.SetOperation, scope: Scope, branches: list[tuple[Relation, exp.Expression]]) -> Function:
+def _operation(node: exp.SetOperation, scope: Scope, branches: _Branches) -> Function:
     """Adds the branches of a nest; their function of multiplicities."""
     chain: list[tuple[exp.SetOperation, Scope]] = []
     outermost, inner = node, scope

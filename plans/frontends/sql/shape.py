@@ -9,7 +9,7 @@ from sqlglot import exp
 from plans.frontends.sql.aggregates import aggregates
 
 CLAUSES = ("order", "limit", "offset")
-"""The clauses that pick rows by their order."""
+"""The clauses that order rows, and pick some of them."""
 
 
 def unwrapped(node: exp.Expression) -> exp.Expression:
@@ -21,12 +21,17 @@ def unwrapped(node: exp.Expression) -> exp.Expression:
 
 def limited(node: Any) -> bool:
     """Returns whether a query picks rows by their order."""
+    return bool(node.args.get("limit") or node.args.get("offset"))
+
+
+def _ordered(node: Any) -> bool:
     return any(node.args.get(name) for name in CLAUSES)
 
 
 def grouped(node: exp.Select) -> bool:
     """Returns whether a SELECT has groups: GROUP BY, HAVING or aggregates of its own."""
     having, qualify, order = (node.args.get(name) for name in ("having", "qualify", "order"))
+    order = order if limited(node) else None
     parts = [*node.expressions, *(one.this for one in (having, qualify) if one is not None)]
     parts += [one.this for one in order.expressions] if order is not None else []
     return bool(node.args.get("group") or having) or any(next(aggregates(part), None) is not None for part in parts)
@@ -75,8 +80,8 @@ def hoisted(root: exp.Expression) -> exp.Expression:
     does, unless it has its own."""
     for node in list(root.find_all(exp.Subquery)):
         inner = node.this
-        plain = isinstance(inner, exp.Query) and not (limited(inner) or node.alias or node.args.get("joins"))
-        if limited(node) and plain:
+        plain = isinstance(inner, exp.Query) and not (_ordered(inner) or node.alias or node.args.get("joins"))
+        if _ordered(node) and plain:
             for name in CLAUSES:
                 inner.set(name, node.args.get(name))
                 node.set(name, None)
