@@ -13,16 +13,18 @@ _FUNCTIONS = {
     "covarpop": "covar_pop", "covarsamp": "covar_samp", "corr": "corr",
     "regrslope": "regr_slope", "regrintercept": "regr_intercept", "regrr2": "regr_r2", "regrcount": "regr_count",
     "regravgx": "regr_avgx", "regravgy": "regr_avgy",
+    "logicaland": "bool_and", "logicalor": "bool_or", "anyvalue": "any_value", "first": "first", "last": "last",
+    "approxdistinct": "approx_count_distinct", "argmax": "max_by", "argmin": "min_by", "mode": "mode",
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
 }  # fmt: skip
-_NAMED = {"STD": "stddev_samp", "MEAN": "avg"}
+_NAMED = {"STD": "stddev_samp", "MEAN": "avg", "EVERY": "bool_and", "SOME": "bool_or"}
 
 
 def function_of(node: exp.Expression) -> str | None:
     """Returns the aggregate that a call is; None if it is none that is maintained."""
     if isinstance(node, exp.Anonymous):
         return _NAMED.get(str(node.this).upper())
-    return _FUNCTIONS.get(node.key)
+    return function_of(node.this) if isinstance(node, exp.IgnoreNulls) else _FUNCTIONS.get(node.key)
 
 
 def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:

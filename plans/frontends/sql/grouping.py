@@ -12,18 +12,21 @@ from functools import partial
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, TRUE, Expr, cast, col, conjoin, lit
+from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.groupings import Grouping
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
-from plans.program import Aggregate
-from plans.queries.algebra import Group, Query, replaced, split, unused
+from plans.program import Aggregate, Order
+from plans.queries.algebra import Group, Query, Source, Top, replaced, split, unused
+from plans.schema import Column, Table
 
 # What the call of an aggregate may carry besides; anything else changes what it means.
-_CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int"}
+_CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy"}
+_ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct")
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
@@ -39,6 +42,7 @@ class Groups:
         self.columns: dict[str, Expr] = {}
         self.keys: dict[Expr, str] = {}
         self.calls: dict[tuple[object, ...], Aggregate] = {}
+        self.picks: dict[Called, str] = {}  # what one row of a group says, with the alias of the source that has it
         self.absent: dict[Expr, Expr] = {}  # what other groupings of the query group by: it is NULL
         for item in grouping.every:
             scope.text.check_no_aggregate(item, "GROUP BY")
@@ -130,6 +134,7 @@ class Groups:
         if isinstance(node, exp.Filter):
             where, inner = node.expression.this, node.this
         function = function_of(inner)
+        inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
         if function is None:
             raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
         given = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
@@ -143,10 +148,10 @@ class Groups:
             given = list(given[0].expressions)
         word = spelling(text.text, inner)
         text.check_arguments(inner, _CARRIED, word)
-        takes = 2 if function.startswith(("covar", "corr", "regr")) else 1
+        takes = 2 if function.startswith(("covar", "corr", "regr")) else PICKED.get(function, (1, True))[0]
         if len(given) < takes:
             raise text.error(f"{word} lacks an argument", node)
-        if len(given) > takes:
+        if len(given) > takes and function != "count":
             hint = _OF_SEVERAL.get(function, "count one column")
             raise text.error(f"{word} of {len(given)} columns is not supported", node, hint)
         star = isinstance(given[0], exp.Star)
@@ -154,7 +159,8 @@ class Groups:
             text.check_arguments(given[0], set(), f"{word}(*)")
         if star and (distinct or not isinstance(inner, exp.Count)):
             raise text.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
-        if distinct and (isinstance(inner, exp.CountIf) or function not in ("count", "sum", "avg", "min", "max")):
+        once = (*_ONCE, "count", "sum", "avg", "min", "max")
+        if distinct and (isinstance(inner, exp.CountIf) or function not in once):
             raise text.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []
         if isinstance(inner, exp.CountIf):
@@ -166,22 +172,24 @@ class Groups:
     def _add(
         self, function: str, given: list[exp.Expression], distinct: bool, conditions: list[exp.Expression]
     ) -> Expr:
-        """Returns the column of an aggregate, which is added unless it is there."""
+        """Returns the value of an aggregate."""
         values = [self._argument(part) for part in given]
         if function == "count":
             values = [cast(value, "bool") if value.type == "null" else value for value in values]
+        where = tuple(self._argument(part) for part in conditions)
+        called = Called(function, tuple(values), distinct, where)
+        return self._picked(called) if function in PICKED else rewritten(called, self._added)
+
+    def _added(self, given: Called) -> Expr:
+        """Returns the column of an aggregate, which is added unless it is there."""
+        function, distinct, values = given.function, given.distinct, list(given.values)
         certain = values and self.scope.frame.never_null(values[0], self.scope.reading.schema)
         if function == "count" and not distinct and certain:
             values = []  # COUNT(1), COUNT of a NOT NULL column
         types = [result_type(function, value.type) for value in values]
         type_ = types[0] if types else "int64"
-        wheres = [self._argument(part) for part in conditions]
-        where = None
-        if wheres:
-            for one in wheres:
-                if one.type != "bool":
-                    raise PlanError(f"a condition is expected, not a value of type {one.type}")
-            where = self._column(conjoin(wheres), "p")
+        condition = where_of(given.where)
+        where = None if condition is None else self._column(condition, "p")
         arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
         distinct = distinct and function not in ONCE
         which = (function, arguments, distinct, where)
@@ -190,6 +198,31 @@ class Groups:
             name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
             self.calls[which] = Aggregate(name, type_, function, arguments, distinct, where)
         return col(self.calls[which].name, type_)
+
+    def _picked(self, given: Called) -> Expr:
+        """Returns the value that one row of a group has: a column of a source that `relation` joins to the groups."""
+        if given not in self.picks:
+            self.picks[given] = self.beside.frame.names.alias(given.function)
+        return col(f"{self.picks[given]}.value", given.values[0].type)
+
+    def _source(self, given: Called, alias: str, groups: Source) -> Source:
+        """Returns, per group, the row that has the value of an aggregate, as a source beside the groups."""
+        function, value, by = given.function, given.values[0], given.values[-1]
+        keys = {f"k{place}": expr for place, expr in enumerate(self.keys)}
+        where = (*given.where, call("not", call("isnull", by)))
+        columns = keys | {"value": value} | ({} if function == "mode" else {"by": by})
+        query = self.scope.frame.query(self.scope.text.text, tuple(columns.items()))
+        rows: Query | Group = replace(query, conditions=(*query.conditions, *where))
+        if function == "mode":
+            outputs = tuple((name, col(name, expr.type)) for name, expr in columns.items())
+            counted = Aggregate("by", "int64", "count")
+            rows = Group(rows, tuple(columns), (counted,), (*outputs, ("by", col("by", "int64"))))
+        top = Top(rows, tuple(keys), (Order("by", PICKED[function][1], True),), 1)
+        source = Source(alias, Table(alias, tuple(Column(c.name, c.type) for c in top.columns)), input=top, join="left")
+        pairs = zip(keys, self.keys.values(), strict=True)
+        return replace(
+            source, on=tuple(call("nseq", source.qualified(one), groups.qualified(other)) for one, other in pairs)
+        )
 
     def _argument(self, node: exp.Expression) -> Expr:
         """Returns a value of the rows; subqueries in it join the rows."""
@@ -201,7 +234,7 @@ class Groups:
 
     def relation(self, outputs: Outputs, having: Expr | None) -> Group | Query:
         """Returns the groups, joined with what subqueries beside the aggregates need."""
-        if not self.beside.frame.sources:
+        if not self.beside.frame.sources and not self.picks:
             return self._group(outputs, having)
         text, frame = self.scope.text.text, self.beside.frame
         columns = [(name, col(name, type_)) for name, type_ in self.names.items()]
@@ -210,7 +243,7 @@ class Groups:
         names |= {expr: names.get(known, known) for expr, known in self.known().items()}  # as subqueries wrote them
         conditions = [*frame.conditions, *([having] if having is not None else [])]
         sources = [replace(s, on=tuple(replaced(e, names) for e in s.on)) for s in frame.sources]
-        known = {s.alias for s in (source, *sources)}
+        known = {source.alias, *(s.alias for s in sources), *self.picks.values()}
         for expr in (*(replaced(one, names) for one in conditions), *(e for s in sources for e in s.on)):
             for name in expr.columns:
                 if split(name)[0] not in known:
@@ -219,7 +252,7 @@ class Groups:
                     )
         return Query(
             text,
-            (source, *sources),
+            (source, *sources, *(self._source(given, alias, source) for given, alias in self.picks.items())),
             tuple(replaced(one, names) for one in conditions),
             tuple((name, replaced(expr, names)) for name, expr in outputs),
             False,

@@ -93,7 +93,8 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
     ancestors = {cls.__name__ for cls in type(node).__mro__}
     word = spelling(text, node)
     if "AggFunc" in ancestors or node.key == "groupconcat":
-        return f"the aggregate {word}", "there are COUNT, SUM, AVG, MIN, MAX, VAR, STDDEV, COVAR, CORR and REGR"
+        known = "COUNT, SUM, AVG, MIN, MAX, MAX_BY, MODE, BOOL_AND, BOOL_OR, VAR, STDDEV, COVAR, CORR and REGR"
+        return f"the aggregate {word}", f"there are {known}"
     if node.key == "window":
         return "a window function (OVER)", "compute it where the result is read"
     if node.key in _CLOCK or word in CLOCK_NAMES:

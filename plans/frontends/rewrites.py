@@ -1,0 +1,99 @@
+"""Aggregates that are expressions of other ones, whatever language names them: COUNT of several columns, BOOL_AND.
+
+What SQL leaves open is laid down, so that a result does not depend on batches, deletes or cells: FIRST and ANY_VALUE
+are the least value that is not NULL, LAST the greatest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, cast, conjoin, lit
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call of an aggregate of `values`; only rows for which `where` is TRUE count."""
+
+    function: str
+    values: tuple[Expr, ...]
+    distinct: bool = False
+    where: tuple[Expr, ...] = ()
+
+
+Add = Callable[[Called], Expr]
+"""Returns the column of a group that an aggregate of the engine's is."""
+
+
+def rewritten(given: Called, add: Add) -> Expr:
+    """Returns an aggregate by those of the engine's, which `add` adds to a group."""
+    rewrite = _REWRITES.get(given.function)
+    if rewrite is not None:
+        return rewrite(given, add)
+    if given.function == "count" and len(given.values) > 1:
+        return _count(given, add)
+    return add(given)
+
+
+def _count(given: Called, add: Add) -> Expr:
+    """Returns COUNT of several columns: of rows in which none is NULL, DISTINCT by a text that says them all."""
+    known = tuple(call("not", call("isnull", value)) for value in given.values)
+    where = (*given.where, *known)
+    if not given.distinct:
+        return add(replace(given, values=(), where=where))
+    return add(replace(given, values=(together(given.values),), where=where))
+
+
+def together(values: Sequence[Expr]) -> Expr:
+    """Returns a text that is equal for equal values only, none of which is NULL: each with its length in front."""
+    parts: list[Expr] = []
+    for value in values:
+        text = _text(value)
+        parts += [cast(call("octet_length", text), "string"), lit(":"), text]
+    return call("concat", *parts)
+
+
+def _text(value: Expr) -> Expr:
+    if value.type == "string":
+        return value
+    if value.type == "binary":
+        return call("hex", value)
+    return cast(call("add", value, lit(0.0)) if value.type == "float64" else value, "string")  # -0.0 equals 0.0
+
+
+def _as(function: str, distinct: bool = False) -> Callable[[Called, Add], Expr]:
+    return lambda given, add: add(replace(given, function=function, distinct=distinct, values=given.values[:1]))
+
+
+def _of_truth(function: str) -> Callable[[Called, Add], Expr]:
+    def rewrite(given: Called, add: Add) -> Expr:
+        if given.values[0].type not in ("bool", "null"):
+            raise PlanError(f"{given.function.upper()} needs conditions, not {given.values[0].type}")
+        return add(replace(given, function=function, values=(cast(given.values[0], "bool"),), distinct=False))
+
+    return rewrite
+
+
+_REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
+    "bool_and": _of_truth("min"),
+    "bool_or": _of_truth("max"),
+    "any_value": _as("min"),
+    "first": _as("min"),
+    "last": _as("max"),
+    "approx_count_distinct": _as("count", distinct=True),
+}
+PICKED = {"max_by": (2, True), "min_by": (2, False), "mode": (1, True)}
+"""Aggregates whose value is that of one row of a group: how many arguments they have, and whether the row is the last
+of an order. `mode` orders by how often a value is there."""
+NAMES = (*_REWRITES, *PICKED)
+"""The aggregates that are rewritten."""
+
+
+def where_of(conditions: Sequence[Expr]) -> Expr | None:
+    """Returns what all of FILTER and the like ask for."""
+    for one in conditions:
+        if one.type != "bool":
+            raise PlanError(f"a condition is expected, not a value of type {one.type}")
+    return conjoin(list(conditions)) if conditions else None
