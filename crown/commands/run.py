@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from crown import changes
 from crown.commands.terminal import takes, waiting
 from crown.errors import ChangeError
 from crown.guards.arguments import file_of, number_of, path_of, same_file
+from crown.ingest.conventions import meant_for_codes, meant_for_weight
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, netted, piped, standard_input
 from crown.store.shown import rows_shown
 from crown.views import View
@@ -28,9 +30,12 @@ from plans.commands.declare import add_query_arguments, asking, names_of, query_
 from plans.commands.guess import completed, declaration
 from plans.commands.windows import add_windows, windows_of
 from plans.files.rows import RowsFile
+from plans.frontends.motif.patterns import looks_like
 
 HELP = "maintain a query over change files in this process and write its deltas"
 TELLS = True
+_EVERY = re.compile(r"(\bselect|\bdistinct|,|\.)\s*\*", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
 _MOST_ROWS = 1 << 40  # of a batch; more than any file has, and still far from the end of an int64
 
 
@@ -173,12 +178,23 @@ def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dic
         if name.strip() not in declared and path not in ("", STANDARD_INPUT):
             columns = sources.setdefault(Path(path), RowsFile(Path(path))).columns()
             if columns is not None:
-                tables.append(Schema.of({name.strip(): columns})[name.strip()])
+                tables.append(Schema.of({name.strip(): _own(columns, query)})[name.strip()])
     made = completed(query, Schema((*declared.values(), *tables)))
     guessed = [declaration(made[name]) for name in made if name not in declared]
     if guessed and not args.quiet:
         print(f"no --schema for these, taken as: {', '.join(guessed)}", file=sys.stderr)
     return made
+
+
+def _own(columns: pa.Schema, query: str) -> pa.Schema:
+    """Returns the columns but those that may say how a row changes, and that the query does not read: a column `weight`
+    is refused with the rows then, as for a relation that is declared without it."""
+    if ":-" in query or looks_like(query) or _EVERY.search(query):  # columns by position, or all of them
+        return columns
+    words = {word.lower() for word in _WORD.findall(query)}
+    doubtful = (field for field in columns if meant_for_weight(field.name) or meant_for_codes(field.name))
+    left_out = {field.name for field in doubtful if field.name.lower() not in words}
+    return pa.schema([field for field in columns if field.name not in left_out])
 
 
 def _is_plan(query: str) -> bool:

@@ -29,13 +29,19 @@ class Columnar:
 
     def _opened(self, empty: bool) -> pa.Table:
         try:
-            if self._format == PARQUET:
-                import pyarrow.parquet as pq  # which loads file systems and their clients
-
-                file = pq.ParquetFile(pa.BufferReader(self._data))
-                return file.schema_arrow.empty_table() if empty else file.read()
-            opened = pa.ipc.open_file if self._data.startswith(b"ARROW1") else pa.ipc.open_stream
-            reader = opened(pa.BufferReader(self._data))
-            return reader.schema.empty_table() if empty else reader.read_all()
-        except (pa.ArrowException, OSError):
+            table = self._table(empty)
+            table.schema.names  # noqa: B018  which raises if one is no text
+            table.validate(full=True)  # offsets of damaged columns point anywhere
+        except (pa.ArrowException, OSError, ValueError):
             raise self._where.error(f"it is damaged or cut off, or no file of {self._format}") from None
+        return table
+
+    def _table(self, empty: bool) -> pa.Table:
+        if self._format == PARQUET:
+            import pyarrow.parquet as pq  # which loads file systems and their clients
+
+            file = pq.ParquetFile(pa.BufferReader(self._data))
+            return file.schema_arrow.empty_table() if empty else file.read()
+        opened = pa.ipc.open_file if self._data.startswith(b"ARROW1") else pa.ipc.open_stream
+        reader = opened(pa.BufferReader(self._data))
+        return reader.schema.empty_table() if empty else reader.read_all()

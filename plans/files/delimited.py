@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from plans.files.layout import BLANK, Layout, fields_of, first_lines, has_header, layout, not_closed
+from plans.files.layout import BLANK, Layout, fields_of, first_lines, has_header, layout, wrong_field
 from plans.files.unpacked import Place, checked_text
 from plans.files.values import kind_of, wider
 from plans.schema import WEIGHT, Table
@@ -23,6 +23,8 @@ UNREADABLE = "_unreadable"
 
 _RUNS = re.compile(rb"[ \t]{2,}|\t")
 _EDGES = re.compile(rb"(?m)^ | $| (?=\r)")
+_RETURN = re.compile(rb"\r(?!\n)")
+_NO_RETURN = re.compile(rb"\n")
 _BLOCK = 1 << 20
 _LARGEST = (1 << 31) - 1
 
@@ -101,9 +103,10 @@ def texts(
     are. ``unreadable`` gets what is wrong with lines that have another number of fields; without it that is a
     FileError. O(bytes)."""
     quotes = b'"' in data
-    if quotes:
-        _check_quotes(data, found.mark, where)
-    elif found.mark == BLANK:
+    if not data.endswith((b"\n", b"\r")):  # where Arrow takes a last field that is NULL for a text
+        data += b"\r" if found.returns else b"\n"
+    _check(data, found, where)
+    if found.mark == BLANK and not quotes:
         data = _EDGES.sub(b"", _RUNS.sub(b" ", data))
     width = len(found.names) + found.further
     columns = [str(i) for i in range(width)]
@@ -150,9 +153,11 @@ def texts(
     return table.rename_columns(list(found.names))
 
 
-def _check_quotes(data: bytes, mark: str, where: Place) -> None:
-    """Raises FileError at the first value in quotes that is not closed, or goes on behind them."""
-    _, fields = fields_of(mark)
-    found = fields.match(data)
-    if found is not None and found.end() < len(data):
-        raise not_closed(data, found.end(), where)
+def _check(data: bytes, found: Layout, where: Place) -> None:
+    """Raises FileError at the first value in quotes that is not closed, or goes on behind them, and at the first line
+    that ends otherwise than the first one."""
+    if b'"' not in data and not (_NO_RETURN if found.returns else _RETURN).search(data):
+        return
+    end = fields_of(found.mark, found.returns).match(data).end()  # type: ignore[union-attr]
+    if end < len(data):
+        raise wrong_field(data, end, found.mark, where)

@@ -32,7 +32,7 @@ class Layout:
     """`mark` stands between two fields, `start` is where the rows begin, `names` are those of the fields in order.
 
     `header`: they stand in the file, else they are the table's. `further`: how many fields of a list behind the
-    table's columns have no name.
+    table's columns have no name. `returns`: lines end with a carriage return alone.
     """
 
     mark: str
@@ -40,26 +40,32 @@ class Layout:
     names: tuple[str, ...]
     header: bool
     further: int = 0
+    returns: bool = False
 
 
 @dataclass(frozen=True)
 class _Line:
     end: int
+    returns: bool
     fields: tuple[str, ...]
 
 
 @cache
-def fields_of(mark: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Returns patterns of one field, and of all fields from a place up to the first that is not written as it must.
-
-    A field with quotes begins and ends with one, and has them twice inside.
-    """
+def _field(mark: str, ends: bytes = rb"\r\n|\r|\n") -> bytes:
+    """Returns the pattern of a field and what follows. One with quotes begins and ends with one, and has them twice
+    inside."""
     between = re.escape(mark.encode())
     blanks = b"[ ]*+" if mark != BLANK else b""
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     plain = rb"(?!" + blanks + rb'")[^' + between + rb"\r\n]*+"
-    field = rb"(" + quoted + rb"|" + plain + rb")(" + between + rb"|\r\n|\r|\n|\Z)"
-    return re.compile(field), re.compile(rb"(?:" + field.replace(b"(" + quoted, b"(?:" + quoted, 1) + rb")*+")
+    return rb"(" + quoted + rb"|" + plain + rb")(" + between + rb"|" + ends + rb"|\Z)"
+
+
+@cache
+def fields_of(mark: str, returns: bool) -> re.Pattern[bytes]:
+    """Returns the pattern of all fields from a place up to the first that is not written, or does not end, as it
+    must."""
+    return re.compile(rb"(?:" + _field(mark, rb"\r" if returns else rb"\r?\n") + rb")*+")
 
 
 def layout(data: bytes, format_: str, table: Table, where: Place) -> Layout:
@@ -73,25 +79,25 @@ def layout(data: bytes, format_: str, table: Table, where: Place) -> Layout:
     for mark, line in lines.items():
         named = {name.lower() for name in line.fields}
         if declared <= named or (len(line.fields) > 1 and WEIGHT in named):
-            return Layout(mark, line.end, line.fields, True)
+            return Layout(mark, line.end, line.fields, True, returns=line.returns)
     mark, line = _likely(lines)
     if declared & {name.lower() for name in line.fields}:
-        return Layout(mark, line.end, line.fields, True)
+        return Layout(mark, line.end, line.fields, True, returns=line.returns)
     if begin == len(data) and not has_header(format_, mark):
         return Layout(mark, begin, tuple(column.name for column in table.columns), False)
     above = _line(comments, 0, mark)
     if above is not None and declared <= {name.lower() for name in above.fields}:
-        return Layout(mark, begin, above.fields, True)
+        return Layout(mark, begin, above.fields, True, returns=line.returns)
     _check_row(line, table, has_header(format_, mark), where)
     names = tuple(column.name for column in table.columns)
-    return Layout(mark, begin, names, False, len(line.fields) - len(names))
+    return Layout(mark, begin, names, False, len(line.fields) - len(names), line.returns)
 
 
 def first_lines(data: bytes, format_: str, where: Place) -> Layout:
     """Returns the layout of a text of which no table is known, as if it had a header."""
     begin, _ = _begin(data)
     mark, line = _likely(_lines(data, begin, _MARKS.get(format_, _ANY_MARK), where))
-    return Layout(mark, line.end, line.fields, True)
+    return Layout(mark, line.end, line.fields, True, returns=line.returns)
 
 
 def _marks(format_: str, table: Table) -> Sequence[str]:
@@ -124,13 +130,13 @@ def _lines(data: bytes, start: int, marks: Sequence[str], where: Place) -> dict[
     lines = {mark: _line(data, start, mark) for mark in marks}
     found = {mark: line for mark, line in lines.items() if line is not None}
     if not found:
-        raise not_closed(data, start, where)
+        raise wrong_field(data, start, marks[0], where)
     return found
 
 
 def _line(data: bytes, start: int, mark: str) -> _Line | None:
     """Returns the fields from a place to the end of their line; None if a quote is not where it must be."""
-    field, _ = fields_of(mark)
+    field = re.compile(_field(mark))
     fields, place, end = [], start, mark.encode()
     while end == mark.encode():
         found = field.match(data, place)
@@ -139,7 +145,7 @@ def _line(data: bytes, start: int, mark: str) -> _Line | None:
         fields.append(found[1])
         place, end = found.end(), found[2]
     texts = [_plain(one) for one in fields]
-    return _Line(place, tuple(text for text in texts if text or mark != BLANK))
+    return _Line(place, end == b"\r", tuple(text for text in texts if text or mark != BLANK))
 
 
 def _plain(field: bytes) -> str:
@@ -178,9 +184,12 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
         )
 
 
-def not_closed(data: bytes, position: int, where: Place) -> FileError:
-    """Returns what to say of a field that begins with a quote and does not end with one."""
+def wrong_field(data: bytes, position: int, mark: str, where: Place) -> FileError:
+    """Returns what to say of a field at which ``fields_of`` stops."""
+    line = where.line(data, position)
+    if re.compile(_field(mark)).match(data, position):
+        return where.error(f"line {line} ends with another sign than the first line; mend the line")
     return where.error(
-        f"line {where.line(data, position)}: a value in quotes begins right behind the mark between two fields, ends "
-        "right before the next, and has quotes inside of it twice; mend the line"
+        f"line {line}: a value in quotes begins right behind the mark between two fields, ends right before the next, "
+        "and has quotes inside of it twice; mend the line"
     )

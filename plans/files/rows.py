@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any
 
 import pyarrow as pa
 
@@ -65,13 +64,14 @@ class RowsFile:
         return pa.schema(list(fields.items())) if fields else None
 
     def _common(self, name: str, one: pa.DataType, other: pa.DataType) -> pa.DataType:
+        if one == other:
+            return one
         try:
-            fields = (pa.schema([(name, type_)]) for type_ in (one, other))
-            return pa.unify_schemas(list(fields), promote_options="permissive").field(0).type
-        except pa.ArrowException:
-            raise FileError(
-                f"cannot read {self._path}: column {name!r} is {one} in one file and {other} in another"
-            ) from None
+            fields = [pa.schema([(name, _decoded(type_))]) for type_ in (one, other)]
+            return pa.unify_schemas(fields, promote_options="permissive").field(0).type
+        except (pa.ArrowException, TypeError):
+            said = f"column {name!r} is {one} in one file and {other} in another"
+            raise FileError(f"cannot read {self._path}: {said}; declare the relation") from None
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:
         """Returns the rows in order, for a relation: its columns have their declared types where all values of a column
@@ -100,8 +100,13 @@ class RowsFile:
                     )
         try:
             return pa.concat_tables(read.values(), promote_options="default")
-        except pa.ArrowException:
+        except (pa.ArrowException, TypeError):
+            pass  # one has numbers where another has texts
+        try:
             return pa.concat_tables([_as_texts(rows) for rows in read.values()], promote_options="permissive")
+        except (pa.ArrowException, TypeError):
+            said = "its files have columns of types that do not go together"
+            raise FileError(f"cannot read {self._path}: {said}") from None
 
     @property
     def notes(self) -> list[str]:
@@ -154,12 +159,14 @@ def typed(rows: pa.Table, table: Table) -> pa.Table:
     return rows
 
 
+def _decoded(type_: pa.DataType) -> pa.DataType:
+    """Returns the type of values that are perhaps in a dictionary; one type for all texts."""
+    type_ = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return pa.string() if type_ in (pa.large_string(), pa.string_view()) else type_
+
+
 def _as_texts(rows: pa.Table) -> pa.Table:
     """Returns rows whose numbers and truth values are texts."""
-    loose: dict[str, Any] = {
-        field.name: rows.column(field.name).cast(pa.string())
-        if pa.types.is_primitive(field.type) or pa.types.is_boolean(field.type)
-        else rows.column(field.name)
-        for field in rows.schema
-    }
-    return pa.table(loose)
+    kinds = {field.name: _decoded(field.type) for field in rows.schema}
+    loose = {name: pa.string() if pa.types.is_primitive(kind) else kind for name, kind in kinds.items()}
+    return rows.cast(pa.schema(list(loose.items())))

@@ -129,6 +129,18 @@ def test_change_codes_are_no_column_of_a_relation_that_nobody_declared(
     assert [row["id"] for row in view] == [2]
 
 
+def test_a_column_that_may_say_how_a_row_changes_is_refused_unless_the_query_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text("id,weight\n1,-1\n")
+    given = ["--input", f"t={tmp_path / 't.csv'}"]
+    assert main(["run", "SELECT id FROM t", *given]) == 2
+    assert "the batch has a column 'weight'; rename it to '_weight' if it says" in capsys.readouterr().err
+    assert results(capsys, "SELECT id, weight FROM t", *given) == [{"id": 1, "weight": -1}]
+    assert results(capsys, "SELECT * FROM t", *given) == [{"id": 1, "weight": -1}]
+    assert results(capsys, "Q(a, b) :- t(a, b).", *given) == [{"a": 1, "b": -1}]
+
+
 def test_a_folder_of_files_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "1.csv").write_text("id,v\n1,x\n")
     (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress(b'{"id": 2, "v": "y"}\n'))

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from plans.errors import FileError
 from plans.files.rows import RowsFile
 from plans.schema import Schema
 from tests.plans.files.grid import (
@@ -137,6 +139,29 @@ def test_a_type_is_that_of_all_files_of_a_folder(
     rows = RowsFile(tmp_path).rows(table).column("a")
     assert str(rows.type) != "string" or kind == "string"
     assert values is None or rows.to_pylist() == values
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_last_line_need_not_end(end: str, tmp_path: Path) -> None:
+    table = Schema.of({"r": {"a": "string", "b": "string"}})["r"]
+    (tmp_path / "r.csv").write_bytes(end.join(["a,b", '"x","y"', '"z",']).encode())
+    assert RowsFile(tmp_path / "r.csv").rows(table).to_pydict() == {"a": ["x", "z"], "b": ["y", None]}
+
+
+def test_files_of_a_folder_may_have_types_of_different_widths(tmp_path: Path) -> None:
+    first = pa.table({"a": pa.array([1], pa.int32()), "s": pa.array(["x"]).dictionary_encode()})
+    pq.write_table(first, tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": [2**40], "s": pa.array(["y"], pa.large_string())}), tmp_path / "2.parquet")
+    columns = RowsFile(tmp_path).columns()
+    assert columns is not None
+    table = Schema.of({"r": columns})["r"]
+    assert [column.type for column in table.columns] == ["int64", "string"]
+    assert RowsFile(tmp_path).rows(table).to_pydict() == {"a": [1, 2**40], "s": ["x", "y"]}
+    pq.write_table(pa.table({"a": [[1]], "s": ["z"]}), tmp_path / "3.parquet")
+    with pytest.raises(FileError, match="column 'a' is int64 in one file and list<"):
+        RowsFile(tmp_path).columns()
+    with pytest.raises(FileError, match="its files have columns of types that do not go together"):
+        RowsFile(tmp_path).rows(table)
 
 
 def test_values_longer_than_a_block_are_read(tmp_path: Path) -> None:

@@ -15,8 +15,11 @@ import pytest
 
 from crown.commands.main import main
 from plans.errors import FileError
-from plans.files.rows import RowsFile
+from plans.files.rows import RowsFile, rows_of
 from plans.schema import Schema
+from tests.plans.files.grid import PACKINGS, ROWS, arrow_file, delimited, json_lines, parquet
+from tests.plans.files.grid import TABLE as GRID
+from tests.plans.files.grid import TEXTS as TEXTED
 
 TABLE = Schema.of({"g": {"src": "int64", "dst": "int64"}})["g"]
 TEXTS = Schema.of({"g": {"name": "string", "city": "string"}})["g"]
@@ -81,6 +84,9 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("g.csv", b'src,dst\r\n1,2\r\n3,"4"x\r\n', "line 3: a value in quotes"),
     ("g.csv", b'src,dst\n1, "2"\n', "line 2: a value in quotes"),
     ("g.csv", b'"src,dst\n1,2\n', "line 1: a value in quotes"),
+    ("g.csv", b"src,dst\n1,2\n3,4\r5,6\n", "line 3 ends with another sign than the first line"),
+    ("g.csv", b"src,dst\r1,2\r3,4\n5,6\r", "line 3 ends with another sign than the first line"),
+    ("g.txt", b'1 2\n3 "4"\r', "line 2 ends with another sign than the first line"),
     ("g.txt", b"1\n", "the first line, '1', has 1 fields, but relation 'g' has the columns src, dst"),
     ("g.csv", b"a,b\n1,2\n", "neither names the columns src, dst of relation 'g' nor is a row of them"),
     ("g.txt", b"from to\n1 2\n", "neither names the columns src, dst of relation 'g' nor is a row of them"),
@@ -135,3 +141,32 @@ def test_a_folder_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path)
     (tmp_path / "date=1").mkdir()
     with pytest.raises(FileError, match="there is a folder in it, date=1"):
         RowsFile(tmp_path).rows(TABLE)
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("r.csv", delimited([*ROWS, *TEXTED], ",", "needed", True, "\n")),
+        ("r.jsonl", json_lines(ROWS)),
+        ("r.parquet", parquet(ROWS)),
+        ("r.arrow", arrow_file(ROWS, False)),
+        ("r.arrows", arrow_file(ROWS, True)),
+    ],
+)
+def test_a_damaged_file_is_refused_or_read_and_ends_in_no_other_error(name: str, data: bytes, packing: str) -> None:
+    whole = PACKINGS[packing](data)
+    rng = np.random.default_rng(7)
+    said = []
+    for round_ in range(20):
+        damaged = bytearray(whole)
+        if round_ % 2:
+            del damaged[rng.integers(len(whole)) :]
+        else:
+            damaged[rng.integers(len(whole))] ^= int(rng.integers(1, 256))
+        try:
+            rows_of(bytes(damaged), name + packing, GRID).validate(full=True)
+        except FileError as error:
+            said.append(str(error))
+    assert len(said) > 3
+    assert not any("\n" in text for text in said)
