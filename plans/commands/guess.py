@@ -10,6 +10,7 @@ from __future__ import annotations
 from plans.frontends.datalog.tokens import Tokens
 from plans.frontends.motif import patterns
 from plans.schema import Column, Schema, Table
+from plans.types import why_untyped
 
 TYPE = "int64"
 
@@ -63,5 +64,6 @@ def _columns(arguments: list[str]) -> list[str]:
 
 
 def declaration(table: Table) -> str:
-    """Returns a table as `--schema` takes it."""
-    return f"{table.name}({', '.join(f'{column.name} {column.type}' for column in table.columns)})"
+    """Returns a table as `--schema` takes it, without the columns that have no type."""
+    typed = (column for column in table.columns if why_untyped(column.type) is None)
+    return f"{table.name}({', '.join(f'{column.name} {column.type}' for column in typed)})"

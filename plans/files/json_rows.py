@@ -21,6 +21,7 @@ import pyarrow.json as pajson
 from plans.files.unpacked import Place, checked_text
 from plans.files.values import fits, kind_of, whole_kind, wider
 from plans.schema import Table
+from plans.types import why_untyped
 
 _WHOLE = 10**40
 _EXACT = 2**53
@@ -84,7 +85,7 @@ class JsonRows:
 
         FileError for what is no object.
         """
-        kinds = {column.name.lower(): column.type for column in table.columns}
+        kinds = {column.name.lower(): column.type for column in table.columns if why_untyped(column.type) is None}
         read = self._arrow
         if read is not None and all(_keeps(field.type, kinds.get(field.name.lower())) for field in read.schema):
             return read

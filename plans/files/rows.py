@@ -19,7 +19,7 @@ from plans.files.json_rows import JsonRows
 from plans.files.unpacked import Place, contents, unpacked, unreadable
 from plans.files.values import parsed, planned, wider
 from plans.schema import CHANGE_COLUMNS, WEIGHT, Table
-from plans.types import arrow_type
+from plans.types import arrow_type, why_untyped
 
 Content = Columnar | Delimited | JsonRows
 
@@ -151,7 +151,7 @@ def typed(rows: pa.Table, table: Table) -> pa.Table:
     for i, field in enumerate(rows.schema):
         column = None if field.name.lower() == WEIGHT else table.column(field.name)
         kind = "int64" if field.name == WEIGHT else None if column is None else column.type
-        if kind is not None and pa.types.is_string(field.type):
+        if kind is not None and why_untyped(kind) is None and pa.types.is_string(field.type):
             try:
                 rows = rows.set_column(i, field.name, parsed(rows.column(i), arrow_type(kind)))
             except pa.ArrowInvalid:

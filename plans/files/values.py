@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.types import arrow_type
+from plans.types import arrow_type, why_untyped
 
 SMALL = "int53"
 """int64 whose values a double holds, too: such a column is float64 beside one of float64."""
@@ -81,7 +81,9 @@ def _all(values: Any, look: str) -> bool:
 
 
 def fits(texts: Any, kind: str) -> bool:
-    """Returns True if ``parsed`` reads all of these texts as values of a type. O(n)."""
+    """Returns True if ``parsed`` reads all of these texts as values of a type, or if it is none. O(n)."""
+    if why_untyped(kind) is not None:
+        return True
     try:
         parsed(texts, arrow_type(planned(kind)))
     except pa.ArrowInvalid:
