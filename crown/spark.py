@@ -4,7 +4,7 @@
 >>> sorted(crown.spark.__all__)
 ... # doctest: +NORMALIZE_WHITESPACE
 ['DeltaFeed', 'KafkaFeed', 'bulk_load', 'delta_changes', 'delta_files', 'delta_table', 'handover', 'local_session',
- 'maintain', 'metrics', 'read_deltas', 'read_view', 'split', 'to_table', 'view_batch', 'write_deltas']
+ 'maintain', 'metrics', 'pipeline', 'read_deltas', 'read_view', 'split', 'to_table', 'view_batch', 'write_deltas']
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
+    from spark_jobs.pipelines.pipeline import pipeline
     from spark_jobs.session import local_session
     from spark_jobs.tables.manifests import delta_files
     from spark_jobs.tables.results import to_table
@@ -39,6 +40,7 @@ __all__ = [
     "local_session",
     "maintain",
     "metrics",
+    "pipeline",
     "read_deltas",
     "read_view",
     "split",

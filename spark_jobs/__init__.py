@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from spark_jobs.job.failures import plain_errors
     from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
+    from spark_jobs.pipelines.pipeline import pipeline
     from spark_jobs.session import local_session
     from spark_jobs.tables.manifests import delta_files
     from spark_jobs.tables.results import to_table
@@ -28,6 +29,7 @@ __all__ = [
     "local_session",
     "maintain",
     "metrics",
+    "pipeline",
     "plain_errors",
     "read_deltas",
     "read_view",
@@ -48,6 +50,7 @@ _HOME = {
     "local_session": "session",
     "maintain": "operator",
     "metrics": "job.metrics",
+    "pipeline": "pipelines.pipeline",
     "plain_errors": "job.failures",
     "read_deltas": "tables.write",
     "read_view": "tables.view",

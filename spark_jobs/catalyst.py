@@ -7,6 +7,10 @@ correlated subqueries: no rule looks at data, at statistics or at the clock.
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -16,8 +20,9 @@ from pyspark.sql import types as T
 
 from plans.errors import PlanError
 from plans.frontends.catalyst.relations import parse
+from plans.frontends.catalyst.tree import tables_of
 from plans.queries.algebra import Relation
-from plans.schema import Schema
+from plans.schema import Schema, Table
 from spark_jobs.ingest.types import spark_type, type_of_spark
 
 _RULES = (
@@ -41,7 +46,8 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
             "Spark Connect does not show how it reads a query",
             hint="give the query as SQL text, or use a classic session",
         )
-    frame = query if isinstance(query, DataFrame) else _frame(spark, query, schema)
+    with unlogged():
+        frame = query if isinstance(query, DataFrame) else _frame(spark, query, schema)
     text = query if isinstance(query, str) else _TEXT.format(", ".join(frame.columns))
     try:
         execution: Any = frame._jdf.queryExecution()
@@ -58,6 +64,17 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
     return relation
 
 
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Keeps PySpark from writing a refused query to standard error, with a trace of the JVM: here it is an answer."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
 def _joined(spark: SparkSession, plan: JavaObject) -> JavaObject:
     """Returns a plan whose correlated subqueries are joins: the rules run until they change nothing, since a subquery
     may hold another one."""
@@ -72,17 +89,41 @@ def _joined(spark: SparkSession, plan: JavaObject) -> JavaObject:
     return plan
 
 
+@dataclass(frozen=True)
+class Leaf:
+    """A table or temporary view that a DataFrame reads: its name in lower case, and where it is in the catalog.
+
+    ``name`` is empty for files that are read by their path; ``path`` is for a temporary view.
+    """
+
+    name: str
+    path: str
+
+
+def leaves_of(frame: DataFrame) -> list[Leaf]:
+    """Returns the tables and temporary views that a DataFrame reads, subqueries included."""
+    execution: Any = frame._jdf.queryExecution()
+    return [Leaf(name.lower(), path) for name, path in tables_of(json.loads(execution.analyzed().toJSON()))]
+
+
+def clone(spark: SparkSession) -> SparkSession:
+    """Returns a session with the settings, functions and temporary views of another one; new views are its own."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+def register(spark: SparkSession, table: Table) -> None:
+    """Makes a temporary view of a relation, without rows."""
+    fields = [T.StructField(c.name, spark_type(c.type), not table.required(c.name)) for c in table.columns]
+    # Rows of an RDD, which no rule knows to be none.
+    empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), T.StructType(fields))
+    empty.createOrReplaceTempView(table.name)
+
+
 def _frame(spark: SparkSession, text: str, schema: Schema) -> DataFrame:
     """Returns the DataFrame of a query over empty relations, in a session of its own."""
-    apart = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-    for name in schema:
-        fields = [
-            T.StructField(column.name, spark_type(column.type), not schema[name].required(column.name))
-            for column in schema[name].columns
-        ]
-        # Rows of an RDD, which no rule knows to be none.
-        empty = apart.createDataFrame(spark.sparkContext.emptyRDD(), T.StructType(fields))
-        empty.createOrReplaceTempView(name)
+    apart = clone(spark)
+    for table in schema.values():
+        register(apart, table)
     try:
         return apart.sql(text)
     except (AnalysisException, ParseException) as error:

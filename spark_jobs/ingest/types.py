@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyspark.sql import types as T
 
 from plans.errors import PlanError
@@ -51,6 +53,15 @@ def table_of_spark(name: str, schema: T.StructType, leave_out: frozenset[str]) -
     """Returns a relation with the columns of a Spark schema, without those named in ``leave_out`` (lower case)."""
     kept = [field for field in schema.fields if field.name.lower() not in leave_out]
     return Table(name, tuple(Column(field.name, _type_of(name, field)) for field in kept))
+
+
+def supported_table(name: str, schema: T.StructType) -> Table:
+    """Returns a relation with those columns of a Spark schema that have a planner type."""
+    columns = []
+    for field in schema.fields:
+        with suppress(PlanError):
+            columns.append(Column(field.name, type_of_spark(field.dataType)))
+    return Table(name, tuple(columns))
 
 
 def _type_of(relation: str, field: T.StructField) -> str:

@@ -55,21 +55,24 @@ def to_table(
         raise SourceError(f"keys={keys!r}: give a list of columns, [{keys!r}]")
     if keys is not None and not keys:
         raise SourceError("keys=[]: name the columns of the key, or leave out keys=")
-    where: Target
-    if target.startswith(_POSTGRES):
-        if table is None:
-            raise SourceError("a database needs table=: the table that holds the result")
-        where = PostgresResult(target, table)
-    elif table is not None:
-        raise SourceError(f"table={table!r} is for a database: leave it out for the folder {target}")
-    else:
-        where = DeltaResult(folder_at(target, "target", storage_options))
+    where = target_at(target, table, storage_options)
 
     def apply(frame: DataFrame, batch: int) -> None:
         stream = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
         where.apply(stream, batch, net_of(_read(frame, batch), keys, batch))
 
     return apply
+
+
+def target_at(target: str, table: str | None, storage_options: Mapping[str, str] | None = None) -> Target:
+    """Returns the table that ``target`` names; the arguments are those of ``to_table``."""
+    if target.startswith(_POSTGRES):
+        if table is None:
+            raise SourceError("a database needs table=: the table that holds the result")
+        return PostgresResult(target, table)
+    if table is not None:
+        raise SourceError(f"table={table!r} is for a database: leave it out for the folder {target}")
+    return DeltaResult(folder_at(target, "target", storage_options))
 
 
 _read_already: WeakKeyDictionary[DataFrame, tuple[int, pa.Table]] = WeakKeyDictionary()

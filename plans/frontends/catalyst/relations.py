@@ -12,12 +12,12 @@ from plans.expressions.build import NULL, Expr, cast, col
 from plans.frontends.catalyst import groups, windows
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names
 from plans.frontends.catalyst.scalars import Meaning, literal, scalar, type_of
-from plans.frontends.catalyst.tree import Node, read
+from plans.frontends.catalyst.tree import Node, is_table, read
 from plans.program import Order
 from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
-from plans.schema import Schema
+from plans.schema import Schema, Table
 
-_THROUGH = ("SubqueryAlias", "ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
+_THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
 _NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort where you read the result"
 _NO_CHOICE = "LIMIT without ORDER BY keeps the smallest rows, by all columns from left to right"
 _MOST = 2**31 - 1
@@ -140,13 +140,26 @@ def _view(node: Node, reading: Reading, ctes: Ctes) -> Block:
     table = reading.tables.get(name.lower())
     if table is None:
         return _block(node.child, reading, ctes)
-    source = Source(reading.alias(name), table)
+    return _leaf(table, node.child, reading)
+
+
+def _leaf(table: Table, node: Node, reading: Reading) -> Block:
+    """Returns the block of a relation, whose columns a node of the plan numbers."""
+    source = Source(reading.alias(table.name), table)
     columns = []
-    for attribute in _output(node.child):
+    for attribute in _output(node):
         spelled = str(attribute.fields["name"])
         if table.column(spelled) is not None:
             columns.append(Named(attribute.id, spelled, source.qualified(spelled)))
     return Block((source,), tuple(columns))
+
+
+def _alias(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    """Returns a table of the catalog that the schema has, or what an alias stands for."""
+    table = reading.tables.get(str(node.fields["identifier"]["name"]).lower())
+    if table is None or not is_table(node):
+        return _block(node.child, reading, ctes)
+    return _leaf(table, node.child, reading)
 
 
 def _output(node: Node) -> tuple[Node, ...]:
@@ -399,6 +412,7 @@ def _one_row(node: Node, reading: Reading, ctes: Ctes) -> Block:
 
 _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
     "View": _view,
+    "SubqueryAlias": _alias,
     "WithCTE": _with_ctes,
     "CTERelationRef": _cte,
     "Project": _project,

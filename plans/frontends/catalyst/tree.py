@@ -69,5 +69,54 @@ def read(nodes: Sequence[Mapping[str, Any]]) -> Node:
     return made[0]
 
 
+def tables_of(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Returns name and qualified name of every table and temporary view that a plan reads, subqueries included.
+
+    Both are empty for a leaf without a name; the qualified name of a temporary view is empty.
+    """
+    found: list[tuple[str, str]] = []
+    todo = [read(nodes)]
+    while todo:
+        node = todo.pop()
+        if node.kind == "View" and node.fields.get("isTempView") and node.child.kind == "LogicalRDD":
+            found.append((str(node.fields["desc"]["identifier"]["table"]), ""))
+            continue
+        if is_table(node):
+            found.append((str(node.fields["identifier"]["name"]), qualified(node)))
+            continue
+        if not node.children and "output" in node.fields and node.kind not in ("LocalRelation", "CTERelationRef"):
+            found.append(("", ""))
+        todo += reversed(node.children)
+        todo += _subqueries(node.fields)
+    return list(dict.fromkeys(found))
+
+
+def is_table(node: Node) -> bool:
+    """Returns True for the name of a table of the catalog, over its leaf."""
+    return node.kind == "SubqueryAlias" and not node.child.children and "output" in node.child.fields
+
+
+def qualified(node: Node) -> str:
+    """Returns the qualified name of a table of the catalog."""
+    given = node.fields["identifier"].get("qualifier") or []
+    parts = given.strip("[]").split(", ") if isinstance(given, str) else list(given)
+    return ".".join(f"`{part}`" for part in [*parts, node.fields["identifier"]["name"]] if part)
+
+
+def _subqueries(value: Any) -> list[Node]:
+    """Returns the plans of the subqueries that stand in the fields of a node."""
+    found: list[Node] = []
+    todo = [value]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, Mapping):
+            if str(here.get("class", "")).endswith(("Subquery", "Exists", "ListQuery")) and here.get("plan"):
+                found.append(read(here["plan"]))
+            todo += [inner for name, inner in here.items() if name != "plan"]
+        elif isinstance(here, list):
+            todo += here
+    return found
+
+
 def _short(name: str) -> str:
     return name.rsplit(".", 1)[-1].rstrip("$")

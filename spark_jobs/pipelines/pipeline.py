@@ -1,0 +1,401 @@
+"""``Pipeline``: many views over many tables, kept up to date by one durable state.
+
+    sources -> what changed -> one database (``crown.open_database``) -> the deltas of each view -> its table
+
+A *version* of a pipeline is a run that changed something. It stands when it is in the log of the database. Then the
+deltas go into the tables of the views, each in a transaction that names the version. A run that dies in between is
+finished by the next one: it has the deltas again from the log, and a table takes a version once.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from crown.durable.database import DurableDatabase
+from crown.durable.files import write_durably
+from crown.durable.opening import reopened_database
+from crown.errors import CrownError
+from crown.ingest.columns import WEIGHT
+from plans.errors import PlanError
+from plans.schema import Schema, Table, arrow_type
+from spark_jobs.catalyst import clone, relation_of
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.ingest.types import supported_table
+from spark_jobs.pipelines.analysis import Analysis, Analyzed, active, analyzed
+from spark_jobs.pipelines.project import Definition, Project
+from spark_jobs.pipelines.sources import arrow_of, changes, difference, with_weights
+from spark_jobs.tables.net import net_of
+from spark_jobs.tables.results import target_at
+
+INCREMENTAL, FULL = "incremental", "full"
+_POLICIES = ("auto", "incremental")
+_NOTHING: dict[str, Any] = {"version": 0, "positions": {}, "since": {}, "views": {}, "whole": True}
+
+
+@dataclass(frozen=True)
+class Step:
+    """How a view is kept: ``incremental``, or ``full`` with the reason; and what it reads."""
+
+    name: str
+    how: str
+    why: str
+    reads: tuple[str, ...]
+
+
+@dataclass
+class Report:
+    """What a run did: its version, and rows by source and by view."""
+
+    version: int
+    read: dict[str, tuple[int, str]] = field(default_factory=dict)
+    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class Pipeline:
+    """A pipeline with its state in a local folder. Made by ``crown.spark.pipeline``; not thread-safe.
+
+    Declare sources and views, then ``run``. Views that cannot be maintained are computed anew by Spark in every run
+    (``refresh="auto"``), or refused (``refresh="incremental"``).
+    """
+
+    def __init__(self, spark: SparkSession, path: Path, refresh: str = "auto") -> None:
+        if refresh not in _POLICIES:
+            raise SourceError(f"refresh={refresh!r}: give one of {', '.join(_POLICIES)}")
+        self._spark = spark
+        self._path = path
+        self._refresh = refresh
+        self._sources: dict[str, Callable[[], DataFrame]] = {}
+        self._definitions: list[Definition] = []
+        self._into: dict[str, tuple[str, str | None]] = {}
+
+    @classmethod
+    def of(cls, spark: SparkSession, project: Project, refresh: str = "auto") -> Pipeline:
+        """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
+        made = cls(spark, project.storage, refresh)
+        project.load(spark)
+        made._definitions = list(project.definitions)
+        return made
+
+    def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> None:
+        """Names a source: a table of the catalog, a batch DataFrame, or a function that returns one.
+
+        Tables that Spark finds by the names in the queries need no declaration.
+        """
+        if isinstance(table, str):
+            self._sources[name.lower()] = lambda: self._spark.table(table)
+        elif isinstance(table, DataFrame):
+            if table.isStreaming:
+                raise SourceError(f"source {name}: a stream has no rows to compare; give a table, or use maintain()")
+            self._sources[name.lower()] = lambda: table
+        else:
+            self._sources[name.lower()] = table
+
+    def view(
+        self,
+        name: str,
+        query: str | Callable[[], DataFrame],
+        *,
+        into: str | None = None,
+        table: str | None = None,
+        temporary: bool = False,
+    ) -> None:
+        """Declares a view of sources and other views.
+
+        ``into``: where its table is, as for ``crown.spark.to_table`` with ``table``; by default a Delta table in the
+        folder ``tables`` of the pipeline. ``temporary``: it has no table of its own.
+        """
+        if any(known.name.lower() == name.lower() for known in self._definitions):
+            raise SourceError(f"there are two views called {name}; rename one")
+        self._definitions.append(Definition(name, query, temporary, f"view {name}"))
+        if into is not None:
+            if any(place == (into, table) for place in self._into.values()):
+                raise SourceError(f"view {name}: another view writes to {into} already; give it a place of its own")
+            self._into[name.lower()] = (into, table)
+
+    # What a run would do, and what was done
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def plan(self) -> list[Step]:
+        """Returns how each view would be kept, in the order in which they are. Nothing is written or read but
+        schemas."""
+        analysis = self._analysis()
+        return [
+            Step(v.definition.name, INCREMENTAL if v.refused is None else FULL, v.refused or "", v.reads)
+            for v in analysis.views
+        ]
+
+    def status(self) -> dict[str, Any]:
+        """Returns version, views, positions of the sources and sizes of the state; an empty mapping before the first
+        run."""
+        state = _State(self._path)
+        if state.current() is None:
+            return {}
+        with state.opened(None) as (database, _):
+            note = database.note or {}
+            return {
+                "version": note.get("version", 0),
+                "views": {name: int(database[name].count()) for name in database.views},
+                "sources": sorted(note.get("positions", {})),
+                "bytes": database.stats().get("live_bytes"),
+            }
+
+    def full_refresh(self) -> Report:
+        """Forgets the state and the tables of the views, and computes everything again."""
+        analysis = self._analysis()
+        for view in analysis.views:
+            if view.definition.name.lower() not in self._into:
+                shutil.rmtree(self._path / "tables" / view.definition.name, ignore_errors=True)
+        _State(self._path).forget()
+        return self.run()
+
+    # A run
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Report:
+        """Reads what has changed in the sources, and brings every view and its table up to date.
+
+        Raises SourceError for a source or a view that cannot be used; nothing has changed then.
+        """
+        begun = time.monotonic()
+        analysis = self._analysis()
+        state = _State(self._path)
+        schema = self._tables(analysis)
+        with state.opened(schema) as (database, redone):
+            self._finish(state, database, redone)
+            same = database.tables == tuple(schema.values())
+            if same:
+                report = self._apply(analysis, state, database)
+        if not same:
+            state.rebuild(schema)
+            with state.opened(schema) as (database, _):
+                report = self._apply(analysis, state, database)
+        report.seconds = time.monotonic() - begun
+        return report
+
+    def _analysis(self) -> Analysis:
+        if not self._definitions:
+            raise SourceError("this pipeline has no views; declare one with view(), or name a project with some")
+        found = analyzed(self._spark, self._definitions, self._sources)
+        refused = next((view for view in found.views if view.refused is not None), None)
+        if self._refresh == "incremental" and refused is not None:
+            name = refused.definition.name
+            raise PlanError(
+                f"{refused.definition.place}: the view {name} cannot be maintained: {refused.refused}",
+                hint='allow refresh="auto", under which Spark computes it anew in every run',
+            )
+        return found
+
+    def _tables(self, analysis: Analysis) -> Schema:
+        """Returns the base tables of the state: the sources, and the views that Spark computes."""
+        tables = [source.table for source in analysis.sources.values()]
+        tables += [_computed(view) for view in analysis.views if view.refused is not None]
+        return Schema(tuple(tables))
+
+    def _finish(self, state: _State, database: DurableDatabase, redone: list[dict[str, pa.Table]]) -> None:
+        """Brings the tables of a version that a run left undone up to it."""
+        note = database.note
+        if not note or note["version"] == state.committed():
+            return
+        for name, since in note["since"].items():
+            self._write(database, name, since, note, redone)
+        self._commit(state, database)
+
+    def _apply(self, analysis: Analysis, state: _State, database: DurableDatabase) -> Report:
+        note = database.note or {**_NOTHING, "id": uuid.uuid4().hex}
+        version = note["version"] + 1
+        report, positions, rows = Report(version), dict(note["positions"]), {}
+        for name, source in analysis.sources.items():
+            known = partial(database.table, source.table.name)
+            found = changes(source.read(), source.table, positions.get(name), known)
+            report.read[name] = found.rows.num_rows, found.how
+            positions[name] = found.position
+            if found.rows.num_rows:
+                rows[source.table.name] = found.rows
+        views = {v.definition.name: v.digest for v in analysis.views}
+        if not rows and views == note["views"] and note["whole"]:
+            report.version = note["version"]
+            return report
+        since = self._register(analysis, database, note, version)
+        computed = [view for view in analysis.views if view.refused is not None]
+        note = {**note, "version": version, "positions": positions, "since": since, "views": views}
+        deltas = [database.apply(rows, note={**note, "whole": not computed})]
+        for name, delta in self._computed(analysis, database, computed):
+            whole = name == computed[-1].definition.name
+            deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
+        for name in since:
+            report.changed[name] = self._write(database, name, since[name], note, deltas)
+        self._commit(state, database)
+        return report
+
+    def _commit(self, state: _State, database: DurableDatabase) -> None:
+        """Notes that all tables are up to the version of the state; deletes those of views that are gone."""
+        for folder in (self._path / "tables").glob("*"):
+            if folder.name not in database.note["since"]:
+                shutil.rmtree(folder)
+        state.commit(database.note["version"], database.batches)
+
+    def _register(
+        self, analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any], version: int
+    ) -> dict[str, int]:
+        """Drops the views that are gone or changed, registers those that are new, and returns since which version each
+        view with a table is kept."""
+        digests = {v.definition.name: v.digest for v in analysis.views}
+        stale = [name for name in reversed(database.views) if digests.get(name) != note["views"].get(name)]
+        for name in stale:
+            database.drop(name)
+        since = {}
+        for view in analysis.views:
+            name = view.definition.name
+            known = note["views"].get(name) == view.digest
+            if view.refused is None and name not in database:
+                database.view(name, relation_of(analysis.session, view.frame, database.schema))
+            if not view.definition.temporary:
+                since[name] = note["since"].get(name, version) if known else version
+        return since
+
+    def _computed(
+        self, analysis: Analysis, database: DurableDatabase, views: list[Analyzed]
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Yields the changes of the views that Spark computes, each behind what it reads."""
+        if not views:
+            return
+        live = clone(self._spark)
+        for name in self._sources:
+            source = analysis.sources[name]
+            live.createDataFrame(arrow_of(source.read(), source.table)).createOrReplaceTempView(source.table.name)
+        for view in analysis.views:
+            name, query = view.definition.name, view.definition.query
+            if view in views:
+                table = _computed(view)
+                with active(live):
+                    rows = arrow_of(live.sql(query) if isinstance(query, str) else query(), table)
+                yield name, difference(with_weights(rows, 1), database.table(name))
+            else:
+                rows = database[name].to_table()
+            live.createDataFrame(rows).createOrReplaceTempView(name)
+
+    def _write(
+        self,
+        database: DurableDatabase,
+        name: str,
+        since: int,
+        note: Mapping[str, Any],
+        deltas: list[dict[str, pa.Table]],
+    ) -> tuple[int, int]:
+        """Brings the table of a view to the version of ``note``, once; returns how many rows were inserted and
+        deleted."""
+        batch = note["version"] - since
+        rows, keys = _content(database, name, deltas if batch else None)
+        into, table = self._into.get(name.lower(), (str(self._path / "tables" / name), None))
+        if name.lower() not in self._into:
+            if batch == 0:  # of another definition, or begun by a run that died
+                shutil.rmtree(into, ignore_errors=True)
+            Path(into).mkdir(parents=True, exist_ok=True)
+        target_at(into, table).apply(f"{note['id']}/{name}/{since}", batch, net_of(rows, keys, batch))
+        weights = rows[WEIGHT].to_numpy()
+        return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
+
+
+def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto") -> Pipeline:
+    """Returns a pipeline whose state and tables are in the local folder ``path``; see ``Pipeline``.
+
+    ``refresh``: ``"auto"`` has Spark compute views anew that cannot be maintained; ``"incremental"`` refuses them.
+    """
+    return Pipeline(spark, Path(path), refresh)
+
+
+def _content(
+    database: DurableDatabase, name: str, deltas: list[dict[str, pa.Table]] | None
+) -> tuple[pa.Table, list[str] | None]:
+    """Returns the changes of a view, or with None all of its rows, and the key by which its table finds them."""
+    kept = name in database
+    table = database.schema[name]
+    columns = [column.name for column in table.columns]
+    keys = list(table.key) or (columns if table.distinct else None)
+    if deltas is None:
+        return with_weights(database[name].to_table(), 1) if kept else database.table(name), keys
+    schema = pa.schema([*((c.name, arrow_type(c.type)) for c in table.columns), (WEIGHT, pa.int64())])
+    parts = [found[name].select(schema.names).cast(schema) for found in deltas if name in found]
+    return pa.concat_tables(parts) if parts else schema.empty_table(), keys
+
+
+def _computed(view: Analyzed) -> Table:
+    """Returns the relation of a view that Spark computes."""
+    return supported_table(view.definition.name, view.frame.schema)
+
+
+class _State:
+    """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path / "crown"
+
+    def current(self) -> Path | None:
+        """Returns the folder of the database; None before the first run."""
+        found = self._folder / "state"
+        return found if (found / "meta.json").exists() else None
+
+    def forget(self) -> None:
+        """Deletes the state."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def committed(self) -> int:
+        """Returns up to which version all tables are."""
+        return self._read()[0]
+
+    def commit(self, version: int, batches: int) -> None:
+        """Notes that all tables are up to a version, which ends with that batch of the database."""
+        write_durably(self._folder / "committed.json", json.dumps({"version": version, "batches": batches}).encode())
+
+    def _read(self) -> tuple[int, int]:
+        try:
+            given = json.loads((self._folder / "committed.json").read_bytes())
+            return int(given["version"]), int(given["batches"])
+        except FileNotFoundError:
+            return 0, 0
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(
+                f"{self._folder / 'committed.json'} is damaged: a full refresh computes everything again"
+            ) from None
+
+    def rebuild(self, schema: Schema) -> None:
+        """Makes a database of other tables of this one: rows of a table whose columns are the same are taken over.
+
+        Views are registered by the run that follows.
+        """
+        fresh, old = self._folder / "state.new", self._folder / "state"
+        shutil.rmtree(fresh, ignore_errors=True)
+        with reopened_database(old)[0] as before:
+            same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
+            note = dict(before.note or {})
+            note["positions"] = {n: p for n, p in note.get("positions", {}).items() if n in {s.lower() for s in same}}
+            with reopened_database(fresh, schema)[0] as made:
+                made.apply({name: before.table(name) for name in same}, note=note)
+                self.commit(note["version"], made.batches)
+        shutil.rmtree(old)
+        fresh.rename(old)
+
+    @contextmanager
+    def opened(self, schema: Schema | None) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:
+        """Opens the database, and gives the deltas of the batches that are not in all tables."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            known = schema if self.current() is None else None
+            database, deltas = reopened_database(self._folder / "state", known, after=self._read()[1])
+        except CrownError as error:
+            raise CheckpointError(f"the state of the pipeline cannot be used: {error}") from error
+        with database:
+            yield database, [deltas[batch] for batch in sorted(deltas)]

@@ -1,0 +1,196 @@
+"""Reads a project of Spark's Declarative Pipelines: its specification, Python files and SQL files.
+
+The same folder that ``spark-pipelines run`` computes anew. Definitions register themselves with a registry of our own,
+so no pipeline server is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pyspark.errors import ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from plans.frontends.sql.text.statements import statements
+from spark_jobs.errors import SourceError
+
+SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
+_FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
+_STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A view of a project: SQL, or a function that returns a DataFrame. ``temporary``: it has no table of its own."""
+
+    name: str
+    query: str | Callable[[], DataFrame]
+    temporary: bool
+    place: str
+
+
+@dataclass
+class Project:
+    """What a specification says, and the views that its files define."""
+
+    name: str
+    folder: Path
+    storage: Path
+    configuration: Mapping[str, str]
+    database: str | None
+    includes: tuple[str, ...]
+    definitions: list[Definition] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, path: Path) -> Project:
+        """Returns the project of a specification file, or of the folder that has one, without its definitions."""
+        file = path
+        if path.is_dir():
+            found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
+            if len(found) != 1:
+                what = "no " + SPECIFICATIONS[0] if not found else "two specifications"
+                raise SourceError(f"{path} has {what}: name the folder or the file of a pipeline project")
+            file = found[0]
+        try:
+            given = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SourceError(f"{file} cannot be read: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise SourceError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(given, dict):
+            raise SourceError(f"{file} is no specification: write name:, storage: and libraries:")
+        strange = sorted(str(name) for name in set(given) - _FIELDS)
+        lacking = [name for name in ("name", "storage") if not isinstance(given.get(name), str)]
+        if strange or lacking:
+            said = f"has the unknown field {strange[0]}" if strange else f"lacks the field {lacking[0]}"
+            raise SourceError(f"{file} {said}: a specification has {', '.join(sorted(_FIELDS))}")
+        try:
+            includes = tuple(str(entry["glob"]["include"]) for entry in given.get("libraries") or ())
+            configuration = {str(k): str(v) for k, v in (given.get("configuration") or {}).items()}
+        except (TypeError, KeyError, AttributeError):
+            raise SourceError(f"{file}: write libraries: [{{glob: {{include: transformations/**}}}}]") from None
+        storage = given["storage"]
+        if "://" in storage and not storage.startswith("file://"):
+            raise SourceError(f"storage {storage}: the state of a pipeline is kept in a local folder; name one")
+        folder = file.parent.resolve()
+        where = folder / storage.removeprefix("file://")
+        return cls(given["name"], folder, where, configuration, given.get("database") or given.get("schema"), includes)
+
+    def load(self, spark: SparkSession) -> None:
+        """Reads the definitions: imports the Python files and parses the SQL files of the project."""
+        from pyspark.pipelines.graph_element_registry import graph_element_registration_context
+
+        registry = _registry(self)
+        with graph_element_registration_context(registry), _imports_from(self.folder):
+            for file in self._files():
+                try:
+                    if file.suffix == ".py":
+                        _import(file, spark)
+                    else:
+                        self._read_sql(spark, file.read_text(encoding="utf-8"), file)
+                except (PySparkException, SyntaxError, ImportError) as error:
+                    raise SourceError(f"{file}: {_line(error)}") from error
+        names = [definition.name.lower() for definition in self.definitions]
+        for definition in self.definitions:
+            if names.count(definition.name.lower()) > 1:
+                raise SourceError(f"{definition.place}: there are two views called {definition.name}; rename one")
+
+    def _files(self) -> Iterator[Path]:
+        for include in self.includes:
+            pattern = f"{include}/*" if include.endswith("/**") else include
+            found = sorted(p for p in self.folder.glob(pattern) if p.is_file() and "__pycache__" not in p.parts)
+            for file in found:
+                if file.suffix not in (".py", ".sql"):
+                    raise SourceError(f"{file}: definitions are in files .py and .sql; move it, or narrow the glob")
+                yield file
+
+    def _read_sql(self, spark: SparkSession, text: str, file: Path) -> None:
+        parser: Any = spark._jsparkSession.sessionState().sqlParser()
+        for statement in statements(text):
+            place = f"{file.relative_to(self.folder)}:{statement.line}"
+            try:
+                plan = parser.parsePlan(statement.text)
+            except ParseException as error:
+                raise SourceError(f"{place}: {_line(error)}") from None
+            kind, nodes = plan.getClass().getSimpleName(), json.loads(plan.toJSON())
+            if kind == "CreateMaterializedViewAsSelect":
+                parts = json.loads(plan.name().toJSON())[0]["nameParts"]
+                name = (parts.strip("[]").split(", ") if isinstance(parts, str) else parts)[-1]
+                self.definitions.append(Definition(name, nodes[0]["originalText"], False, place))
+            elif kind == "CreateViewCommand":
+                name = str(nodes[0]["name"]["table"])
+                self.definitions.append(Definition(name, nodes[0]["originalText"], True, place))
+            elif kind.startswith(("CreateStreamingTable", "CreateFlow")):
+                raise SourceError(f"{place}: {_STREAMING}")
+            elif kind != "SetCommand":
+                raise SourceError(
+                    f"{place}: a project has CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW; move this statement"
+                )
+
+
+def _registry(project: Project) -> Any:
+    """Returns what the decorators of ``pyspark.pipelines`` register with."""
+    from pyspark.pipelines.flow import AutoCdcFlow, Flow
+    from pyspark.pipelines.graph_element_registry import GraphElementRegistry
+    from pyspark.pipelines.output import MaterializedView, Output, TemporaryView
+
+    outputs: dict[str, Output] = {}
+
+    class Registry(GraphElementRegistry):
+        def register_output(self, output: Output) -> None:
+            if not isinstance(output, (MaterializedView, TemporaryView)):
+                raise SourceError(f"{_place(output.source_code_location)}: {output.name}: {_STREAMING}")
+            outputs[output.name] = output
+
+        def register_flow(self, flow: Flow) -> None:
+            output = outputs.get(flow.target)
+            place = _place(flow.source_code_location)
+            if output is None:
+                raise SourceError(f"{place}: the flow {flow.name} writes to {flow.target}: {_STREAMING}")
+            name, temporary = output.name.split(".")[-1], isinstance(output, TemporaryView)
+            project.definitions.append(Definition(name, flow.func, temporary, place))
+
+        def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
+            raise SourceError(f"the flow to {flow.target} is an AUTO CDC flow: {_STREAMING}")
+
+        def register_sql(self, sql_text: str, file_path: Path) -> None:
+            raise AssertionError("SQL files are read by the project")
+
+    return Registry()
+
+
+def _place(location: Any) -> str:
+    file, line = getattr(location, "filename", None), getattr(location, "line_number", None)
+    return f"{file}:{line}" if file else "a definition"
+
+
+def _import(file: Path, spark: SparkSession) -> None:
+    found = importlib.util.spec_from_file_location(file.stem, file)
+    assert found is not None, f"{file} is a Python file"
+    assert found.loader is not None, f"{file} is a Python file"
+    module = importlib.util.module_from_spec(found)
+    module.__dict__["spark"] = spark
+    found.loader.exec_module(module)
+
+
+@contextmanager
+def _imports_from(folder: Path) -> Iterator[None]:
+    """Lets files of a project import one another."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,97 @@
+"""What has changed in a source since it was last read.
+
+A table of files to which files were only added is read from the new files. Any other table is read whole and compared
+with the rows that the state has: that costs a scan of the table, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from crown.ingest.columns import WEIGHT
+from plans.frontends.catalyst.tree import read
+from plans.schema import Table, arrow_type
+
+_BARE = ("SubqueryAlias", "LogicalRelation")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The changes of a source, its position behind them, and how they were found."""
+
+    rows: pa.Table
+    position: Any
+    how: str
+
+
+def changes(frame: DataFrame, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+    """Returns the changes of a source since ``position``.
+
+    ``frame``: its rows now; ``table``: its relation; ``known`` returns the rows that the state has, with ``_weight``.
+    It is asked only where the whole table is compared.
+    """
+    files = _files(frame)
+    if files is not None and files == position:
+        return Changed(with_weights(_schema(table).empty_table(), 1), files, "no new file")
+    if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
+        new = [name for name in files if name not in position]
+        rows = arrow_of(frame.where(F.col("_metadata.file_path").isin(new)), table)
+        return Changed(with_weights(rows, 1), files, f"{len(new)} new files")
+    rows = with_weights(arrow_of(frame, table), 1)
+    before = known()
+    if not before.num_rows:
+        return Changed(rows, files, "read whole")
+    return Changed(difference(rows, before), files, "read whole and compared")
+
+
+def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
+    """Returns the rows of a DataFrame as Arrow columns of a relation."""
+    return frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow().cast(_schema(table))
+
+
+def _schema(table: Table) -> pa.Schema:
+    return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
+
+
+def with_weights(rows: pa.Table, weight: int) -> pa.Table:
+    """Returns rows with one weight for all."""
+    return rows.append_column(WEIGHT, pa.array(np.full(len(rows), weight, np.int64)))
+
+
+def difference(now: pa.Table, before: pa.Table) -> pa.Table:
+    """Returns what makes the rows ``now`` of the rows ``before``, both with weights. O(rows)."""
+    names = [name for name in now.column_names if name != WEIGHT]
+    weights = before.column_names.index(WEIGHT)
+    gone = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)
+    both = pa.concat_tables([now, gone])
+    summed = both.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*names, WEIGHT])
+    return summed.filter(pc.not_equal(summed[WEIGHT], 0))
+
+
+def _files(frame: DataFrame) -> dict[str, list[int]] | None:
+    """Returns size and time of every file of a table; None if the frame is more than a table of local files."""
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    if any(node.kind not in _BARE for node in read(json.loads(plan.toJSON())).walk()):
+        return None
+    found = {}
+    for name in frame.inputFiles():
+        parts = urlsplit(name)
+        if parts.scheme != "file":
+            return None
+        try:
+            stamp = os.stat(unquote(parts.path))
+        except OSError:
+            return None
+        found[f"file:{parts.path}"] = [stamp.st_size, stamp.st_mtime_ns]  # as _metadata.file_path has it
+    return found

@@ -1,0 +1,272 @@
+"""Pipelines: after random changes of the sources, every table of a view holds what Spark computes from scratch.
+
+Oracle: the same definitions, run by Spark over the same tables. A run may die at every step of its commit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+import crown
+from crown.durable.database import DurableDatabase
+from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.pipeline import Pipeline, _State
+from spark_jobs.pipelines.project import Project
+from spark_jobs.tables.merge import DeltaResult
+
+SQL = """
+CREATE MATERIALIZED VIEW big AS SELECT * FROM totals WHERE total > 10; -- before what it reads
+CREATE MATERIALIZED VIEW totals COMMENT 'by shop' AS
+SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop;
+CREATE MATERIALIZED VIEW ranks AS SELECT shop, RANK() OVER (ORDER BY total DESC, shop) AS k FROM totals;
+CREATE MATERIALIZED VIEW quiet AS
+SELECT s.city FROM {shops} s WHERE NOT EXISTS (SELECT 1 FROM {sales} x WHERE x.shop = s.shop);
+"""
+PYTHON = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as F
+
+@dp.temporary_view
+def named():
+    return spark.table("{sales}").join(spark.table("{shops}"), "shop")
+
+@dp.materialized_view(name="by_city")
+def cities():
+    return SparkSession.active().table("named").groupBy("city").agg(F.sum("amount").alias("amount"))
+"""
+RECOMPUTED = {
+    "totals": "SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop",
+    "big": "SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop HAVING total > 10",
+    "ranks": "SELECT shop, RANK() OVER (ORDER BY total DESC, shop) AS k "
+    "FROM (SELECT shop, SUM(amount) AS total FROM {sales} GROUP BY shop)",
+    "quiet": "SELECT s.city FROM {shops} s WHERE NOT EXISTS (SELECT 1 FROM {sales} x WHERE x.shop = s.shop)",
+    "by_city": "SELECT city, SUM(amount) AS amount FROM {sales} JOIN {shops} USING (shop) GROUP BY city",
+}
+SHOPS = "abcde"
+CREATE = "CREATE MATERIALIZED VIEW"
+
+
+class Shop:
+    """A project in a folder, and two tables of the catalog that change."""
+
+    def __init__(self, spark, folder: Path, name: str) -> None:
+        self.spark = spark
+        self.names = {"sales": f"sales_{name}", "shops": f"shops_{name}"}
+        self.folder = folder
+        (folder / "transformations").mkdir(parents=True)
+        (folder / "spark-pipeline.yml").write_text(
+            "name: shop\nstorage: storage\nlibraries: [{glob: {include: transformations/**}}]\n"
+        )
+        self.define("a.sql", SQL)
+        self.define("b.py", PYTHON)
+        spark.sql(f"CREATE TABLE {self.names['sales']} (shop STRING, amount BIGINT) USING parquet")
+        spark.sql(f"CREATE TABLE {self.names['shops']} (shop STRING, city STRING) USING parquet")
+
+    def define(self, file: str, text: str) -> None:
+        for name, table in self.names.items():
+            text = text.replace(f"{{{name}}}", table)
+        (self.folder / "transformations" / file).write_text(text)
+
+    def change(self, source: random.Random) -> None:
+        rows = ", ".join(f"('{source.choice(SHOPS)}', {source.randrange(-5, 20)})" for _ in range(4))
+        self.spark.sql(f"INSERT INTO {self.names['sales']} VALUES {rows}")
+        if source.random() < 0.6:
+            kept = source.sample(SHOPS, source.randrange(1, 5))
+            rows = ", ".join(f"('{shop}', '{source.choice('XYZ')}')" for shop in kept)
+            self.spark.sql(f"INSERT OVERWRITE {self.names['shops']} VALUES {rows}")
+
+    def pipeline(self) -> Pipeline:
+        return Pipeline.of(self.spark, Project.of(self.folder))
+
+    def check(self) -> None:
+        for view, text in RECOMPUTED.items():
+            wanted = Counter(map(tuple, self.spark.sql(text.format(**self.names)).collect()))
+            assert table(self.folder / "storage" / "tables" / view) == wanted, view
+
+
+def table(folder: Path) -> Counter[tuple[object, ...]]:
+    """The rows of a Delta table, as often as its column _count says."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for row in DeltaTable(str(folder)).to_pyarrow_table().to_pylist():
+        copies = row.pop("_count", 1)
+        found[tuple(row.values())] += copies
+    return found
+
+
+@pytest.fixture
+def shop(spark, tmp_path: Path, request: pytest.FixtureRequest):
+    name = f"t{abs(hash(request.node.nodeid)) % 10**8}"
+    made = Shop(spark, tmp_path / "project", name)
+    yield made
+    for known in made.names.values():
+        spark.sql(f"DROP TABLE {known}")
+
+
+def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
+    source = random.Random(1)
+    for _ in range(4):
+        shop.change(source)
+        shop.pipeline().run()
+        shop.check()
+    report = shop.pipeline().run()
+    assert not report.changed, "nothing has changed"
+    assert {how for _, how in report.read.values()} == {"no new file"}
+    how = {step.name: step.how for step in shop.pipeline().plan()}
+    assert how["ranks"] == "full"
+    assert {kind for name, kind in how.items() if name != "ranks"} == {"incremental"}
+
+
+def test_views_and_sources_are_added_changed_and_dropped_on_a_running_state(shop: Shop, spark) -> None:
+    source = random.Random(2)
+    shop.change(source)
+    shop.pipeline().run()
+    shop.define("c.sql", "CREATE MATERIALIZED VIEW towns AS SELECT city, COUNT(*) AS n FROM {shops} GROUP BY city")
+    shop.change(source)
+    report = shop.pipeline().run()
+    assert "towns" in report.changed
+    shop.check()
+    spark.sql("CREATE TABLE rates_of_towns (city STRING, rate INT) USING parquet")
+    try:
+        spark.sql("INSERT INTO rates_of_towns VALUES ('X', 2), ('Y', 3), ('Z', 4)")
+        shop.define("c.sql", "CREATE MATERIALIZED VIEW towns AS SELECT city, rate FROM rates_of_towns WHERE rate > 2")
+        report = shop.pipeline().run()
+        assert report.changed["towns"] == (2, 0)
+        assert table(shop.folder / "storage" / "tables" / "towns") == Counter([("Y", 3), ("Z", 4)])
+        shop.check()
+        (shop.folder / "transformations" / "c.sql").unlink()
+        shop.change(source)
+        shop.pipeline().run()
+        assert not (shop.folder / "storage" / "tables" / "towns").exists()
+        shop.check()
+    finally:
+        spark.sql("DROP TABLE rates_of_towns")
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("step", ["before the log", "behind the log", "in the tables", "before the mark"])
+def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    source = random.Random(3)
+    shop.change(source)
+    shop.pipeline().run()
+    shop.change(source)
+    with monkeypatch.context() as patch:
+        if step == "before the log":
+            patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0, before=True))
+        elif step == "behind the log":
+            patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0))
+        elif step == "in the tables":
+            patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 2))
+        else:
+            patch.setattr(_State, "commit", _dies(_State.commit, 0, before=True))
+        with pytest.raises(Died):
+            shop.pipeline().run()
+    shop.pipeline().run()
+    shop.check()
+    shop.change(source)
+    shop.pipeline().run()
+    shop.check()
+
+
+def _dies(function, calls: int, before: bool = False):
+    """The function, which ends the process at its call number ``calls``."""
+    made = []
+
+    def wrapped(*args, **kwargs):
+        made.append(1)
+        last = len(made) > calls
+        if last and before:
+            raise Died
+        result = function(*args, **kwargs)
+        if last:
+            raise Died
+        return result
+
+    return wrapped
+
+
+def test_new_files_are_found_whatever_they_are_called(spark, tmp_path: Path) -> None:
+    folder = tmp_path / "é% d"
+    spark.sql(f"CREATE TABLE odd_names (a BIGINT, p STRING) USING parquet PARTITIONED BY (p) LOCATION '{folder}'")
+    try:
+        made = crown.spark.pipeline(spark, tmp_path / "state")
+        made.view("n", "SELECT p, SUM(a) AS a FROM odd_names GROUP BY p")
+        for i, part in enumerate(("x y", "ü%20/=", "z")):
+            spark.sql(f"INSERT INTO odd_names VALUES ({i}, '{part}')")
+            report = made.run()
+            assert report.read["odd_names"] == (1, "read whole" if i == 0 else "1 new files")
+        assert table(tmp_path / "state" / "tables" / "n") == Counter([("x y", 0), ("ü%20/=", 1), ("z", 2)])
+    finally:
+        spark.sql("DROP TABLE odd_names")
+
+
+def test_sources_that_are_frames_are_compared(spark, tmp_path: Path) -> None:
+    rows = [[(1, "a"), (1, "a"), (2, "b")], [(1, "a"), (3, "c")]]
+    made = crown.spark.pipeline(spark, tmp_path / "state")
+    made.source("r", lambda: spark.createDataFrame(rows[0], "k long, t string"))
+    made.view("v", "SELECT t, COUNT(*) AS n FROM r GROUP BY t")
+    made.run()
+    del rows[0]
+    assert made.run().read["r"] == (3, "read whole and compared")
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1), ("c", 1)])
+    assert made.status()["views"] == {"v": 2}
+    made.full_refresh()
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1), ("c", 1)])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT * FROM b; CREATE MATERIALIZED VIEW b AS SELECT * FROM a",
+            "reads itself",
+        ),
+        (f"{CREATE} a AS SELECT * FROM nowhere", "a.sql:1: a: .*nowhere"),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT 1 AS x; CREATE MATERIALIZED VIEW A AS SELECT 2 AS x",
+            "two views called",
+        ),
+        ("CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b)", "streaming tables keep rows"),
+        ("\nDROP TABLE x", "a.sql:2: a project has CREATE MATERIALIZED VIEW"),
+        (f"{CREATE} a AS SELEC 1", "a.sql:1"),
+    ],
+)
+def test_a_project_that_cannot_be_run_is_refused_with_the_place(spark, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: a.sql}}]\n")
+    (tmp_path / "a.sql").write_text(text)
+    with pytest.raises(SourceError, match=said):
+        Pipeline.of(spark, Project.of(tmp_path)).plan()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("storage: s", "lacks the field name"),
+        ("name: p\nstorage: s\ncolour: red", "unknown field colour"),
+        ("name: p\nstorage: s3://b/p", "local folder"),
+        ("name: p\nstorage: s\nlibraries: [a.sql]", "write libraries:"),
+        (": :", "is no YAML"),
+    ],
+)
+def test_a_specification_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text(text)
+    with pytest.raises(SourceError, match=said):
+        Project.of(tmp_path)
+    with pytest.raises(SourceError, match=r"no spark-pipeline\.yml"):
+        Project.of(tmp_path / "..")
+
+
+def test_a_view_that_cannot_be_maintained_is_refused_if_that_is_wanted(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path / "state", refresh="incremental")
+    made.source("r", lambda: spark.range(3))
+    made.view("v", "SELECT id, RANK() OVER (ORDER BY id) AS k FROM r")
+    with pytest.raises(crown.PlanError, match="view v cannot be maintained: the window function Rank"):
+        made.run()
+    assert not (tmp_path / "state").exists()
