@@ -29,7 +29,8 @@ from crown.durable.opening import reopened_database
 from crown.errors import CrownError
 from crown.ingest.columns import WEIGHT
 from plans.errors import PlanError
-from plans.schema import Schema, Table, arrow_type
+from plans.schema import Schema, Table
+from plans.types import arrow_type
 from spark_jobs.catalyst import clone, relation_of
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.types import supported_table

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 
 from crown.ingest.columns import WEIGHT
 from plans.frontends.catalyst.tree import read
-from plans.schema import Table, arrow_type
+from plans.schema import Table
+from plans.types import arrow_type
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
 

@@ -55,20 +55,19 @@ class _Rows:
 
     def call(self, node: Node, translate: Callable[[Node], Expr]) -> Expr:
         """Returns the column of a group that an aggregate is; adds it if need be."""
-        inner, kind = node.child, node.child.kind
+        inner = node.child
+        while inner.kind not in _FUNCTIONS and inner.fields.get("replacement") is not None and inner.children:
+            inner = inner.child  # an aggregate that Spark defines by another one
+        kind = inner.kind
         function = _FUNCTIONS.get(kind)
         if function is None:
             raise PlanError(f"the aggregate {kind} is not supported", hint="compute it where the result is read")
         distinct = bool(node.fields.get("isDistinct")) and function not in ONCE
         if distinct and function not in ("count", "sum", "avg"):
             raise PlanError(f"{kind}(DISTINCT ...) is not supported")
-        # Spark defines some aggregates by others, and keeps what the query wrote in fields.
-        replaced_by = inner.fields.get("replacement") is not None
-        given = (
-            tuple(part for part in map(inner.tree, ("left", "right")) if part is not None)
-            if replaced_by
-            else inner.children
-        )
+        given: Sequence[Node] = inner.children
+        if inner.fields.get("replacement") is not None:  # Spark defines it by others: its arguments are in fields
+            given = [part for part in map(inner.tree, ("left", "right")) if part is not None]
         values = [translate(child) for child in given]
         if function == "count" and not distinct and all(map(_never_null, given)):
             values = []

@@ -18,6 +18,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.pipeline import Pipeline, _State
 from spark_jobs.pipelines.project import Project
 from spark_jobs.tables.merge import DeltaResult
+from tests.marks import slow
 
 SQL = """
 CREATE MATERIALIZED VIEW big AS SELECT * FROM totals WHERE total > 10; -- before what it reads
@@ -109,7 +110,7 @@ def shop(spark, tmp_path: Path, request: pytest.FixtureRequest):
 
 def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
     source = random.Random(1)
-    for _ in range(4):
+    for _ in range(3):
         shop.change(source)
         shop.pipeline().run()
         shop.check()
@@ -151,7 +152,7 @@ class Died(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("step", ["before the log", "behind the log", "in the tables", "before the mark"])
+@pytest.mark.parametrize("step", [slow("before the log"), "behind the log", "in the tables", slow("before the mark")])
 def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     source = random.Random(3)
     shop.change(source)
