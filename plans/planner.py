@@ -58,9 +58,10 @@ def plan(
 
     `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned as it is.
     `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). `tree`: one
-    of the candidates, as EXPLAIN writes it, instead of the best. `dialect` of SQL: `spark`, or `ansi`, in which double
-    quotes write names instead of text. Raises PlanError for everything a user can get wrong, and issues a QueryWarning
-    where a text in double quotes is called as a column. Cost: milliseconds up to 8 relations; exact up to 12.
+    of the candidates, as EXPLAIN writes it, instead of the best. `dialect` of SQL: `spark`, `ansi`, in which double
+    quotes write names instead of text, or one of sqlglot's. Raises PlanError for everything a user can get wrong, and
+    issues a QueryWarning where a text in double quotes is called as a column. Cost: milliseconds up to 8
+    relations; exact up to 12.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}, "T": {"c": "int64"}}
     >>> made = plan("Q(a, b, c) :- R(a, b), S(b, c), T(c).", schema)
@@ -141,7 +142,7 @@ def _relation(query: Any, schema: Any, dialect: str) -> Any:
 _WANTED = {
     "rates": "numbers by relation or alias, like {'g': 10}",
     "tree": "a tree as EXPLAIN writes it",
-    "dialect": "'spark' or 'ansi'",
+    "dialect": "'spark', 'ansi' or another name of a dialect",
 }
 
 

@@ -175,12 +175,12 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dialect(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument that says what double quotes mean."""
+    """Adds the argument that says how the text is read."""
     parser.add_argument(
         "--dialect",
-        choices=("spark", "ansi"),
         default="spark",
-        help='what "x" is in SQL: spark (default): a text, names stand in backticks; ansi: a name',
+        metavar="NAME",
+        help='spark (default), in which "x" is a text; ansi, in which it is a name; duckdb, postgres, snowflake, ...',
     )
 
 

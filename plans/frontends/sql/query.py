@@ -15,8 +15,9 @@ from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
 from plans.frontends.sql.shape import hoisted
-from plans.frontends.sql.text.parse import DROPPED, statements
+from plans.frontends.sql.text.parse import statements
 from plans.frontends.sql.text.place import extent, place_of, spelling
+from plans.frontends.sql.text.reader import DROPPED
 from plans.queries.algebra import Relation
 from plans.schema import Schema
 

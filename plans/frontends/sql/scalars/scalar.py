@@ -202,7 +202,7 @@ def _cast(value: Expr, type_: str) -> Expr:
 def _binary(node: Any, left: Expr, right: Expr) -> Expr:
     op = _BINARY[node.key]
     if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
-        raise PlanError("/ divides whole numbers in this dialect", hint="cast one side to DOUBLE")
+        op = "intdiv"  # the dialect divides whole numbers so
     if op in ARITHMETIC:
         for side, other, name in ((left, right, "this"), (right, left, "expression")):
             cast_one = node.args[name].unnest().key in ("cast", "trycast")

@@ -1,0 +1,201 @@
+"""The parsers of SQL's dialects: sqlglot's, which note where their nodes stand and refuse what they would let pass.
+
+`spark` and `ansi` are Spark's SQL, in which double quotes write text or names; `flink` is read as `ansi`. All others
+are sqlglot's: what they call their functions is put into Spark's words by `plans.frontends.sql.text.translate`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sqlglot import Dialects, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
+from sqlglot.tokens import TokenType
+
+from plans.errors import PlanError, Position
+from plans.expressions.names import NAMES
+from plans.stack import MAX_NESTING, with_room
+
+if TYPE_CHECKING:
+    _Base = Any  # one of sqlglot's parsers
+else:
+    _Base = object
+DROPPED = "dropped"
+"""What the parser notes of a call: it has not kept all of its arguments."""
+
+
+class Fault(ParseError):
+    """A syntax error and the token at which it shows."""
+
+    def __init__(self, message: str, token: Any, last: bool) -> None:
+        super().__init__(message)
+        self.token = token
+        self.last = last  # the text ends behind the token
+
+
+class Noting(_Base):
+    """What all parsers here do besides: they note places, and do not run out of stack."""
+
+    def reset(self) -> None:
+        """Begins a new text."""
+        super().reset()
+        self._levels = 0
+
+    def _inside(self, levels: int, parse: Any, *args: Any, **kwargs: Any) -> Any:
+        """Parses so many levels deeper; the result is marked with the text that it was made of."""
+        first = self._curr
+        self._levels += levels
+        if self._levels > MAX_NESTING:
+            raise PlanError(
+                f"the query is nested too deeply here: more than {MAX_NESTING} levels",
+                hint="take parentheses out: AND, OR and + need none in a chain",
+                position=Position.of(self.sql, first.start, first.end + 1) if first else None,
+                text=self.sql,
+            )
+        try:
+            node = with_room(lambda: parse(*args, **kwargs))
+        finally:
+            self._levels -= levels
+        if node is not None and first and self._prev and self._prev.end >= first.start:
+            node.meta.setdefault("span", (first.start, self._prev.end + 1))
+        return node
+
+    def _parse_statement(self) -> Any:
+        return self._inside(0, super()._parse_statement)
+
+    def _parse_unary(self) -> Any:
+        return self._inside(1, super()._parse_unary)
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
+        return self._inside(0, super()._parse_select, *args, **kwargs)
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
+        return self._inside(1, super()._parse_table, *args, **kwargs)
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+        comma = self._curr if self._curr and self._curr.token_type == TokenType.COMMA else None
+        node = self._inside(0, super()._parse_join, *args, **kwargs)
+        if comma is not None and node is None:
+            self.raise_error("no table stands behind this comma", comma)
+        return node
+
+    def expression(self, *args: Any, **kwargs: Any) -> Any:
+        """Makes a node; note how far the text has been read."""
+        node = super().expression(*args, **kwargs)
+        if self._prev:
+            node.meta["until"] = self._prev.end + 1
+        return node
+
+    def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+        """Checks a node; notes of a call that some of its arguments are in no place of it."""
+        found = super().validate_expression(expression, args)
+        for arg in args or ():
+            node = arg
+            while node is not None and node is not found:
+                node = node.parent
+            if node is None:
+                found.meta[DROPPED] = True
+        return found
+
+    def _parse_between(self, this: Any) -> Any:
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.raise_error("BETWEEN lacks its AND")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_in(self, this: Any, alias: bool = False) -> Any:
+        if self._curr is None or self._curr.token_type != TokenType.L_PAREN:
+            self.raise_error("IN takes a list or a query in parentheses")
+        return super()._parse_in(this, alias)
+
+    def _parse_case(self) -> Any:
+        if self._match(TokenType.DOT, advance=False):
+            return super()._parse_case()  # a name
+        value, ifs = self._parse_disjunction(), []
+        while self._match(TokenType.WHEN):
+            condition = self._parse_disjunction()
+            if not self._match(TokenType.THEN):
+                self.raise_error("WHEN lacks its THEN")
+            ifs.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
+        default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
+        if not self._match(TokenType.END):
+            self.raise_error("CASE lacks its END")
+        return self.expression(exp.Case(this=value, ifs=ifs, default=default))
+
+    def _warn_unsupported(self) -> None:
+        """Does nothing: what is no SELECT is refused."""
+
+    def raise_error(self, message: str, token: Any = None) -> None:
+        """Stops at the token."""
+        raise Fault(message, token or self._curr or self._prev, not token and not self._curr)
+
+
+class SparkSQL(Spark):
+    """Spark's SQL as Spark 4 reads it: a doubled quote in a string is a quote."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, with the doubled quotes."""
+
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']
+
+    class Parser(Noting, Spark.Parser):  # type: ignore[misc, valid-type]
+        """Spark's parser: it keeps the names of functions, and the plus sign before a value, which makes a number of a
+        string."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
+            name: build
+            for name, build in Spark.Parser.FUNCTIONS.items()
+            if name not in NAMES or name in ("DATE", "BOOLEAN")
+        }
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # Spark has no functions of these names
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name not in ("AND", "OR", "CHAR", "CHR", "DECODE", "INITCAP")
+        }
+        UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+            **Spark.Parser.UNARY_PARSERS,
+            TokenType.PLUS: lambda self: self._parse_plus(),
+        }
+
+        def _parse_plus(self) -> Any:
+            value = self._parse_unary()
+            if value is None:
+                self.raise_error("nothing stands behind +", self._prev)
+            return self.expression(exp.Anonymous(this="+", expressions=[value]))
+
+        def _parse_position(self, haystack_first: bool = False) -> Any:
+            args = self._parse_csv(self._parse_bitwise)
+            if len(args) == 1 and self._match(TokenType.IN):
+                return self.expression(exp.StrPosition(this=self._parse_bitwise(), substr=args[0]))
+            return self.expression(exp.Anonymous(this="POSITION", expressions=args))
+
+
+class AnsiSQL(SparkSQL):
+    """Spark's SQL with names in double quotes."""
+
+    class Tokenizer(SparkSQL.Tokenizer):
+        """Spark's tokens; only single quotes write text."""
+
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
+
+
+SPARK: dict[str, type[Dialect]] = {"spark": SparkSQL, "ansi": AnsiSQL, "flink": AnsiSQL}
+"""Spark's SQL, whose functions keep their names."""
+DIALECTS = (*SPARK, *sorted(one.value for one in Dialects if one.value not in ("", "dax", "prql", *SPARK)))
+"""The names of all dialects."""
+
+
+@cache
+def reader(dialect: str) -> Dialect:
+    """Returns the tokenizer and parser of a dialect."""
+    if dialect in SPARK:
+        return SPARK[dialect]()
+    base: Any = Dialect.get_or_raise(dialect).__class__
+    parser = type("Parser", (Noting, base.Parser), {})
+    made: Dialect = type(base)(f"Noting{base.__name__}", (base,), {"Parser": parser})()
+    return made

@@ -1,0 +1,75 @@
+"""The functions of other dialects in Spark's words, as sqlglot translates them, each at its place in the text.
+
+A call is written in Spark's SQL with placeholders for its operands, read again, and its operands are put back. So the
+rest of the tree, and where its nodes stand, is as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.reader import reader
+
+_KEPT = (
+    exp.AggFunc, exp.Anonymous, exp.AnonymousAggFunc, exp.Case, exp.Cast, exp.Connector, exp.Exists,
+    exp.If, exp.Predicate, exp.Window,
+)  # fmt: skip
+_CONSTANTS = (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Null, exp.Boolean, exp.JSONPath)
+_AGGREGATES = (exp.GroupConcat,)
+
+
+def in_spark(tree: Any) -> Any:
+    """Returns a statement of another dialect whose functions are Spark's."""
+    for node in reversed(list(tree.walk(bfs=False))):
+        if isinstance(node, exp.RawString):
+            node.replace(_marked(exp.Literal.string(node.this), node))
+        if isinstance(node, exp.Func) and not isinstance(node, (*_KEPT, *_AGGREGATES)):
+            made = _translated(node)
+            if made is not None and node is tree:
+                tree = made
+            elif made is not None:
+                node.replace(made)
+    return tree
+
+
+def _translated(node: Any) -> Any:
+    """Returns a call in Spark's words; None if it has none, which is refused by its name later."""
+    copy = node.copy()
+    operands: dict[str, Any] = {}
+    for before, after in zip(node.iter_expressions(), copy.iter_expressions(), strict=True):
+        if not isinstance(before, _CONSTANTS):
+            name = f"operand_{len(operands)}"
+            operands[name] = before
+            after.replace(exp.column(name, quoted=True))
+    try:
+        text = copy.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+        made = _read(text)
+    except (SqlglotError, ValueError, AttributeError):
+        return None
+    made = _marked(made, node)
+    for column in list(made.find_all(exp.Column)):
+        operand = operands.get(column.name)
+        if operand is not None:
+            if column is made:
+                made = operand.copy()
+            else:
+                column.replace(operand.copy())
+    return made
+
+
+def _marked(made: Any, node: Any) -> Any:
+    """Returns a tree whose nodes stand where another node does."""
+    place = extent(node)
+    for part in made.walk():
+        part.meta.clear()
+        part.meta.update({"span": place} if place is not None else {})
+    return made
+
+
+def _read(text: str) -> Any:
+    spark: Any = reader("spark")
+    return spark.parser().parse(spark.tokenize(f"SELECT {text}"), f"SELECT {text}")[0].expressions[0]

@@ -1,0 +1,101 @@
+"""Other dialects: their functions mean what their own database says, or are refused by their own name."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import crown
+from plans import PlanError, plan
+from plans.frontends.sql.text.reader import DIALECTS
+
+SCHEMA = {"t": {"a": "int64", "i": "int32", "x": "float64", "s": "string", "d": "date", "ts": "timestamp_ntz"}}
+ROWS = [
+    (7, 2, 1.5, "a-b", dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 12, 34, 56)),
+    (-7, 3, -2.5, "2021-03-04", dt.date(1999, 12, 31), dt.datetime(1969, 12, 31, 23, 59, 59)),
+    (0, 1, 0.0, "", dt.date(2021, 1, 4), dt.datetime(2024, 1, 31)),
+]
+DUCKDB = (
+    "strftime(d, '%Y-%m')", "datediff('day', d, DATE '2020-03-01')",
+    "a // i", "a / i", "a % i", "regexp_matches(s, 'a')", "len(s)",
+         "split_part(s, '-', 1)",
+    "d + INTERVAL 1 DAY", "ts + INTERVAL 2 HOUR", "ts - INTERVAL 1 MONTH", "md5(s)", "instr(s, 'b')", "a::VARCHAR",
+    "TRY_CAST(s AS INT)", "if(a > 0, 1, 2)", "last_day(d)", "year(d)", "levenshtein(s, 'b')", "starts_with(s, 'a')",
+    "date_part('year', d)", "s ILIKE 'A%'", "greatest(a, i)", "d::TIMESTAMP", "upper(s)", "substr(s, 2, 2)",
+    "coalesce(nullif(a, 0), 5)",   "concat(s, '!')", "s || a", "~i",
+    "lpad(s, 4, '*')", "trim('  a ')", "i & 3", "i << 2", "position('b' in s)", "replace(s, '-', '+')",
+         "a IS DISTINCT FROM 7",
+    "extract('hour' from ts)", "sign(a)", "sqrt(i)", "ln(i)", "floor(x)", "abs(a)", "pow(i, 2)",
+)  # fmt: skip
+TRANSLATED = {
+    "postgres": ("a / i", "to_char(ts, 'YYYY-MM-DD')", "s ~ 'a'", "strpos(s, 'b')", "a::text",
+         "to_date(s, 'YYYY-MM-DD')",
+                 "substring(s from 1 for 2)", "s::varchar(10)", "d + interval '1 month'", "date_part('hour', ts)"),
+    "snowflake": ("iff(a > 0, 1, 2)", "dateadd(day, 1, d)", "datediff(day, d, d)", "zeroifnull(a)", "div0(a, i)",
+                  "decode(a, 1, 'x', 'y')", "startswith(s, 'a')", "sha2(s, 256)", "s::number(10, 2)", "nvl(a, 1)"),
+    "bigquery": ("DATE_DIFF(d, d, DAY)", "DATE_TRUNC(d, MONTH)", "FORMAT_DATE('%Y-%m', d)", "SAFE_CAST(s AS INT64)",
+                 "REGEXP_CONTAINS(s, r'a')", "TO_HEX(MD5(s))", "TIMESTAMP_DIFF(ts, ts, HOUR)", "SAFE_DIVIDE(a, i)"),
+    "databricks": ("dateadd(DAY, 1, d)", "datediff(MONTH, d, d)", "s:a", "try_divide(a, i)", "a::string"),
+    "trino": ("date_diff('day', d, d)", "date_format(ts, '%Y-%m')", "json_extract_scalar(s, '$.a')",
+         "bitwise_and(a, 3)"),
+    "mysql": ("DATE_FORMAT(d, '%Y-%m')", "DATEDIFF(d, d)", "STR_TO_DATE(s, '%Y-%m-%d')", "a DIV 2", "`a` + 1"),
+    "redshift": ("dateadd(day, 1, d)", "nvl(a, 1)", "len(s)"),
+    "tsql": ("DATEADD(day, 1, d)", "ISNULL(a, 1)", "CHARINDEX('a', s)", "IIF(a > 0, 1, 2)", "[a] + 1"),
+    "flink": ("SPLIT_INDEX(s, '-', 0)", "TIMESTAMPDIFF(DAY, ts, ts)", "DATE_FORMAT(ts, 'yyyy')", '"a" + 1'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", DUCKDB)
+def test_a_function_of_duckdb_means_what_duckdb_says(call: str) -> None:
+    view = crown.view(f"SELECT a, {call} AS v FROM t", SCHEMA, dialect="duckdb")
+    rows = [dict(zip(SCHEMA["t"], row, strict=True)) for row in ROWS]
+    view.apply({"t": rows})
+    found = {row["a"]: row["v"] for row in view.to_table().to_pylist()}
+    with duckdb.connect() as connection:
+        connection.register("t", pa.Table.from_pylist(rows).cast(pa.schema([
+            ("a", pa.int64()), ("i", pa.int32()), ("x", pa.float64()), ("s", pa.string()), ("d", pa.date32()),
+            ("ts", pa.timestamp("us")),
+        ])))  # fmt: skip
+        wanted = dict(connection.sql(f"SELECT a, {call} AS v FROM t").fetchall())
+    assert {key: _plain(value) for key, value in found.items()} == {key: _plain(v) for key, v in wanted.items()}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return dt.datetime(value.year, value.month, value.day)
+    return value
+
+
+@pytest.mark.parametrize(("dialect", "call"), [(name, call) for name, calls in TRANSLATED.items() for call in calls])
+def test_a_function_of_another_dialect_is_planned(dialect: str, call: str) -> None:
+    plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect=dialect)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "word"),
+    [("duckdb", "list_value(a)", "LIST_VALUE"), ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY"),
+     ("snowflake", "to_varchar(ts, 'YYYY')", "TO_VARCHAR")],
+)  # fmt: skip
+def test_what_has_no_words_in_spark_is_refused_by_its_own_name(dialect: str, call: str, word: str) -> None:
+    text = f"SELECT DISTINCT {call} AS v FROM t"
+    with pytest.raises(PlanError) as caught:
+        plan(text, SCHEMA, dialect=dialect)
+    assert caught.value.message == f"{word} is not supported"
+    assert caught.value.position is not None
+    assert text[caught.value.position.column - 1 :].startswith(call)
+
+
+def test_an_error_inside_of_a_translated_call_has_its_place() -> None:
+    text = "SELECT DISTINCT strftime(nothing, '%Y') AS v FROM t"
+    with pytest.raises(PlanError, match="unknown column nothing") as caught:
+        plan(text, SCHEMA, dialect="duckdb")
+    assert caught.value.position is not None
+    assert text[caught.value.position.column - 1 :].startswith("nothing")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_reads_a_plain_query(dialect: str) -> None:
+    assert [out.name for out in plan("SELECT DISTINCT a FROM t WHERE i > 1", SCHEMA, dialect=dialect).output] == ["a"]
