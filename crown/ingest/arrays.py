@@ -86,11 +86,17 @@ def of_numpy(values: np.ndarray) -> Any:
         return values.tolist()
 
 
+_MISSING = ("NAType", "NaTType")  # of pandas
+
+
 def inferred(values: list[Any]) -> pa.Array:
     """Returns Python values as an array of the type that they tell; pandas' NA and NaT are NULL. Raises ``REFUSED``."""
     kinds = set(map(type, values))
-    if any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):
-        values = [None if type(value).__name__ in ("NAType", "NaTType") else value for value in values]
+    if any(kind.__name__ in _MISSING for kind in kinds):
+        values = [None if type(value).__name__ in _MISSING else value for value in values]
+        kinds = set(map(type, values))
+    if np.datetime64 in kinds and kinds <= {np.datetime64, type(None)}:
+        return pa.array(np.array(values, "M8"))  # of a list Arrow takes them in few units
     try:
         array = pa.array(values)
     except REFUSED:

@@ -115,9 +115,11 @@ def _row(relation: str, row: Any, columns: Sequence[str]) -> Mapping[str, Any]:
         return row
     if dataclasses.is_dataclass(row) and not isinstance(row, type):
         return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    named = row.dtype.names if isinstance(row, np.void) else getattr(row, "_fields", None)
-    if named is not None and isinstance(row, (tuple, np.void)):
-        return dict(zip(named, row.item() if isinstance(row, np.void) else row, strict=True))
+    if isinstance(row, np.void) and row.dtype.names is not None:
+        return {name: row[name] for name in row.dtype.names}
+    named = getattr(row, "_fields", None)
+    if named is not None and isinstance(row, tuple):
+        return dict(zip(named, row, strict=True))
     found = repr(row) if len(repr(row)) < 80 else type(row).__name__
     if isinstance(row, (tuple, list)):
         names = names_of(columns, len(row))
@@ -208,7 +210,8 @@ def _told(relation: str, data: Any) -> dict[str, Any] | None:
         return None
     else:
         try:
-            schema = pa.RecordBatchReader.from_stream(data).schema
+            own = hasattr(data, "__arrow_c_schema__")  # else a stream that can be read once is lost by that
+            schema = pa.schema(data) if own else pa.RecordBatchReader.from_stream(data).schema
         except (*REFUSED, OSError) as error:
             raise _no_table(relation, data, error) from None
     return {field.name: field.type for field in schema}
