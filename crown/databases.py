@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from crown.analysis import card
 from crown.errors import CrownError
-from crown.guards.arguments import Size, size_of
+from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.quarantine import write as write_quarantine
+from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs import snapshot
 from crown.programs.advances import advance
 from crown.programs.intake import Nets
@@ -23,13 +24,12 @@ from crown.programs.result import ResultOf
 from crown.programs.several import SeveralResults
 from crown.reading import Readable
 from crown.stages.state.memory import ProgramMemory, parts_of_program
-from crown.views import demand_quarantine, extra_of, quarantine_of
+from crown.views import demand_quarantine, extra_of
 from plans import named
 from plans.errors import PlanError
 from plans.program import Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
-from plans.windows import Window
 
 
 class Database(NotCopyable, instead="save(path) and crown.load_database(path) make a second one"):
@@ -236,32 +236,27 @@ class DatabaseView(Readable):
 
 def database(
     schema: Any,
-    *,
-    memory_budget: Size | None = None,
-    on_missing: str = "ignore",
-    on_bad_row: str = "fail",
-    quarantine: str | os.PathLike[str] | None = None,
-    windows: Mapping[str, Window] | None = None,
+    **options: Unpack[DatabaseOptions],
 ) -> Database:
     """Returns a database of the tables of ``schema``, without views.
 
-    ``schema``: table -> {column: type}, as for ``crown.view``. ``memory_budget``, ``on_bad_row`` and ``quarantine`` as
-    there, for tables and all views together. ``on_missing``: ``"ignore"`` or ``"raise"``. The rows of all tables are
-    kept whole, once per distinct row, so that views can come later. ``windows``: which rows of a table are in, by its
-    name (``crown.ttl`` and others), for all views.
+    ``schema``: table -> {column: type}, as for ``crown.view``. The rows of all tables are kept whole, once per distinct
+    row, so that views can come later. ``options``, for tables and all views together: ``memory_budget``,
+    ``on_missing``, ``on_bad_row``, ``quarantine`` and ``windows``, as for ``crown.view``; rows that are kept cannot be
+    taken on trust.
 
     >>> import crown
     >>> crown.database({"r": {"a": "int64"}})
     <crown.Database of 1 tables and the views (none)>
     """
-    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
-    if on_missing not in ("ignore", "raise"):
-        raise CrownError(f'on_missing of a database must be "ignore" or "raise", not {on_missing!r}: it keeps its rows')
-    folder = quarantine_of(on_bad_row, quarantine)
-    program = named.empty(Schema.of(schema), windows)
+    given = Keywords("crown.database", DatabaseOptions, options)
+    planning, checks, resources = given.of(Planning), given.of(Checks), given.of(Resources)
+    checks.demand_rows()
+    folder = checks.folder()
+    program = named.empty(Schema.of(schema), planning.windows)
     demand_quarantine(program, folder)
-    memory = ProgramMemory.create(parts_of_program(program), budget)
-    return Database(SeveralResults(program, memory, on_missing), budget, folder)
+    memory = ProgramMemory.create(parts_of_program(program), resources.budget)
+    return Database(SeveralResults(program, memory, checks.missing), resources.budget, folder)
 
 
 def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:
@@ -269,7 +264,7 @@ def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = 
 
     Raises SnapshotError for a foreign or damaged file.
     """
-    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    budget = Resources(memory_budget=memory_budget).budget
     engine, extra = snapshot.load_several(path, budget)
     folder, batches, _ = extra_of(extra, path)
     return Database(engine, budget, folder, batches)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -21,13 +21,14 @@ from crown.analysis.report import ANALYZED, report
 from crown.engine.delivery import Delivery
 from crown.engine.engine import Engine
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
-from crown.guards.arguments import Size, file_of, number_of, path_of, size_of
+from crown.guards.arguments import Size, file_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import relations_of
 from crown.ingest.frames import schemas, with_tables
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
+from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.advances import advance
 from crown.reading import Readable
 from crown.results import pulse, rich
@@ -38,8 +39,6 @@ from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
 from plans.show.forms import FORMS
-
-MOST_THREADS = 1024
 
 
 class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load(path) make a second one"):
@@ -266,12 +265,7 @@ def view(
     *,
     tables: Mapping[str, Any] | None = None,
     path: str | os.PathLike[str] | None = None,
-    threads: int = 1,
-    memory_budget: Size | None = None,
-    on_missing: str = "ignore",
-    on_bad_row: str = "fail",
-    quarantine: str | os.PathLike[str] | None = None,
-    **options: Any,
+    **options: Unpack[ViewOptions],
 ) -> View:
     """Returns a view of ``query``: SQL, Datalog, a GraphFrames motif, a ``Plan`` or its JSON.
 
@@ -280,38 +274,35 @@ def view(
     ``tables``: relation -> a frame or rows: the first batch, from which the schema is taken where ``schema`` has none.
     ``path``: keep the state in that new file (memory-mapped, may exceed RAM) instead of memory. It is of no use to
     another process: ``crown.open`` makes a view that can be opened again.
-    ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel;
-    of a program of several stages the joins (one after the other under a ``memory_budget``).
-    ``memory_budget``: bytes of state, or a text such as ``"512 MiB"``; a batch that would pass it is refused, undone.
-    ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch, ``"trust"`` takes the
-    stream's word that there are none (queries that are not one join), which saves storing the rows.
-    ``on_bad_row``: ``"fail"`` refuses a batch with a row that does not fit; ``"quarantine"`` writes such rows, with
-    the reason, to the folder ``quarantine`` and goes on. Further options go to ``plans.plan`` (rates, ...). Raises
-    PlanError for a query that cannot be maintained, with the reason and what to do, and CrownError for any other
-    argument that makes no sense.
+    ``options``: ``dialect``, ``rates``, ``tree`` and ``windows`` (``crown.options.Planning``); ``on_missing``,
+    ``on_bad_row`` and ``quarantine`` (``crown.options.Checks``); ``threads`` and ``memory_budget``
+    (``crown.options.Resources``). Raises PlanError for a query that cannot be maintained, with the reason and what to
+    do, and CrownError for any other argument that makes no sense.
 
     >>> followers = view("SELECT DISTINCT f.b FROM follows f WHERE f.a > 10", {"follows": {"a": "int64", "b": "int64"}})
     >>> followers.update({"follows": {"a": [1, 11, 12], "b": [5, 6, 6]}})
     >>> followers.to_table().to_pylist(), followers.contains({"b": 6}), {"b": 5} in followers
     ([{'b': 6}], True, False)
     """
-    threads = number_of(threads, "threads", 1, MOST_THREADS)
-    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    given = Keywords("crown.view", ViewOptions, options)
+    planning, checks, resources = given.of(Planning), given.of(Checks), given.of(Resources)
     state = None if path is None else file_of(path, "path")
     if state is not None and os.path.lexists(state):
         raise CrownError(
             f"path={str(state)!r} is there already; delete it if no view needs it, or name another file "
             "(crown.open keeps a view and reopens it)"
         )
-    folder = quarantine_of(on_bad_row, quarantine)
+    folder = checks.folder()
     declared, first = schemas(schema), None
     if tables is not None:
         known = [table.name for table in query.tables] if isinstance(query, (Plan, Program)) else []
         declared, first = with_tables(schema, tables, known)
-    program = make_program(query, declared, **options)
+    program = make_program(query, declared, **planning.keywords())
     demand_quarantine(program, folder)
     unread = unread_of(declared, program)
-    made = View(engines.create(program, state, threads, budget, on_missing), folder, unread=unread)
+    threads = resources.threads or 1
+    engine = engines.create(program, state, threads, resources.budget, checks.missing)
+    made = View(engine, folder, unread=unread)
     if first:
         made.update(first)
     return made
@@ -341,21 +332,6 @@ def demand_quarantine(program: Program, folder: Path | None) -> None:
         )
 
 
-def quarantine_of(on_bad_row: str, given: Any) -> Path | None:
-    """Returns the folder to which bad rows go, which is made when the first one does; None where they refuse their
-    batch."""
-    if on_bad_row not in ("fail", "quarantine"):
-        raise CrownError(f'on_bad_row must be "fail" or "quarantine", not {on_bad_row!r}')
-    if (on_bad_row == "quarantine") != (given is not None):
-        raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
-    if given is None:
-        return None
-    folder = path_of(given, "quarantine")
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise CrownError(f"quarantine={str(folder)!r} is a file; name a folder")
-    return folder
-
-
 def load(
     path: str | os.PathLike[str],
     *,
@@ -369,7 +345,7 @@ def load(
 
     Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself. O(state).
     """
-    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    budget = Resources(memory_budget=memory_budget).budget
     state = None if state_path is None else file_of(state_path, "state_path")
     engine, extra = engines.load(path, state, budget)
     return View(engine, *extra_of(extra, path))

@@ -74,7 +74,7 @@ def plan(
         return query
     if isinstance(query, Mapping) or (isinstance(query, str) and query.lstrip().startswith("{")):
         return Plan.from_json(query)
-    _check_options(rates, tree, dialect)
+    check_options(rates, tree, dialect)
     relation = _relation(query, schema, dialect)
     if not isinstance(relation, Query) or any(s.input or s.join != "inner" for s in relation.sources):
         raise PlanError("this query is more than one join", hint="plans.program plans it, crown.view maintains it")
@@ -111,7 +111,7 @@ def program(
         return program_of(query)
     if isinstance(query, Mapping) or (isinstance(query, str) and query.lstrip().startswith("{")):
         return Program.from_json(query)
-    _check_options(rates, tree, dialect)
+    check_options(rates, tree, dialect)
     return with_room(lower, _relation(query, schema, dialect), rates, tree, together)
 
 
@@ -121,7 +121,8 @@ def windowed(program: Program, windows: Mapping[str, Window]) -> Program:
     return replace(program, tables=not_null(program.tables, found), windows=found)
 
 
-def _check_options(rates: Any, tree: Any, dialect: Any) -> None:
+def check_options(rates: Any, tree: Any, dialect: Any) -> None:
+    """Raises PlanError for what no option of `plan` can be."""
     for what, given, kind in (("rates", rates, Mapping), ("tree", tree, str), ("dialect", dialect, str)):
         if given is not None and not isinstance(given, kind):
             raise PlanError(f"{what}= takes {_WANTED[what]}, not {_kind(given)}")

@@ -23,6 +23,7 @@ from plans.schema import Schema
 from plans.show.explain import text
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import submit
+from spark_jobs.options import Options, Watched
 from spark_jobs.session import require_java
 
 QUERY = "Paths(a, b, c, d) :- follows(a, b), follows(b, c), follows(c, d), d > 15000."
@@ -50,8 +51,7 @@ def main(folder: Path = Path("out/demo")) -> int:
             inputs=(Input("follows", changes.resolve(), "csv", files=1),),
             output=str(output),
             checkpoint=checkpoint.resolve(),
-            schema=SCHEMA,
-            sample=2,
+            options=Options(schema=SCHEMA, watched=Watched(sample=2)),
             verify=True,
         )
     )

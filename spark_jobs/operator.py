@@ -12,16 +12,16 @@ see ``spark_jobs.cell.cell``.
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
 import plans
-from crown.analysis.amplified import BEYOND
-from crown.guards.arguments import Size
+from crown.changes import WEIGHTS
+from crown.options import Checks, Planning
 from crown.store.relations import not_covering
 from plans.errors import PlanError
 from plans.files.delimited import UNREADABLE
@@ -36,13 +36,12 @@ from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.catalyst import relation_of
-from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.cell.limits import NONE, Limits
+from spark_jobs.cell.engines import QUERY
+from spark_jobs.cell.limits import NONE
 from spark_jobs.cell.spill import demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.keys import strides_by_key
-from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
@@ -52,47 +51,22 @@ from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
-from spark_jobs.log.whereabouts import located
+from spark_jobs.log.whereabouts import Whereabouts
+from spark_jobs.options import Options, StreamOptions
 from spark_jobs.same_query import kept
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables.parts import LZ4, Parts, check_compression
+from spark_jobs.tables.parts import Parts
 from spark_jobs.tables.shape import delta_schema, files_schema
 
 Query = str | DataFrame | Plan | Program | Mapping[str, Any]
-_OPERATOR = re.compile(r"\w[\w.-]*")
 
 
 def maintain(
     spark: SparkSession,
     query: Query,
     changes: Mapping[str, DataFrame],
-    *,
-    checkpoint: str | None = None,
-    state: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    schema: Any = None,
-    dialect: str = "spark",
-    cells: int | None = None,
-    rates: Mapping[str, float] | None = None,
-    change: str | None = None,
-    consolidate: bool | None = None,
-    on_bad_row: str = "fail",
-    quarantine: str | None = None,
-    on_missing: str = "ignore",
-    operator: str = "crown",
-    scratch: str | None = None,
-    sample: int = 0,
-    amplified: int | None = BEYOND,
-    emit: str = "weights",
-    key: Sequence[str] | None = None,
-    engines: EngineFactory = QUERY,
-    placement: str = AUTO,
-    windows: Mapping[str, Window] | None = None,
-    cell_budget: Size | None = None,
-    cell_memory: Size | None = None,
-    into: str | None = None,
-    compression: str = LZ4,
+    **options: Unpack[StreamOptions],
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -106,71 +80,45 @@ def maintain(
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
 
-    - ``checkpoint``: the stream's own ``checkpointLocation`` (required for streams): a local or shared folder, or
-      ``s3://``, ``gs://``, ``az://``. The state is kept under ``crown/`` in it, or at ``state``, a folder or such a URI
-      that no other checkpoint uses. ``storage_options``: obstore's, for both; by default the environment's.
-    - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
-    - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
-    - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
-      else one per two cores, up to four, as far as more cells get fewer rows each by the ``rates``. A query of
-      several stages that no column of its result cuts takes a second round of cells, the operator
-      ``<operator>.merge``; its default is one cell. A relation that ``schema`` declares with ``upserts`` (here it
-      needs a ``sequence``) or ``enforced`` takes one before, ``<operator>.keys.<relation>``, cut by its key.
-      ``rates``: rows per batch by relation, to choose join tree and cut.
-    - ``consolidate``: leave out what one batch both adds and removes; default: yes.
-    - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
-      reason; ``"quarantine"`` writes such rows as JSON lines to the folder ``quarantine`` (default: ``quarantine/`` in
-      the checkpoint), once, and goes on without them.
-    - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``); ``"trust"``, for a
-      query of several stages, takes the streams' word that there are none.
-    - ``operator``: a name, needed when one stream has more than one. In a union of several, deltas that come out of
-      more than one cell stand first, or have ``repartition()`` behind them.
-    - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
-    - ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``) or ``"rowkind"`` (``_row_kind``), both with
-      ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
-    - ``sample``: how many deltas per batch to keep for the progress display. ``amplified``: if one change gives more
-      deltas in a cell, the cell's note says which key it has; ``crown submit`` and ``crown top`` show it. None: never.
-    - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
-    - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
-      ``"auto"`` pins on a cluster.
-    - ``windows``: which rows of a relation stay in, by its name: ``crown.ttl``, ``crown.tumbling``, ``crown.sliding``
-      and ``crown.last_rows(n, by=column)``. By default such a query runs in one cell; if you want several, each window
-      is an operator of its own before them, ``<operator>.window.<relation>``, in one cell. Late rows are dropped and
-      counted, fail the batch, or go to the quarantine. Time goes by with the relation's rows only, never by a clock, so
-      a batch that is executed again, and state that is rebuilt from the log, expire the same rows.
-    - ``cell_budget``: how much state each cell may have, in memory or not, as bytes or ``"8 GiB"``: a batch that would
-      pass it is refused with ``MemoryBudgetError``. ``cell_memory``: how much of it may be in memory; the rest is in
-      the cell's file in ``scratch``, which must be on a disk.
-    - ``into``: the folder of a table, or its URI; the cells write their deltas there, and the result has a row per
-      file. That is half of a sink: ``write_deltas`` is the whole one. ``compression`` of the files: ``"lz4"``
-      (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not know that, ``"zstd"`` or ``"none"``.
+    ``options`` are the fields of these records, which say what they mean:
 
-    Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
+    - ``spark_jobs.options.Options``: ``schema``, ``change``;
+    - ``spark_jobs.options.Place``: ``checkpoint`` (required for streams), ``state``, ``storage_options``, ``scratch``,
+      ``operator``;
+    - ``crown.options.Planning``: ``dialect``, ``rates``, ``tree``, ``windows``;
+    - ``crown.options.Checks``: ``on_missing``, ``on_bad_row``, ``quarantine``. A row that does not fit stops the stream
+      before any state changes, with an error naming relation, row and reason; set aside, it is a JSON line in the
+      quarantine (default: ``quarantine/`` in the checkpoint), once;
+    - ``spark_jobs.options.Cells``: ``cells``, ``placement``, ``cell_budget``, ``cell_memory``;
+    - ``spark_jobs.options.Output``: ``emit``, ``key``, ``consolidate``;
+    - ``spark_jobs.options.Watched``: ``sample``, ``amplified``.
+
+    Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state), and
+    ``CrownError`` for an option that there is not.
     """
+    return stream(spark, query, changes, Options.of("maintain", options))
+
+
+def stream(
+    spark: SparkSession, query: Query, changes: Mapping[str, DataFrame], options: Options, into: str | None = None
+) -> DataFrame:
+    """Does what ``maintain`` does. ``into``: the folder of a table, or its URI; the cells write their deltas there, and
+    the result has a row per file. That is half of a sink: ``write_deltas`` is the whole one."""
+    planning, checks, place, cells = options.planning, options.checks, options.place, options.cells
+    output, operator = options.output, options.place.operator
     streaming = _all_streaming(changes)
-    changes = normal(changes, change, Schema.of(schema))
-    if streaming and checkpoint is None:
+    changes = normal(changes, options.change, options.schema)
+    if streaming and place.checkpoint is None:
         raise CheckpointError("a stream needs checkpoint=: a folder where the operator keeps its state")
-    if not _OPERATOR.fullmatch(operator):
-        raise SparkJobError(f"operator={operator!r}: give a name of letters, digits, dots, dashes and underscores")
-    if on_bad_row not in ("fail", "quarantine"):
-        raise SparkJobError(f'on_bad_row={on_bad_row!r}: give "fail" or "quarantine"')
-    where = located(checkpoint, state, storage_options) if checkpoint is not None else None
-    aside = folder_at(quarantine, "quarantine", storage_options) if quarantine is not None else None
-    if on_bad_row == "quarantine" and aside is None:
-        if where is None:
-            raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
-        aside = where.quarantine
-    check_compression(compression)
-    plan = planned(query, changes, schema, rates, dialect, windows)
+    where = place.located()
+    aside = _quarantine(options, where)
+    plan = planned(query, changes, options.schema, planning)
     read = {table.name.lower() for table in plan.tables}
     changes = {name: frame for name, frame in changes.items() if name.lower() in read}
-    check_emit(emit, key, plan)
-    if emit != "weights" and engines is not QUERY:
-        raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
-    _check_missing(plan, on_missing)
-    _check_late(plan, on_bad_row)
-    limits = Limits.of(cell_budget, cell_memory)
+    check_emit(output.emit, output.key, plan)
+    _check_missing(plan, checks.missing)
+    _check_late(plan, checks)
+    limits = cells.limits
     if limits != NONE and not streaming:
         raise SparkJobError("cell_budget= and cell_memory= are for streams, and these are batch tables: leave them out")
     stored, certain = where.stored(operator) if where is not None and streaming else (None, False)
@@ -178,27 +126,26 @@ def maintain(
         plan,
         stored,
         certain,
-        engines.fingerprint,
-        lambda text, d: planned(text, changes, schema, rates, d, windows),
+        QUERY.fingerprint,
+        lambda text, d: planned(text, changes, options.schema, replace(planning, dialect=d)),
     )
-    made = _rounds(spark, plan, cells, stored, rates)
+    made = _rounds(spark, plan, cells.cells, stored, planning.rates)
     if where is not None and streaming:
-        check_topics(changes, Schema.of(schema), where.checkpoint)
-    if where is not None and streaming:
+        check_topics(changes, options.schema, where.checkpoint)
         if stored is None:
             where.loaded(operator)
         where.claim()
-    if aside is not None and on_bad_row == "quarantine":
+    if aside is not None:
         ready(aside, "quarantine")
-    space = scratch_space.claim(scratch, cluster.application(spark)) if streaming else None
+    space = scratch_space.claim(place.scratch, cluster.application(spark)) if streaming else None
     if space is not None and limits.memory is not None:
         demand_disk(space.parent)
     common: dict[str, Any] = {
-        "on_missing": on_missing,
-        "quarantine": str(aside) if aside is not None and on_bad_row == "quarantine" else None,
+        "on_missing": checks.missing,
+        "quarantine": str(aside) if aside is not None else None,
         "root": str(where.root) if where is not None and streaming else None,
         "checkpoint": str(where.checkpoint) if where is not None else None,
-        "options": dict(storage_options or {}),
+        "options": dict(place.storage_options or {}),
         "scratch": str(space) if space is not None else None,
         "keep": int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
         "run": uuid.uuid4().hex,
@@ -211,13 +158,12 @@ def maintain(
     found = strides(
         made,
         operator=operator,
-        consolidate=consolidate,
-        sample=sample,
-        amplified=amplified,
+        consolidate=output.consolidate,
+        sample=options.watched.sample,
+        amplified=options.watched.amplified,
         whole=json.dumps(behind_keys(plan).to_json()),
         query=plan.query,
-        fingerprint=engines.fingerprint(plan),
-        engines=engines,
+        fingerprint=QUERY.fingerprint(plan),
         **common,
     )
     if certain and stored is not None and where is not None:
@@ -225,11 +171,23 @@ def maintain(
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
     grid = found[-1].round.grid
-    ways = {"options": common["options"], "spool": common["scratch"], "compression": compression}
-    if into is not None and emit == "weights":
-        return applied(spark, found, changes, placement, before, Parts(into, delta_schema(plan), **ways))
-    deltas = emitted(applied(spark, found, changes, placement, before), emit, key, plan, grid)
+    ways = {"options": common["options"], "spool": common["scratch"], "compression": output.compression}
+    if into is not None and output.emit == WEIGHTS:
+        return applied(spark, found, changes, cells.placement, before, Parts(into, delta_schema(plan), **ways))
+    deltas = emitted(applied(spark, found, changes, cells.placement, before), output.emit, output.key, plan, grid)
     return deltas if into is None else written(deltas, Parts(into, files_schema(deltas.schema), **ways))
+
+
+def _quarantine(options: Options, where: Whereabouts | None) -> Folder | None:
+    """Returns where bad rows go; None where they stop the stream."""
+    checks = options.checks
+    if not checks.sets_aside:
+        return None
+    if checks.quarantine is not None:
+        return folder_at(str(checks.quarantine), "quarantine", options.place.storage_options)
+    if where is None:
+        raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
+    return where.quarantine
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
@@ -242,38 +200,30 @@ def _check_missing(plan: Maintainable, on_missing: str) -> None:
         not_covering(plan)
 
 
-def _check_late(plan: Maintainable, on_bad_row: str) -> None:
+def _check_late(plan: Maintainable, checks: Checks) -> None:
     windows = plan.windows if isinstance(plan, Program) else ()
     late = [window.relation for window in windows if window.late == "quarantine"]
-    if late and on_bad_row != "quarantine":
+    if late and not checks.sets_aside:
         raise SparkJobError(
             f'late rows of {late[0]} are to be set aside, and bad rows are not: give on_bad_row="quarantine", or the '
             'window late="drop", which counts them'
         )
 
 
-def planned(
-    query: Query,
-    changes: Mapping[str, DataFrame],
-    schema: Any,
-    rates: Mapping[str, float] | None,
-    dialect: str,
-    windows: Mapping[str, Window] | None = None,
-) -> Maintainable:
+def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, planning: Planning) -> Maintainable:
     """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
     their DataFrames, which are as ``normal`` makes them."""
-    declared = Schema.of(schema)
     every = all_tables(declared, changes)
     said: str | Plan | Program | Mapping[str, Any] | Relation
     if isinstance(query, DataFrame):
         said = relation_of(query.sparkSession, query, every)
     elif isinstance(query, str) and not query.lstrip().startswith("{"):
-        said = _read(query, every, dialect, changes)  # once, so that what the text makes it warn of is said once
+        said = _read(query, every, planning.dialect, changes)  # once: so it warns once, too
     else:
         said = query
-    program = plans.program(said, every, rates=rates, dialect=dialect, windows=windows)
+    program = plans.program(said, every, **planning.keywords())
     if any(isinstance(stage, GroupStage) and stage.values for stage in program.stages) and not _cuttable(program):
-        other = plans.program(said, every, rates=rates, dialect=dialect, windows=windows, together=True)
+        other = plans.program(said, every, **planning.keywords(), together=True)
         program = other if _cuttable(other) else program  # many cells are worth more than the cheaper feeds
     _check_windows(program.windows)
     plan = program.plan or program

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Unpack, get_args, get_origin, get_type_hints
 
 import crown
 
@@ -24,6 +24,7 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         yield f"module {name}: {', '.join(sorted(getattr(value, '__all__', [])))}"
     elif not inspect.isclass(value):
         yield f"{name}{inspect.signature(value)}"
+        yield from _keywords(value)
     elif issubclass(value, (Exception, Warning)):
         bases = ", ".join(base.__name__ for base in value.__bases__)
         yield f"class {name}({bases})"
@@ -33,6 +34,13 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         bases = [base for base in value.__mro__ if base not in others and base.__module__.split(".")[0] in OURS]
         for member in sorted({member for base in bases for member in vars(base) if not member.startswith("_")}):
             yield f"    {_member(member, inspect.getattr_static(value, member))}"
+
+
+def _keywords(function: Any) -> Iterator[str]:
+    """The keywords of a function that takes the fields of records."""
+    for taken in (get_args(hint) for hint in get_type_hints(function).values() if get_origin(hint) is Unpack):
+        for name, kind in inspect.get_annotations(taken[0]).items():
+            yield f"    {name}: {getattr(kind, '__forward_arg__', kind)!r}"
 
 
 def _member(name: str, value: Any) -> str:

@@ -117,6 +117,6 @@ def test_a_job_on_spark_has_the_same_windows(tmp_path):
         str(tmp_path),
     ]
     job = submit.job(parser.parse_args([*words, "--ttl", "r=at:1 hour", "--last-rows", "s=5:n", "--verify"]))
-    assert job.windows == {"r": crown.ttl("at", "1 hour"), "s": crown.last_rows(5, by="n")}
+    assert job.options.planning.windows == {"r": crown.ttl("at", "1 hour"), "s": crown.last_rows(5, by="n")}
     with pytest.raises(SparkJobError, match="r has a window, which lets rows go: leave --verify out"):
         _check(job)

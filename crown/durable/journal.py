@@ -26,8 +26,8 @@ from crown.durable.mark import Mark
 from crown.durable.recovery import Kind, Recovered, Recovery, numbers
 from crown.durable.segment import Segment, Tables
 from crown.errors import NotDurableError
+from crown.options import Sync
 
-Sync = str | float
 E = TypeVar("E")
 
 

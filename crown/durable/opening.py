@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -14,54 +14,44 @@ from crown.analysis.parts import program as program_of_engine
 from crown.durable.database import DurableDatabase
 from crown.durable.files import Lock
 from crown.durable.identity import NAME, Identity
-from crown.durable.journal import Journal, Sync
+from crown.durable.journal import Journal
 from crown.durable.kinds import DatabaseKind, ViewKind
 from crown.durable.mark import Mark
 from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError, QueryChangedError
-from crown.guards.arguments import Size, number_of, path_of, size_of
+from crown.guards.arguments import path_of
 from crown.ingest.frames import schemas
-from crown.views import MOST_THREADS, demand_quarantine, quarantine_of, unread_of
+from crown.options import (
+    Checks,
+    Durability,
+    DurableDatabaseOptions,
+    DurableOptions,
+    Keywords,
+    Planning,
+    Resources,
+)
+from crown.views import demand_quarantine, unread_of
 from plans import named
 from plans import program as make_program
 from plans.plan import Plan
 from plans.program import Program
 from plans.schema import Schema
-from plans.windows import Window
-
-SNAPSHOT_BYTES = 4 << 20
-"""Bytes of log below which no snapshot is worth its write."""
 
 
 def open_view(
     query: str | Plan | Program | None,
     path: str | os.PathLike[str],
     schema: Any = None,
-    *,
-    threads: int | None = None,
-    memory_budget: Size | None = None,
-    on_missing: str | None = None,
-    on_bad_row: str = "fail",
-    quarantine: str | os.PathLike[str] | None = None,
-    sync: Sync = "batch",
-    snapshot_bytes: Size = SNAPSHOT_BYTES,
-    keep: int = 1,
-    repair: bool = False,
-    **options: Any,
+    **options: Unpack[DurableOptions],
 ) -> DurableView:
     """Returns the durable view in the folder ``path``: a new one if nothing is there, else the one that is.
 
     Every batch that was applied is there again, also after a crash. ``query`` None: whatever query the folder has.
     State lives in memory; reopening reads the newest snapshot and the log since.
 
-    ``sync``: when a batch is put on the disk: ``"batch"``, before ``apply`` returns; a number of seconds, with the
-    next batch after that time; ``"never"``, when the system likes. All three survive the death of the process;
-    ``"batch"`` that of the machine, too.
-    ``snapshot_bytes``: write a snapshot when the log outweighs that and the last snapshot. ``keep``: snapshots kept
-    before the newest, with their log: one of them, and the newest may be damaged. ``repair``: go on with what can be
-    read of a damaged folder. ``threads``, ``on_missing``: as in ``crown.view``; they stay what the folder was made
-    with. The other arguments are those of ``crown.view``.
+    ``options``: ``sync``, ``snapshot_bytes``, ``keep`` and ``repair`` (``crown.options.Durability``), and those of
+    ``crown.view``. ``threads`` and ``on_missing`` stay what the folder was made with.
 
     Raises LockedStateError if the folder is open already, QueryChangedError for another query, DamagedStateError, with
     what to do, for files that were damaged, and what ``crown.view`` raises. RecoveryWarning says what was left out.
@@ -74,16 +64,13 @@ def open_view(
     ...     view.batches, view.get({"a": 1})
     (1, {'a': 1, 'n': 2})
     """
-    given_threads = None if threads is None else number_of(threads, "threads", 1, MOST_THREADS)
-    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
-    floor = size_of(snapshot_bytes, "snapshot_bytes")
-    kept = number_of(keep, "keep", 0)
-    policy = _policy(sync)
-    bad = quarantine_of(on_bad_row, quarantine)
+    given = Keywords("crown.open", DurableOptions, options)
+    planning, checks, resources = given.of(Planning), given.of(Checks), given.of(Resources)
+    durability, budget, bad = given.of(Durability), resources.budget, checks.folder()
     declared = schemas(schema)
-    program = None if query is None else make_program(query, declared, **options)
+    program = None if query is None else make_program(query, declared, **planning.keywords())
     unread = frozenset() if program is None else unread_of(declared, program)
-    if query is None and (schema is not None or options):
+    if query is None and (schema is not None or planning != Planning()):
         raise CrownError("query=None opens what the folder has; leave out schema and the planner's options, too")
     folder = _folder(path, program is not None)
     if program is None and not numbers(folder, "log") and not (folder / NAME).exists():
@@ -94,9 +81,9 @@ def open_view(
             if program is None:
                 raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
             demand_quarantine(program, bad)
-            identity = Identity.of(program, on_missing or "ignore", given_threads or 1, unread)
+            identity = Identity.of(program, checks.missing, resources.threads or 1, unread)
             engine = ViewKind(identity, folder, budget).create()
-            journal = Journal(folder, identity, lock, mark, policy, kept)
+            journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             journal.begin()
         else:
             if identity.stored_program(folder).results is not None:
@@ -105,11 +92,11 @@ def open_view(
                 identity.demand(program, folder)
             else:
                 unread = frozenset(identity.unread)
-            identity.demand_options(on_missing, given_threads, folder)
-            journal = Journal(folder, identity, lock, mark, policy, kept)
-            engine = journal.recover(ViewKind(identity, folder, budget), repair).engine
+            identity.demand_options(checks.on_missing, resources.threads, folder)
+            journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
+            engine = journal.recover(ViewKind(identity, folder, budget), durability.repair).engine
             demand_quarantine(program_of_engine(engine), bad)
-        view = DurableView(engine, journal, bad, floor, unread)
+        view = DurableView(engine, journal, bad, durability.floor, unread)
         undone.pop_all()
     return view
 
@@ -117,22 +104,13 @@ def open_view(
 def open_database(
     path: str | os.PathLike[str],
     schema: Any = None,
-    *,
-    memory_budget: Size | None = None,
-    on_missing: str | None = None,
-    on_bad_row: str = "fail",
-    quarantine: str | os.PathLike[str] | None = None,
-    windows: Mapping[str, Window] | None = None,
-    sync: Sync = "batch",
-    snapshot_bytes: Size = SNAPSHOT_BYTES,
-    keep: int = 1,
-    repair: bool = False,
+    **options: Unpack[DurableDatabaseOptions],
 ) -> DurableDatabase:
     """Returns the durable database in the folder ``path``: a new one if nothing is there, else the one that is.
 
     Every batch that was applied is there again, also after a crash, and so is every view that was registered.
-    ``schema`` None: whatever tables the folder has. ``schema``, ``memory_budget``, ``on_missing``, ``on_bad_row``,
-    ``quarantine`` and ``windows`` as for ``crown.database``; the others, and the errors, as for ``crown.open``.
+    ``schema`` None: whatever tables the folder has. ``schema`` and ``options`` as for ``crown.database``; of the folder
+    (``crown.options.Durability``), and the errors, as for ``crown.open``.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -143,19 +121,7 @@ def open_database(
     ...     db.note, db["counts"].get({"a": 1})
     ('line 3', {'a': 1, 'n': 2})
     """
-    return reopened_database(
-        path,
-        schema,
-        memory_budget=memory_budget,
-        on_missing=on_missing,
-        on_bad_row=on_bad_row,
-        quarantine=quarantine,
-        windows=windows,
-        sync=sync,
-        snapshot_bytes=snapshot_bytes,
-        keep=keep,
-        repair=repair,
-    )[0]
+    return reopened_database(path, schema, **options)[0]
 
 
 def reopened_database(
@@ -163,28 +129,17 @@ def reopened_database(
     schema: Any = None,
     *,
     after: int | None = None,
-    memory_budget: Size | None = None,
-    on_missing: str | None = None,
-    on_bad_row: str = "fail",
-    quarantine: str | os.PathLike[str] | None = None,
-    windows: Mapping[str, Window] | None = None,
-    sync: Sync = "batch",
-    snapshot_bytes: Size = SNAPSHOT_BYTES,
-    keep: int = 1,
-    repair: bool = False,
+    **options: Unpack[DurableDatabaseOptions],
 ) -> tuple[DurableDatabase, dict[int, dict[str, pa.Table]]]:
     """Returns what ``open_database`` does, and by their numbers the deltas of the batches behind number ``after``.
 
     So whoever hands deltas on can hand on what a crash kept from it. The log must still have these batches; what it
     does not have is missing in the deltas.
     """
-    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
-    floor = size_of(snapshot_bytes, "snapshot_bytes")
-    kept = number_of(keep, "keep", 0)
-    policy = _policy(sync)
-    bad = quarantine_of(on_bad_row, quarantine)
-    if on_missing not in (None, "ignore", "raise"):
-        raise CrownError(f'on_missing of a database must be "ignore" or "raise", not {on_missing!r}: it keeps its rows')
+    given = Keywords("crown.open_database", DurableDatabaseOptions, options)
+    checks, durability, budget = given.of(Checks), given.of(Durability), given.of(Resources).budget
+    checks.demand_rows()
+    bad, windows = checks.folder(), given.of(Planning).windows
     program = None if schema is None else named.empty(Schema.of(schemas(schema)), windows)
     folder = _folder(path, program is not None)
     with _held(folder) as (undone, lock, mark):
@@ -193,10 +148,10 @@ def reopened_database(
             if program is None:
                 raise CrownError(f"{folder} has no database yet; give the schema that it shall have")
             demand_quarantine(program, bad)
-            identity = Identity.of(program, on_missing or "ignore", 1, frozenset())
+            identity = Identity.of(program, checks.missing, 1, frozenset())
             kind = DatabaseKind(identity, folder, budget)
             engine, note = kind.create(), None
-            journal = Journal(folder, identity, lock, mark, policy, kept)
+            journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             journal.begin()
         else:
             stored = identity.stored_program(folder)
@@ -207,13 +162,13 @@ def reopened_database(
                     f"{folder} holds a database of other tables, columns, keys or windows; leave schema out, or name "
                     "another folder"
                 )
-            identity.demand_options(on_missing, None, folder)
+            identity.demand_options(checks.on_missing, None, folder)
             kind = DatabaseKind(identity, folder, budget, after)
-            journal = Journal(folder, identity, lock, mark, policy, kept)
-            found = journal.recover(kind, repair)
+            journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
+            found = journal.recover(kind, durability.repair)
             engine, note = found.engine, found.note
             demand_quarantine(engine.plan, bad)
-        database = DurableDatabase(engine, journal, budget, bad, floor, note)
+        database = DurableDatabase(engine, journal, budget, bad, durability.floor, note)
         undone.pop_all()
     return database, kind.deltas
 
@@ -231,14 +186,6 @@ def _held(folder: Path) -> Iterator[tuple[ExitStack, Lock, Mark]]:
         if Identity.read(folder) is None:
             _demand_empty(folder)
         yield undone, lock, mark
-
-
-def _policy(sync: Any) -> Sync:
-    if sync in ("batch", "never") and isinstance(sync, str):
-        return sync
-    if isinstance(sync, (int, float)) and not isinstance(sync, bool) and 0 < sync < float("inf"):
-        return float(sync)
-    raise CrownError(f'sync must be "batch", "never" or a positive number of seconds, not {sync!r}')
 
 
 def _folder(given: Any, make: bool) -> Path:

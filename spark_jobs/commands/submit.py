@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from typing import Any, get_type_hints
 
 from crown.analysis.amplified import BEYOND
 from crown.changes import FORMATS, WEIGHTS
+from crown.options import ON_BAD_ROW, ON_MISSING, as_flags
 from plans.commands.declare import add_dialect, names_of, query_text, rates_of, schema_of
 from plans.commands.windows import add_windows, windows_of
 from plans.schema import Schema
@@ -16,6 +18,7 @@ from spark_jobs.feeds.topics import Topics
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import sinks, submit
+from spark_jobs.options import Options, StreamOptions
 from spark_jobs.tables.parts import COMPRESSIONS
 from spark_jobs.tables.write import TABLES
 
@@ -128,14 +131,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--on-bad-row",
-        choices=("fail", "quarantine"),
+        choices=ON_BAD_ROW,
         default="fail",
         help="stop, or put bad rows aside (default: stop)",
     )
     add("--quarantine", metavar="DIR", help="where bad rows go (default: quarantine/ in the checkpoint)")
     add(
         "--on-missing",
-        choices=("ignore", "raise", "trust"),
+        choices=ON_MISSING,
         default="ignore",
         help="deletes of absent rows: count, stop, or (queries of several stages) trust that there are none",
     )
@@ -175,36 +178,29 @@ def job(args: argparse.Namespace) -> submit.Job:
         topics=_topics(args, schema, inputs),
         output=args.output,
         checkpoint=local_folder(args.checkpoint, "--checkpoint") if args.checkpoint else None,
-        state=args.state,
         format=args.format,
         sink=args.sink,
-        compression=args.compression,
         trigger=args.trigger,
-        schema=schema,
-        dialect=args.dialect,
+        options=_options(args, schema),
         window=args.window,
-        windows=windows_of(args),
         batch_rows=args.batch_rows,
-        change=args.change,
-        emit=args.emit,
-        key=names_of(args.key),
-        cells=args.cells,
-        rates=rates_of(args.rate),
-        on_bad_row=args.on_bad_row,
-        quarantine=args.quarantine,
-        on_missing=args.on_missing,
         cores=args.cores,
         memory=args.memory,
-        cell_budget=args.cell_budget,
-        cell_memory=args.cell_memory,
         conf=_pairs("--conf", args.conf),
-        scratch=args.scratch,
-        sample=args.sample,
-        amplified=args.amplified,
         prometheus=args.prometheus,
         verify=args.verify,
         json=args.json,
     )
+
+
+def _options(args: argparse.Namespace, schema: Schema) -> Options:
+    """Returns the options of ``maintain`` that the command's are, whose names differ by their dashes."""
+    names = set(get_type_hints(StreamOptions))
+    given = {name: value for name, value in vars(args).items() if name in names and value is not None}
+    own: dict[str, Any] = {"schema": schema, "windows": windows_of(args) or None, "key": names_of(args.key)}
+    own["rates"] = rates_of(args.rate) or None
+    with as_flags(names):
+        return Options.of("crown submit", {**given, **own, "checkpoint": None})
 
 
 def _topics(args: argparse.Namespace, schema: Schema, inputs: Sequence[Input]) -> Topics | None:

@@ -22,7 +22,7 @@ from spark_jobs import cluster
 from spark_jobs.dispatch.envelope import CELL
 from spark_jobs.errors import SparkJobError
 
-AUTO, PINNED, ANYWHERE = "auto", "pinned", "anywhere"
+AUTO, PINNED, ANYWHERE = PLACEMENTS = ("auto", "pinned", "anywhere")
 _ANCHOR, _OWNER = "_anchor", "_anchored"
 
 
@@ -30,10 +30,8 @@ def pins(spark: SparkSession, placement: str) -> bool:
     """Returns True if cells are to stay on their executors: ``"pinned"``, or ``"auto"`` on a cluster.
 
     Adaptive execution would leave out the join, and with it the cells, when a batch has no rows. Raises
-    :class:`SparkJobError` for ``"pinned"`` with it, warns for ``"auto"``, and for any other word.
+    :class:`SparkJobError` for ``"pinned"`` with it, and warns for ``"auto"``.
     """
-    if placement not in (AUTO, PINNED, ANYWHERE):
-        raise SparkJobError(f'placement={placement!r}: give "{AUTO}", "{PINNED}" or "{ANYWHERE}"')
     local = cluster.master(spark).split("[")[0] == "local"
     if placement == ANYWHERE or (placement == AUTO and local):
         return False

@@ -8,63 +8,55 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.schema import Schema
 from plans.search.rounds import rounds
-from plans.windows import Window
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.conventions import normal
-from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import Query, behind_keys, default_cells, planned
+from spark_jobs.options import LoadOptions, Options
 
 
 def bulk_load(
     spark: SparkSession,
     query: Query,
     tables: Mapping[str, DataFrame],
-    *,
-    checkpoint: str,
-    state: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    schema: Any = None,
-    dialect: str = "spark",
-    cells: int | None = None,
-    rates: Mapping[str, float] | None = None,
-    change: str | None = None,
-    on_missing: str = "ignore",
-    operator: str = "crown",
-    windows: Mapping[str, Window] | None = None,
+    **given: Unpack[LoadOptions],
 ) -> DataFrame:
     """Returns the query's result over batch ``tables``, as a DataFrame of inserts; computing it fills ``checkpoint``.
 
     Spark is lazy: the state is complete when an action has read the whole result (write it to the sink that the stream
-    will write to). A stream that finds only some cells filled is refused. Arguments as for ``maintain``. Bad rows are
-    errors here: mend the table first. Cost O(tables + result), state in the workers' memory while it runs.
+    will write to). A stream that finds only some cells filled is refused. Options as for ``maintain``, as far as they
+    say what the state is; ``checkpoint`` is required. Bad rows are errors here: mend the table first. Cost O(tables +
+    result), state in the workers' memory while it runs.
     """
     for name, frame in tables.items():
         if frame.isStreaming:
             raise SourceError(
                 f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
             )
-    tables = normal(tables, change, Schema.of(schema))
-    where = located(checkpoint, state, storage_options)
+    options = Options.of("bulk_load", given, LoadOptions)
+    operator = options.place.operator
+    tables = normal(tables, options.change, options.schema)
+    where, cells = options.place.located(), options.cells.cells
+    if where is None:
+        raise CheckpointError("bulk_load() needs checkpoint=: the folder where the stream will keep its state")
     refuse_streams(where.root, operator)
-    plan = planned(query, tables, schema, rates, dialect, windows)
+    plan = planned(query, tables, options.schema, options.planning)
     behind = behind_keys(plan)
-    made = rounds(behind, default_cells(spark, behind, rates) if cells is None else cells)
+    made = rounds(behind, default_cells(spark, behind, options.planning.rates) if cells is None else cells)
     where.claim()
     common: dict[str, Any] = {
-        "on_missing": on_missing,
+        "on_missing": options.checks.missing,
         "root": str(where.root),
         "checkpoint": str(where.checkpoint),
-        "options": dict(storage_options or {}),
+        "options": dict(options.place.storage_options or {}),
         "scratch": None,
         "keep": 0,
         "run": uuid.uuid4().hex,

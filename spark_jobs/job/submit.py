@@ -11,20 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from crown.analysis.amplified import BEYOND
 from crown.changes import DEBEZIUM, WEIGHTS
 from crown.guards.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
-from plans.windows import Window
 from spark_jobs.cell.aside import marked
-from spark_jobs.cell.limits import Limits
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.feeds.topics import Topics
@@ -39,12 +36,14 @@ from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.whereabouts import located
-from spark_jobs.operator import maintain, planned
+from spark_jobs.operator import planned, stream
+from spark_jobs.options import Options
 from spark_jobs.session import java_memory, local_session
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables.write import read_deltas, write_deltas
+from spark_jobs.tables.parts import LZ4
+from spark_jobs.tables.write import read_deltas, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,39 +55,23 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """What to run; the fields are the options of ``crown submit``."""
+    """What to run; the fields are the options of ``crown submit``. ``options``: those of ``maintain``, but for the
+    checkpoint, which a job that writes no files may do without."""
 
     query: str
     inputs: tuple[Input, ...]
     output: str
+    options: Options = field(default_factory=Options)
     checkpoint: Path | None = None
-    state: str | None = None
     format: str = "parquet"
     sink: str = sinks.SPARK
-    compression: str | None = None
     trigger: str | None = None
     topics: Topics | None = None
-    schema: Schema = field(default_factory=Schema)
-    dialect: str = "spark"
     window: str | None = None
-    windows: Mapping[str, Window] = field(default_factory=dict)
     batch_rows: int = 100_000
-    change: str | None = None
-    emit: str = WEIGHTS
-    key: tuple[str, ...] | None = None
-    cells: int | None = None
-    rates: Mapping[str, float] = field(default_factory=dict)
-    on_bad_row: str = "fail"
-    quarantine: str | None = None
-    on_missing: str = "ignore"
     cores: int | None = None
     memory: str = "2 GiB"
-    cell_budget: str | None = None
-    cell_memory: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
-    scratch: str | None = None
-    sample: int = 0
-    amplified: int = BEYOND
     prometheus: str | None = None
     verify: bool = False
     json: bool = False
@@ -102,7 +85,7 @@ class Job:
         """Returns the folder that the deltas are written to. Raises ``FolderError`` if its sink cannot."""
         if self.sink == sinks.SPARK:
             return LocalFolder(local_folder(self.output, "--output"))
-        return folder_at(self.output, "--output", spool=self.scratch)
+        return folder_at(self.output, "--output", spool=self.options.place.scratch)
 
 
 @dataclass(frozen=True)
@@ -147,38 +130,23 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
     frames = _frames(spark, schema, job, checkpoint, True)
     for note in _notes(job, checkpoint):
         say(json.dumps({"note": note}) if job.json else note)
-    sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
-    plan = planned(job.query, frames, schema, job.rates or None, job.dialect, job.windows or None)
-    options: dict[str, Any] = {
-        "checkpoint": str(checkpoint),
-        "state": job.state,
-        "schema": schema,
-        "dialect": job.dialect,
-        "cells": job.cells,
-        "rates": job.rates or None,
-        "on_bad_row": job.on_bad_row,
-        "quarantine": job.quarantine,
-        "on_missing": job.on_missing,
-        "scratch": job.scratch,
-        "sample": sample,
-        "amplified": job.amplified,
-        "emit": job.emit,
-        "key": job.key,
-        "windows": job.windows or None,
-        "cell_budget": job.cell_budget,
-        "cell_memory": job.cell_memory,
-    }
+    sample = max(job.options.watched.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
+    options = replace(
+        job.options,
+        schema=schema,
+        change=None,  # the frames have weights
+        place=replace(job.options.place, checkpoint=str(checkpoint)),
+        watched=replace(job.options.watched, sample=sample),
+    )
+    plan = planned(job.query, frames, schema, options.planning)
     listener = None
     if job.prometheus is not None:
-        listener = metrics(spark, str(checkpoint), job.prometheus, state=job.state)
+        listener = metrics(spark, str(checkpoint), job.prometheus, state=options.place.state)
     if job.sink == sinks.SPARK:
-        deltas = maintain(spark, job.query, frames, **options)
+        deltas = stream(spark, job.query, frames, options)
         query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
     else:
-        when = sinks.when(job.trigger)
-        if job.compression is not None:
-            options["compression"] = job.compression
-        query = write_deltas(spark, job.query, frames, job.output, format=job.sink, trigger=when, **options)
+        query = write_stream(spark, job.query, frames, job.output, options, job.sink, sinks.when(job.trigger))
     summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say, listener)
     for line in [json.dumps(summary.totals())] if job.json else summary.lines():
         say(line)
@@ -197,29 +165,26 @@ def _check(job: Job) -> None:
         )
     if job.topics is not None:
         _check_topics(job)
-    if job.verify and job.emit != WEIGHTS:
+    if job.verify and job.options.output.emit != WEIGHTS:
         raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
-    if job.emit == DEBEZIUM and job.format == "csv" and job.to_files:
+    if job.options.output.emit == DEBEZIUM and job.format == "csv" and job.to_files:
         raise SparkJobError("--emit debezium writes rows within rows, which CSV has no place for: give --format json")
-    keyed = [name for name in job.schema if job.schema[name].upserts]
+    keyed = [name for name in job.options.schema if job.options.schema[name].upserts]
     if job.verify and keyed:
         raise SparkJobError(
             f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
             "upserts, does not have: leave --verify out, or the upserts"
         )
-    if job.verify and job.windows:
+    if job.verify and job.options.planning.windows:
         raise SparkJobError(
-            f"--verify recomputes over all rows, and {next(iter(job.windows))} has a window, which lets rows go: leave "
-            "--verify out, or the window"
+            f"--verify recomputes over all rows, and {next(iter(job.options.planning.windows))} has a window, which "
+            "lets rows go: leave --verify out, or the window"
         )
     if job.verify and not job.to_files:
         raise SparkJobError("--verify compares the written output: give a folder as --output")
     if job.trigger is not None and not _INTERVAL.fullmatch(job.trigger.strip()):
         raise SparkJobError(f"--trigger {job.trigger!r}: give an interval, such as '5 seconds' or '1 minute'")
     java_memory(job.memory, "--memory")
-    Limits.of(job.cell_budget, job.cell_memory, ("--cell-budget", "--cell-memory"))
-    if job.amplified < 1:
-        raise SparkJobError(f"--amplified {job.amplified}: give 1 or more")
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.to_files:
@@ -238,23 +203,19 @@ def _check(job: Job) -> None:
             raise SparkJobError(f"--sink {job.sink} writes a table: give a folder as --output")
         if job.format != "parquet":
             raise SparkJobError(f"--sink {job.sink} has a format of its own: leave out --format, or --sink")
-    elif job.compression is not None:
+    elif job.options.output.compression != LZ4:
         raise SparkJobError(
-            f"--compression {job.compression} is for files that the cells write: give --sink delta or parquet, or "
-            "leave it out"
+            f"--compression {job.options.output.compression} is for files that the cells write: give --sink delta or "
+            "parquet, or leave it out"
         )
-    if job.quarantine is not None:
-        if job.on_bad_row != "quarantine":
-            raise SparkJobError(
-                "--quarantine says where bad rows go, but they stop the job: give --on-bad-row quarantine"
-            )
-        ready(folder_at(job.quarantine, "--quarantine"), "--quarantine")
-    if job.state is not None:
+    if job.options.checks.quarantine is not None:
+        ready(folder_at(str(job.options.checks.quarantine), "--quarantine"), "--quarantine")
+    if job.options.place.state is not None:
         if job.checkpoint is None:
             raise SparkJobError("--state needs --checkpoint DIR, where Spark keeps which batches it has committed")
-        folder_at(job.state, "--state")
-    if job.scratch is not None:
-        usable(local_folder(job.scratch, "--scratch"), "--scratch")
+        folder_at(job.options.place.state, "--state")
+    if job.options.place.scratch is not None:
+        usable(local_folder(job.options.place.scratch, "--scratch"), "--scratch")
 
 
 def _check_topics(job: Job) -> None:
@@ -262,7 +223,7 @@ def _check_topics(job: Job) -> None:
         raise SparkJobError(
             "--verify recomputes from what was read, and a topic may have forgotten it: leave out --verify, or --kafka"
         )
-    if job.change is not None:
+    if job.options.change is not None:
         raise SparkJobError(
             "--change names a column of files, and the records of topics are Debezium's envelopes: leave it out"
         )
@@ -273,9 +234,9 @@ def _check_topics(job: Job) -> None:
 def _schema(job: Job) -> Schema:
     """Returns the declared relations, and of other files that are read without Spark the columns that they name; src
     and dst for an edge list."""
-    tables = [job.schema[name] for name in job.schema]
+    tables = [job.options.schema[name] for name in job.options.schema]
     for given in job.inputs:
-        if given.format == "edges" and given.name not in job.schema:
+        if given.format == "edges" and given.name not in job.options.schema:
             found = edges.columns(given.path)
             named = None if found is None else Schema.of({given.name: found})[given.name]
             tables.append(named or Table(given.name, (Column("src", "int64"), Column("dst", "int64"))))
@@ -287,7 +248,7 @@ def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, str
     found = {given.name: _frame(spark, given, schema, job, checkpoint, streaming) for given in job.inputs}
     if job.topics is not None:
         found |= job.topics.frames(spark, schema, job.batch_rows)
-    return normal(found, job.change, schema)
+    return normal(found, job.options.change, schema)
 
 
 def _notes(job: Job, checkpoint: Path) -> list[str]:
@@ -301,11 +262,11 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
     """Returns the changes of one input; an edge list is first staged as change files in the checkpoint."""
     table = schema.get(given.name)
     if given.format != "edges":
-        return changes(spark, given, table, job.change, streaming)
+        return changes(spark, given, table, job.options.change, streaming)
     if table is None:
         raise SourceError(f"relation {given.name!r} is not declared")
     folder = checkpoint / "staging" / given.name
-    edges.stage(given.path, table, folder, batch_rows=job.batch_rows, span=job.window, change=job.change)
+    edges.stage(given.path, table, folder, batch_rows=job.batch_rows, span=job.window, change=job.options.change)
     return changes(spark, Input(given.name, folder, "parquet", {}, given.files or 1), table, None, streaming)
 
 
@@ -321,7 +282,7 @@ def _follow(
     """Reports every micro-batch of a stream until it ends. ``columns``: of the result."""
     summary = Summary()
     readers = len(job.topics.into) if job.topics is not None else 0
-    watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR, readers)
+    watcher = Watcher(query, located(str(checkpoint), job.options.place.state).root, places.OPERATOR, readers)
     target = job.target() if job.to_files else None
 
     def report() -> None:
@@ -377,10 +338,10 @@ def _verified(
     """Compares the accumulated output with a recompute from scratch, and says how it came out."""
     from spark_jobs.job import verify
 
-    aside = located(str(checkpoint), job.state).quarantine
-    if job.quarantine is not None:
-        aside = folder_at(job.quarantine, "--quarantine")
-    unknown = marked(aside / str(stream_of(checkpoint))) if job.on_bad_row == "quarantine" else 0
+    aside = located(str(checkpoint), job.options.place.state).quarantine
+    if job.options.checks.quarantine is not None:
+        aside = folder_at(str(job.options.checks.quarantine), "--quarantine")
+    unknown = marked(aside / str(stream_of(checkpoint))) if job.options.checks.sets_aside else 0
     if unknown:
         raise SparkJobError(
             f"--verify cannot compare: it recomputes from the rows as they came, and {unknown} of them are in the "

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.errors import CheckpointError, SparkJobError
+from spark_jobs.errors import CheckpointError
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
@@ -99,13 +99,6 @@ class Parts:
         part = write_part(attempts, name, self.schema, int(batch), deltas, empty, self.compression)
         row = {"cell": cell, "file": None, "rows": 0, "bytes": 0, "stats": None} | (part.to_json() if part else {})
         yield pa.RecordBatch.from_pylist([row], MANIFEST)
-
-
-def check_compression(name: str) -> None:
-    """Raises :class:`SparkJobError` for a compression that files are not written with."""
-    if name not in COMPRESSIONS:
-        known = ", ".join(f'"{known}"' for known in COMPRESSIONS)
-        raise SparkJobError(f"compression={name!r}: give one of {known}")
 
 
 def write_part(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -12,7 +12,8 @@ from spark_jobs import cluster
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.feeds.delta_source import columns
 from spark_jobs.folders import local_folder
-from spark_jobs.operator import Query, maintain
+from spark_jobs.operator import Query, stream
+from spark_jobs.options import Options, StreamOptions
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
@@ -33,12 +34,10 @@ def write_deltas(
     changes: Mapping[str, DataFrame],
     path: str,
     *,
-    checkpoint: str,
     format: str = DELTA,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
-    operator: str = "crown",
-    **options: Any,
+    **options: Unpack[StreamOptions],
 ) -> StreamingQuery:
     """Starts a stream that maintains ``query`` and writes its deltas to the table in the folder ``path``; returns it.
 
@@ -49,10 +48,10 @@ def write_deltas(
       ``az://``, with ``storage_options``, obstore's, for the table and the state; by default the environment's.
     - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch says stream
       and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
-    - ``checkpoint``: the stream's ``checkpointLocation``, which also has the operator's state.
     - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default a batch follows
       the other. ``name``: the stream's.
-    - ``options``: those of ``maintain``, ``compression`` of the files among them. With ``emit="weights"`` the table has
+    - ``options``: those of ``maintain``: ``checkpoint``, the stream's ``checkpointLocation``, is required; also
+      ``compression`` of the files (``spark_jobs.options.Output``). With ``emit="weights"`` the table has
       the columns of the output, ``_weight`` and ``_batch``; else those of ``maintain``, and the rows take the way
       through Spark once.
 
@@ -68,16 +67,31 @@ def write_deltas(
         )
     if format == DELTA:
         delta.require()
-    folder = folder_at(path, "path", options.get("storage_options"))
+    return write_stream(spark, query, changes, path, Options.of("write_deltas", options), format, trigger, name)
+
+
+def write_stream(
+    spark: SparkSession,
+    query: Query,
+    changes: Mapping[str, DataFrame],
+    path: str,
+    options: Options,
+    format: str,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> StreamingQuery:
+    """Does what ``write_deltas`` does."""
+    place = options.place
+    folder = folder_at(path, "path", place.storage_options)
     ready(folder, "path")
-    found = maintain(spark, query, changes, checkpoint=checkpoint, operator=operator, into=str(folder), **options)
+    found = stream(spark, query, changes, options, str(folder))
     if not found.isStreaming:
         raise SourceError(
             "write_deltas() takes streams: write the result of batch tables with maintain(...).write, or load them "
             "with bulk_load()"
         )
-    writer = found.writeStream.foreachBatch(committer(folder, format, operator))
-    writer = writer.option("checkpointLocation", str(local_folder(checkpoint)))
+    writer = found.writeStream.foreachBatch(committer(folder, format, place.operator))
+    writer = writer.option("checkpointLocation", str(local_folder(str(place.checkpoint))))
     if name is not None:
         writer = writer.queryName(name)
     return (writer if trigger is None else writer.trigger(**trigger)).start()

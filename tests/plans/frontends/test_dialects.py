@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import crown
+from crown.options import Planning
 from plans import PlanError, QueryWarning, parse, plan
+from plans.schema import Schema
 from spark_jobs.commands import submit
 from spark_jobs.operator import planned
 
@@ -101,7 +103,9 @@ def test_a_job_for_spark_takes_the_dialect(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     submit.add_arguments(parser)
     arguments = ['SELECT DISTINCT "a" FROM "g"', "--input", f"g={changes}", "--output", "noop"]
-    assert submit.job(parser.parse_args(arguments)).dialect == "spark"
-    assert submit.job(parser.parse_args([*arguments, "--dialect", "ansi"])).dialect == "ansi"
-    made = planned('SELECT DISTINCT "a" AS b FROM "g"', {"g": None}, {"g": {"a": "int64"}}, None, "ansi")  # type: ignore[dict-item]
+    assert submit.job(parser.parse_args(arguments)).options.planning.dialect == "spark"
+    assert submit.job(parser.parse_args([*arguments, "--dialect", "ansi"])).options.planning.dialect == "ansi"
+    schema = Schema.of({"g": {"a": "int64"}})
+    given = {"g": None}
+    made = planned('SELECT DISTINCT "a" AS b FROM "g"', given, schema, Planning(dialect="ansi"))  # type: ignore[arg-type]
     assert [str(out.expr) for out in made.output] == ["b"]

@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from crown.errors import CrownError
+from crown.options import as_flags
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.folders import held
 from spark_jobs.ingest.source_log import files_in_order
@@ -18,6 +19,7 @@ from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places
 from spark_jobs.job.failures import reported
 from spark_jobs.job.submit import Job, run
+from spark_jobs.options import Options
 
 
 @pytest.fixture
@@ -198,7 +200,15 @@ def test_what_cannot_be_is_said_before_spark_starts(tmp_path, options, said):
     folders = [options.pop("input")] if "input" in options else []
     inputs = tuple(Input("g", type(tmp_path)(folder), "csv") for folder in folders)
     with pytest.raises(CrownError, match=said):
-        run(Job("Q(a,b) :- g(a,b).", inputs, **{"output": "noop", **options}))
+        start(inputs, {"output": "noop", **options})
+
+
+def start(inputs, given):
+    """Runs a job with these fields of it and of its options, as the command does."""
+    own = {name: given.pop(name) for name in ("cell_memory", "cell_budget", "state", "quarantine") if name in given}
+    with as_flags(own):
+        options = Options.of("crown submit", own)
+    run(Job("Q(a,b) :- g(a,b).", inputs, options=options, **given))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import os
 import random
 import signal
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from threading import Event, Thread
 
 import duckdb
 import pandas as pd
@@ -16,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs import delta_files, read_deltas, write_deltas
-from spark_jobs.cell.engines import QueryEngines
 from spark_jobs.tables.delta import table_files
 from spark_jobs.tables.parts import ATTEMPTS
 from tests.marks import slow
@@ -29,48 +27,22 @@ HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WH
 NOW = {"availableNow": True}
 
 
-@dataclass(frozen=True)
-class Killed(QueryEngines):
-    """Engines whose worker is killed once per batch named, when it has written some of the batch's deltas."""
+class Killer(Thread):
+    """Kills the worker of each cell once, in a batch, when it has begun to write its file of deltas."""
 
-    marks: str = ""
-    batches: tuple[int, ...] = ()
+    def __init__(self, table, scratch, batch):
+        super().__init__(daemon=True)
+        self.attempts, self.scratch, self.batch = table / ATTEMPTS, scratch, batch
+        self.killed, self.over = set(), Event()
 
-    def create(self, plan, path, on_missing):
-        return self._armed(super().create(plan, path, on_missing))
-
-    def attach(self, plan, path, on_missing):
-        return self._armed(super().attach(plan, path, on_missing))
-
-    def load(self, source, plan, path, on_missing):
-        engine, extra = super().load(source, plan, path, on_missing)
-        return self._armed(engine), extra
-
-    def _armed(self, engine):
-        from pyspark import TaskContext
-
-        from spark_jobs.tables import parts
-
-        parts.GROUP_ROWS = 1  # every block of deltas is a row group, so the file is there when the worker dies
-        run, marks, batches = engine.run, self.marks, self.batches
-
-        def armed(prepared, **options):
-            context = TaskContext.get()
-            batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
-            mark, seen = Path(marks) / f"{batch}.{context.partitionId()}", 0
-            for rows in run(prepared, **options):
-                if seen and batch in batches and not mark.exists():
-                    mark.touch()
-                    os.kill(os.getpid(), signal.SIGKILL)
-                yield rows.slice(0, rows.num_rows // 2)
-                seen += rows.num_rows
-                if seen and batch in batches and not mark.exists():
-                    mark.touch()
-                    os.kill(os.getpid(), signal.SIGKILL)
-                yield rows.slice(rows.num_rows // 2)
-
-        engine.run = armed
-        return engine
+    def run(self):
+        while not self.over.wait(0.0005):
+            for file in self.attempts.glob(f"part-{self.batch:08d}-*"):
+                cell = int(file.name.split("-")[2])
+                if cell not in self.killed:
+                    (lock,) = self.scratch.glob(f"*/*/crown/{cell}/lock")
+                    os.kill(int(lock.read_text()), signal.SIGKILL)
+                    self.killed.add(cell)
 
 
 def graph_files(folder, batches, people=40, edges=250, seed=5):
@@ -112,16 +84,16 @@ def states(rows, batches):
 
 @pytest.mark.parametrize("form", ["delta", slow("parquet")])
 def test_workers_killed_while_they_write_leave_every_delta_once(spark, tmp_path, form):
-    files, made = graph_files(tmp_path / "in", 3)
-    oracle, marks, table = oracle_of(GRAPH, HOPS), tmp_path / "marks", tmp_path / "the table"
-    marks.mkdir()
+    files, made = graph_files(tmp_path / "in", 3, edges=600)
+    oracle, table = oracle_of(GRAPH, HOPS), tmp_path / "the table"
     options = {"checkpoint": str(tmp_path / "state"), "scratch": str(tmp_path / "scratch"), "cells": 2}
-    engines = Killed(str(marks), (1,))
-    stream = write_deltas(
-        spark, HOPS, files.frames(spark), str(table), format=form, trigger=NOW, engines=engines, **options
-    )
+    killer = Killer(table, tmp_path / "scratch", 1)
+    killer.start()
+    stream = write_deltas(spark, HOPS, files.frames(spark), str(table), format=form, trigger=NOW, **options)
     stream.awaitTermination()
-    assert {mark.name.partition(".")[0] for mark in marks.iterdir()} == {"1"}
+    killer.over.set()
+    killer.join()
+    assert killer.killed == {0, 1}
     assert list((table / ATTEMPTS).iterdir()) == []  # what the killed left is gone
     expected = []
     for changes in made:
