@@ -30,7 +30,6 @@ SNAPSHOT_BYTES = 4 << 20
 """Bytes of log below which no snapshot is worth its write."""
 ON_MISSING = ("ignore", "raise", "trust")
 ON_BAD_ROW = ("fail", "quarantine")
-_TOGETHER = 'on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither'
 AnyPath = str | os.PathLike[str]
 _Record = TypeVar("_Record")
 
@@ -76,7 +75,9 @@ class Checks:
         _one_of("on_missing", self.missing, ON_MISSING)
         _one_of("on_bad_row", self.on_bad_row, ON_BAD_ROW)
         if self.quarantine is not None and not self.sets_aside:
-            raise CrownError(_TOGETHER)
+            raise CrownError(
+                'quarantine= says where bad rows go, but they refuse their batch: give on_bad_row="quarantine", too'
+            )
 
     @property
     def missing(self) -> str:
@@ -99,7 +100,7 @@ class Checks:
         if not self.sets_aside:
             return None
         if self.quarantine is None:
-            raise CrownError(_TOGETHER)
+            raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
         folder = path_of(self.quarantine, "quarantine")
         if os.path.exists(folder) and not os.path.isdir(folder):
             raise CrownError(f"quarantine={str(folder)!r} is a file; name a folder")

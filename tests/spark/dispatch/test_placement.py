@@ -58,7 +58,7 @@ def test_what_cannot_be_pinned_is_said(spark, tmp_path):
     frames = ChangeFiles(tmp_path / "in", GRAPH)
     frames.add({"g": [(1, 2, 1)]})
     given = {"g": frames.frames(spark)["g"]}
-    with pytest.raises(SparkJobError, match=r"placement='here': give \"auto\", \"pinned\" or \"anywhere\""):
+    with pytest.raises(SparkJobError, match=r"placement='here': give one of \"auto\", \"pinned\", \"anywhere\""):
         maintain(spark, HOPS, given, checkpoint=str(tmp_path / "state"), placement="here")
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     try:
