@@ -104,7 +104,7 @@ def test_a_checkpoint_that_a_job_holds_is_refused_to_others_and_not_to_itself(tm
 
 
 def test_where_bad_rows_go_is_asked_for_only_if_they_go_there(tmp_path):
-    with pytest.raises(CrownError, match='--quarantine says where bad rows go.* give --on-bad-row="quarantine"'):
+    with pytest.raises(CrownError, match=r'--quarantine says where bad rows go.* give --on-bad-row="quarantine"'):
         by_submit(tmp_path, "--output", "noop", "--quarantine", tmp_path / "aside")
 
 
