@@ -169,7 +169,9 @@ class Top:
 
 @dataclass(frozen=True)
 class Ranked:
-    """`SELECT *, ROW_NUMBER() OVER (PARTITION BY keys ORDER BY order) AS number FROM input`.
+    """`SELECT *, function() OVER (PARTITION BY keys ORDER BY order) AS number FROM input`.
+
+    `function`: `row_number`, `rank` or `dense_rank`.
 
     `keys`, `order` and `hidden` are those of `Top`. It stands in FROM of a query that bounds the number, and is a `Top`
     then (`plans.lowering.ranks`); `place` is where the function stands in the text.
@@ -179,6 +181,7 @@ class Ranked:
     keys: tuple[str, ...]
     order: tuple[Order, ...]
     number: str
+    function: str = "row_number"
     hidden: int = 0
     place: Position | None = field(default=None, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from plans.expressions.build import Expr, col
+from plans.expressions.build import Expr
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.sql.conditions import add_conditions, checked
 from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
@@ -318,9 +318,7 @@ def _over(parts: list[_Part], frame: Frame, wish: str) -> Frame:
     """Returns a frame over the rows with their window functions, with what is selected of them."""
     first = parts[0]
     assert first.windows is not None
-    source = frame.derived(first.windows.over(_united(parts, False)), wish)
-    frame.sources.append(source)
-    names = {col(f"@{column.name}", column.type): source.qualified(column.name) for column in source.table.columns}
+    names = first.windows.joined(_united(parts, False), frame, wish)
     frame.conditions += [replaced(one, names) for one in first.qualify]
     frame.outputs = tuple((name, replaced(expr, names)) for name, expr in first.selected.pairs)
     return frame

@@ -122,7 +122,7 @@ def exposed(join: str, sub: Subquery, further: tuple[Expr, ...], scope: Scope) -
     own, crossing = parted((*frame.conditions, *further), frame.aliases)
     names: dict[Expr, str] = {}
     for one in crossing:
-        for side in _sides(one, frame.aliases):
+        for side in sides(one, frame.aliases):
             names.setdefault(side, f"k{len(names)}")
     outputs = tuple((name, expr) for expr, name in names.items()) or (("k0", TRUE),)
     several = len(frame.sources) > 1
@@ -191,7 +191,7 @@ def _alias(name: str) -> str:
     return split(name)[0]
 
 
-def _sides(condition: Expr, aliases: set[str]) -> Iterator[Expr]:
+def sides(condition: Expr, aliases: set[str]) -> Iterator[Expr]:
     """Yields what a condition reads of these sources: one side of an equality, or else every column."""
     if condition.op in ("eq", "nseq"):
         for side, other in (condition.args, condition.args[::-1]):

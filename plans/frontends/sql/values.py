@@ -17,12 +17,13 @@ from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.shape import grouped, unwrapped
 from plans.frontends.sql.text.parse import double_quoted
 from plans.lowering.matches import Keys, crossing_keys
-from plans.queries.algebra import FOUND, Group, Query, Source, unused
+from plans.queries.algebra import FOUND, Group, Query, Source, replaced, unused
+from plans.queries.single import at_most_one
 
 Meaning = Callable[[exp.Expression], Expr | None]
 """What a part of an expression means beside what it is in its scope: None for all that has no further meaning."""
 
-_ONE_ROW = "it must return one row for certain: SELECT MAX(...), SUM(...), COUNT(*), without GROUP BY"
+_ONE_ROW = "it must have one row for certain: aggregates without GROUP BY, or a row that its declared key finds"
 
 
 def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -> Expr:
@@ -77,11 +78,15 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
 
 
 def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
-    """Returns the value of a subquery of one row: aggregates without GROUP BY, which may be correlated by equality."""
+    """Returns the value of a subquery of one row; NULL where it has none.
+
+    Aggregates without GROUP BY may be tied to the query around it by equalities. Of any other subquery it must be
+    certain that it has no second row.
+    """
     body = unwrapped(node)
     plain = isinstance(body, exp.Select) and not any(body.args.get(name) for name in ("group", "having", "distinct"))
     if not plain or not isinstance(body, exp.Select) or len(body.expressions) != 1 or not grouped(body):
-        raise scope.text.error("this subquery is not one value", node, _ONE_ROW)
+        return _one_row(node, body, scope)
     made = scope.reading.read(body, scope, around=True, unique=False)
     if not isinstance(made, Group) or not isinstance(made.input, Query):
         raise scope.text.error("a subquery beside the aggregate of this one is not supported", body, "use a join")
@@ -99,6 +104,39 @@ def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
     on = tuple(call(op, outer, source.qualified(k)) for k, (op, outer, _) in zip(group.keys, ties, strict=True))
     scope.frame.sources.append(replace(source, join="left", on=on))
     return call("case", call("isnull", source.qualified("there")), nothing, source.qualified(name))
+
+
+def _one_row(node: exp.Subquery, body: exp.Expression, scope: Scope) -> Expr:
+    """Returns the value of a subquery that has at most one row; one that finds its row by a key may read the key around
+    it."""
+    sub, text = subqueries.subquery(body, scope), scope.text.text
+    relation, names = sub.relation, dict[Expr, str]()
+    single = relation
+    if sub.frame is not None:
+        aliases = sub.frame.aliases
+        for one in sub.crossing:
+            for side in subqueries.sides(one, aliases):
+                names.setdefault(side, f"k{len(names)}")
+        outputs = (*sub.frame.outputs, *((name, expr) for expr, name in names.items()))
+        relation = Query(text, tuple(sub.frame.sources), sub.own, outputs, sub.frame.distinct, tuple(sub.frame.keys))
+        around = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
+        known = tuple(replaced(one, around) for one in sub.crossing)  # what is around has one value for one row there
+        single = replace(relation, conditions=(*sub.own, *known))
+        if any(_outside(c, aliases) for expr in sub.outputs for c in expr.postorder()):
+            raise scope.text.error("this subquery selects what it reads of the query around it", node, "use a join")
+    assert relation is not None, "a subquery is a frame or a relation"
+    assert single is not None, "and so is this"
+    if len(relation.columns) - len(names) != 1 or not at_most_one(single):
+        raise scope.text.error("this subquery is not one value", node, _ONE_ROW)
+    source = scope.frame.derived(relation, "value")
+    theirs = {expr: source.qualified(name) for expr, name in names.items()}
+    on = tuple(replaced(one, theirs) for one in sub.crossing)
+    scope.frame.sources.append(replace(source, join="left", on=on))
+    return source.qualified(relation.columns[0].name)
+
+
+def _outside(expr: Expr, aliases: set[str]) -> bool:
+    return expr.op == "col" and expr.value.split(".")[0] not in aliases
 
 
 def _tied(group: Group, rows: Query, body: exp.Expression, scope: Scope) -> tuple[Group, Keys]:

