@@ -33,7 +33,7 @@ def emit_share(folder: str, processor: str, share: str, shares: str) -> None:
             compiled = compiled_alone(declared[name][0], variant)
             entry = f"crown_entry_{number}"
             Path(folder, f"{number}.o").write_bytes(emitter.kernel(compiled, entry))
-            line = f"{name} {variant} {_letters(compiled.signature.return_type)} {entry}"
+            line = f"{name} {variant} {letters_of(compiled.signature.return_type)} {entry}"
             Path(folder, f"{number}.entry").write_text(line)
 
 
@@ -43,7 +43,7 @@ def emit_table(folder: str, processor: str) -> None:
     Path(folder, "table.o").write_bytes(Emitter(processor).table([(*line,) for line in lines]))
 
 
-def _letters(result: Any) -> str:
+def letters_of(result: Any) -> str:
     """Returns a letter for each word of a kernel's result; see ``native.c``."""
     parts = tuple(getattr(result, "types", (result,)))
     letters = "".join(_LETTERS[types.unliteral(one)] for one in parts)

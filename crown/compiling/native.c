@@ -154,9 +154,10 @@ static PyObject *raise(const Raised *raised) {
 static PyObject *refuse(Kernel *self, PyObject *given, Py_ssize_t at, char letter) {
     PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(given), "__name__");
     if (type == NULL) return NULL;
-    PyErr_Format(PyExc_TypeError, "%U() takes %s%s as %U, not this %U", self->name,
-                 form_of(letter).dimensions ? "a C-contiguous array " : "", form_of(letter).said,
-                 PyTuple_GetItem(self->names, at), type);
+    Form form = form_of(letter);
+    const char *array = form.dimensions == 0 ? "" : letter & 32 ? "a writable C-contiguous array " : "a C-contiguous array ";
+    PyErr_Format(PyExc_TypeError, "%U() takes for %U %s%s, not %U", self->name, PyTuple_GetItem(self->names, at), array,
+                 form.said, type);
     Py_DECREF(type);
     return NULL;
 }
@@ -286,11 +287,7 @@ static PyObject *processors(PyObject *module, PyObject *none) {
     int third = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
                 __builtin_cpu_supports("fma") && __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe") &&
                 __builtin_cpu_supports("f16c");
-    int fourth = third && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                 __builtin_cpu_supports("avx512vl");
     int second = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-    if (fourth) return Py_BuildValue("(sss)", "x86-64-v4", "x86-64-v3", "x86-64-v2");
     if (third) return Py_BuildValue("(ss)", "x86-64-v3", "x86-64-v2");
     if (second) return Py_BuildValue("(s)", "x86-64-v2");
     return Py_BuildValue("()");

@@ -1,13 +1,16 @@
-"""``python -m tests.wheels FOLDER``: builds both, installs the wheel, tries it, adds [spark], tries that.
+"""``python -m tests.wheels FOLDER``: builds the wheel with its kernels, tries it, adds [spark], tries that; then the
+source archive.
 
-What is printed says how long each step took. The environment is made in FOLDER, anew every time. Compiling the kernels
-of an environment takes most of the time, so there is one, and not one for each part; and while it is used without
-[spark], what that brings is fetched and made ready to be installed.
+What is printed says how long each step took. The environments are made in FOLDER, anew every time. The wheel is tried
+without Numba, as a user who can write nothing but one folder. The source archive is installed where there is no C
+compiler, with [jit].
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +25,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
-BASE = {"crown-ivm", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "highspy"}
+BASE = {"crown-ivm", "numpy", "pyarrow", "sqlglot", "highspy"}
+LIBRARIES = {"x86_64": ("x86-64-v2", "x86-64-v3"), "aarch64": ("aarch64",)}
+MOST_MEGABYTES, MOST_RESIDENT, MOST_SECONDS = 250, 110, 1.0
+"""What the base takes on disk; memory (MiB) and processor time of a first example."""
 _TOOLS = {"pip", "setuptools", "wheel"}
 
 
@@ -39,20 +45,87 @@ def main(folder: Path) -> None:
         run(*_pip(home), "install", wheel)
     brought = installed(home)
     assert brought == BASE, f"the base brings {sorted(brought ^ BASE)} more or less than it says"
+    megabytes = sum(file.stat().st_size for file in _brought(home)) >> 20
+    print(f"the base takes {megabytes} MB")
+    assert megabytes <= MOST_MEGABYTES
+    first_examples(home)
     with fetching(home, f"{wheel}[spark]", house) as fetched:
-        attempt(home, "smoke.py")
+        attempt(home, "smoke.py", alone=True)
         with took(f"installed {wheel.name}[spark]"):  # to the base
             fetched()
             run(*_pip(home), "install", "--no-index", f"--find-links={house}", f"{wheel}[spark]")
     assert installed(home) >= BASE | {"pyspark", "pandas"}, "what these bring is theirs to decide"
     attempt(home, "smoke_spark.py")
+    from_sources(folder / "from-sources", sources)
 
 
-def attempt(home: Path, smoke: str) -> None:
-    """Runs a script of this folder in an environment and an empty folder."""
+def attempt(home: Path, smoke: str, alone: bool = False) -> None:
+    """Runs a script of this folder in an environment and an empty folder.
+
+    ``alone``: as the user nobody, who can write that folder and nothing else, if this process may become that user.
+    """
     with took(f"tried {smoke}"), tempfile.TemporaryDirectory() as empty:
         path = os.pathsep.join([str(home / "bin"), os.environ["PATH"]])
-        run(home / "bin" / "python", "-I", HERE / smoke, cwd=empty, PATH=path)
+        words: list[str | Path] = [home / "bin" / "python", "-I", HERE / smoke]
+        if not alone or os.geteuid():
+            run(*words, cwd=empty, PATH=path)
+        else:
+            run("unshare", "--mount", "sh", "-c", _ALONE, empty, *words, PATH=path, HOME="/nonexistent")
+
+
+_ALONE = """
+mount -o remount,ro,bind / && mount -t tmpfs tmpfs "$0" && chown nobody "$0" && cd "$0" &&
+exec setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"
+"""
+"""Makes everything read-only but a folder, and becomes nobody."""
+
+
+def first_examples(home: Path) -> None:
+    """Runs the first two examples of the README, each in a process of its own, and looks at its time and memory."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    examples = [blocks[0], next(f"import crown\n{block}" for block in blocks if "rings = " in block)]
+    for number, example in enumerate(examples, 1):
+        code = f"{example}\n{_USED}"
+        script = home / f"example-{number}.py"
+        script.write_text(code)
+        subprocess.run([home / "bin" / "python", "-I", script], check=True, capture_output=True)  # writes .pyc files
+        found = [_used(home / "bin" / "python", script) for _ in range(5)]
+        wall, spent, resident = (min(column) for column in zip(*found, strict=True))
+        print(f"example {number}: {wall:.2f} s, of the processor {spent:.2f} s, {resident:.0f} MiB resident")
+        assert spent <= MOST_SECONDS
+        assert resident <= MOST_RESIDENT
+
+
+_USED = """
+import resource, sys
+loaded = {"numba", "llvmlite", "pandas"} & set(sys.modules)
+assert not loaded, loaded
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+
+
+def _used(python: Path, script: Path) -> tuple[float, float, float]:
+    """Returns seconds, seconds of the processor and MiB that a process took."""
+    started = time.monotonic()
+    done = subprocess.run([python, "-I", script], check=True, capture_output=True, text=True)
+    wall = time.monotonic() - started
+    spent, resident = map(float, done.stdout.splitlines()[-1].split())
+    return wall, spent, resident
+
+
+def from_sources(home: Path, sources: Path) -> None:
+    """Installs the source archive where there is no C compiler: what it says without Numba, what it does with it."""
+    run(sys.executable, "-m", "venv", "--clear", home)
+    with took(f"installed {sources.name}"):
+        run(*_pip(home), "install", sources, CC="/nonexistent/cc")
+    assert installed(home) == BASE
+    code = "import crown; view = crown.view('SELECT a FROM r', {'r': {'a': 'int64'}}); view.apply({'r': [(1,)]})"
+    done = subprocess.run([home / "bin" / "python", "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'crown-ivm[jit]'" in done.stderr.splitlines()[-1], done.stderr
+    with took("installed [jit], and compiled a first view"):
+        run(*_pip(home), "install", f"{sources}[jit]", CC="/nonexistent/cc")
+        run(home / "bin" / "python", "-I", "-c", code, CROWN_CACHE_DIR=str(home / "cache"))
 
 
 @contextmanager
@@ -77,7 +150,7 @@ def build(folder: Path) -> tuple[Path, Path]:
     """Returns the wheel, made from the source archive and not from this folder, and that archive."""
     for old in folder.glob("*"):
         old.unlink()
-    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT, CROWN_KERNELS="1")
     (wheel,), (sources,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sources
 
@@ -88,6 +161,10 @@ def look_into(wheel: Path, sources: Path) -> None:
         names = set(archive.namelist())
         metadata = next(archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     here = {str(file.relative_to(ROOT)) for package in PACKAGES for file in (ROOT / package).rglob("*.py")}
+    assert f"-cp311-abi3-manylinux_2_29_{platform.machine()}.whl" in wheel.name, "one for all versions of Python"
+    libraries = {f"crown/compiling/libraries/{name}.so" for name in LIBRARIES[platform.machine()]}
+    assert {name for name in names if name.endswith(".so")} == {"crown/compiling/native.abi3.so", *libraries}
+    _need_no_more_than(wheel, (2, 29))
     there = {name for name in names if name.endswith(".py")}
     assert there == here, f"the wheel differs from the packages in {sorted(there ^ here)[:5]}"
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
@@ -107,6 +184,27 @@ def look_into(wheel: Path, sources: Path) -> None:
         "tests/conftest.py",
     }
     assert needed <= inside, f"the source archive lacks {sorted(needed - inside)}"
+
+
+def _need_no_more_than(wheel: Path, wanted: tuple[int, int]) -> None:
+    """Looks up of which version of the C library the shared objects of a wheel need symbols."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in (name for name in archive.namelist() if name.endswith(".so")):
+            for found in re.findall(rb"GLIBC_(\d+)\.(\d+)", archive.read(name)):
+                assert (int(found[0]), int(found[1])) <= wanted, f"{name} needs {found}"
+
+
+def _brought(home: Path) -> Iterator[Path]:
+    """Yields the files of an environment that packages brought, and not its tools or what Python compiled."""
+    for packages in home.glob("lib/python*/site-packages"):
+        for file in packages.rglob("*"):
+            tool = file.relative_to(packages).parts[0].partition("-")[0] in {
+                *_TOOLS,
+                "_distutils_hack",
+                "pkg_resources",
+            }
+            if file.is_file() and not tool and "__pycache__" not in file.parts:
+                yield file
 
 
 def _pip(home: Path) -> list[str]:
