@@ -136,6 +136,10 @@ for query, rows in ((hops, 3), (counts, 3)):
     view.apply({"g": nulls})
     view.apply({"g": [{"src": 1, "dst": 2, "_weight": -1}]})
     assert view.to_table().num_rows == view.count()
+people = crown.view("SELECT name, COUNT(*) AS n FROM p GROUP BY name", {"p": {"name": "string", "height": "float64"}})
+people.apply({"p": [("Ann", 1.5), (None, None)]})
+people.apply({"p": [{"name": "Ann", "height": 1.5, "_weight": -1}]})
+assert list(people) == [{"name": None, "n": 1}]
 print(*[name for name in %r if name in sys.modules])
 """
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import numpy as np
 
-from crown.bags.protocol import BagError, BagSpec
+from crown.bags.protocol import BagError, BagSpec, entry_points
 from crown.store.zset import Zset
 from plans.plan import Bag
 

@@ -9,9 +9,8 @@ Law: the sum of all blocks ever yielded is the set of results of the atoms' pres
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 import numpy as np
@@ -123,6 +122,13 @@ def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
     """Returns word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
     column: np.ndarray = arena[handles_of_table(arena, table) + word]
     return column
+
+
+def entry_points(group: str) -> Iterable[Any]:
+    """Returns the entry points of a group."""
+    from importlib import metadata  # here, as few queries have bags
+
+    return metadata.entry_points(group=group)
 
 
 def installed() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -26,9 +25,10 @@ class Bound(Kernel):
         return types.Dispatcher(self._compiled)  # which does not keep it alive
 
 
-def bind(function: Callable[..., Any], variants: tuple[tuple[int, ...], ...], dispatcher: Callable[[], Any]) -> Any:
+def bind(function: Any, variants: tuple[tuple[int, ...], ...], dispatcher: Callable[[], Any]) -> Any:
     """Returns the kernel of the library with this name. ``dispatcher`` makes Numba's form of it."""
-    names = tuple(inspect.signature(function).parameters)
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
     bound: Any = Bound(function.__name__, names, variants)
     bound.__doc__, bound.__module__, bound.__wrapped__ = function.__doc__, function.__module__, function
     bound._dispatcher = dispatcher

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from crown.compiling.folder import VARIABLE, cache_folder
 from crown.compiling.library import PACKAGES, ROOT, library
 from crown.compiling.modes import PLAIN
 from crown.kernels.jit import declared
@@ -77,6 +75,10 @@ def processors() -> int:
 
 
 def _compile(missing: list[Variant], what: str) -> None:
+    import subprocess  # here, as there is nothing to compile most of the time
+
+    from crown.compiling.folder import VARIABLE, cache_folder
+
     shares = _shares(missing, processors())
     seconds = max(sum(map(_cost, share)) for share in shares)
     count = f"{len(missing)} {what}" if len(missing) > 1 else what

@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
-from crown.ingest.arrays import REFUSED, inferred
+from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural
 from crown.ingest.columns import ABSENT, WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.frames import names_of, tabular, zone_hint
@@ -307,12 +307,6 @@ def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[
 
 _WHOLE = {int}
 _INTEGERS: dict[str, type] = {"int32": np.int32, "int64": np.int64}
-_NATURAL: dict[str, set[type]] = {
-    "int32": {int, type(None)},
-    "int64": {int, type(None)},
-    "float64": {float, type(None)},
-    "string": {str, type(None)},
-}
 _EXACTLY = {int, Decimal, type(None)}
 """Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
 
@@ -322,7 +316,10 @@ def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None)
 
     Arrow would drop the nanoseconds of a pandas Timestamp without a word.
     """
-    if set(map(type, values)) <= (_EXACTLY if kind.startswith("decimal") else _NATURAL.get(kind, set())):
+    types = set(map(type, values))
+    if types <= NATURAL.get(kind, set()):
+        return natural(values, target)
+    if kind.startswith("decimal") and types <= _EXACTLY:
         return pa.array(values, target)
     array = inferred(values)
     if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):

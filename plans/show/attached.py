@@ -8,11 +8,12 @@ from __future__ import annotations
 from plans.plan import Plan
 from plans.program import Program
 from plans.show import explain, programs
-from plans.show.picture.page import html
 
 
 def _picture(made: Plan | Program) -> str:
     """Returns the drawing alone, without a page around it."""
+    from plans.show.picture.page import html  # here, as few programs draw
+
     return html(made, page=False)
 
 

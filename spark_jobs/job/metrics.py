@@ -7,7 +7,7 @@ say what they did in their notes (``spark_jobs.job.vitals``). Both go to one fil
 from __future__ import annotations
 
 import json
-import sys
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +28,7 @@ from spark_jobs.log.whereabouts import located
 from spark_jobs.storage.folder import Folder
 
 OBSERVED = "crown."
+_log = logging.getLogger("crown")
 """What the names of observed metrics begin with; the operator's follows."""
 
 
@@ -83,7 +84,7 @@ class Metrics(StreamingQueryListener):
         except (OSError, SparkJobError) as error:
             if not self._told:
                 why = error.strerror if isinstance(error, OSError) else error
-                print(f"the metrics cannot be written to {self._file}: {why}", file=sys.stderr)
+                _log.warning("the metrics cannot be written to %s: %s", self._file, why)
             self._told = True
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from crown.compiling import cache, warm
+from crown.compiling import cache, folder, warm
 from crown.compiling.signatures import variants
 from crown.kernels.jit import declared
 from ivm_triangle.kernels.warm import ensure_triangle_compiled
@@ -21,7 +21,7 @@ def without_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "library", lambda: None)
     monkeypatch.setattr(warm, "_done", set())
     monkeypatch.setattr(cache, "cache_folder", lambda: (tmp_path, "the test"))
-    monkeypatch.setattr(warm, "cache_folder", lambda: (tmp_path, "the test"))
+    monkeypatch.setattr(folder, "cache_folder", lambda: (tmp_path, "the test"))
 
 
 @compiling

@@ -125,14 +125,14 @@ def test_the_listener_finds_state_that_is_elsewhere_once_the_checkpoint_says_whe
     assert (tmp_path / "2.prom").read_text() == file.read_text()
 
 
-def test_metrics_that_cannot_be_written_are_told_once_and_stop_nothing(tmp_path, capsys):
+def test_metrics_that_cannot_be_written_are_told_once_and_stop_nothing(tmp_path, caplog):
     job = Job(tmp_path / "state")
     job.spark(0)
     noted(job, 0, 0, next(iter(stream(1))))
     listener = Metrics(str(job.folder), str(tmp_path / "no folder" / "crown.prom"))
     for _ in range(2):
         listener.take({"id": job.stream, "batchId": 0})
-    assert capsys.readouterr().err.count("the metrics cannot be written to") == 1
+    assert caplog.text.count("the metrics cannot be written to") == 1
 
 
 def parsed(text):
