@@ -28,6 +28,16 @@ def _text(value: str) -> str:
 
 CLOCK_GROUPS = (
     examples(
+        ("inst + num2 * INTERVAL '1' DAY", "ntz - INTERVAL '2' HOUR * num2", "day + num2 * INTERVAL '1' MONTH",
+         "inst + INTERVAL '1-2' YEAR TO MONTH", "inst + INTERVAL '1 02:03:04.5' DAY TO SECOND",
+         "ntz + INTERVAL '1 day 2 hours'", "inst + INTERVAL '1.5' SECOND", "inst + (INTERVAL 1 DAY + INTERVAL 2 HOURS)",
+         "ntz + INTERVAL '10:30' HOUR TO MINUTE", "inst - 3 * INTERVAL '1' YEAR", "day + INTERVAL 3 DAYS",
+         "inst + - INTERVAL 1 DAY", "TIMESTAMP '2020-01-31 00:00:00' + 2 * INTERVAL 1 MONTH",
+         "inst - inst2 > INTERVAL '1' HOUR", "ntz - ntz2 <= INTERVAL 30 DAYS", "INTERVAL 1 DAY < inst - inst2",
+         "DATE(inst) - DATE(ntz2) >= INTERVAL '1' DAY"),
+        utc=True,
+    ),
+    examples(
         (*(f"TIMESTAMPDIFF({unit}, inst, inst2)" for unit in _UNITS),
          *(f"TIMESTAMPADD({unit}, num2, inst)" for unit in _UNITS),
          "DATEDIFF(day, day, day2)", "DATEDIFF(MONTH, day, inst2)", "DATE_DIFF(HOUR, ntz, ntz2)",

@@ -126,9 +126,11 @@ FUNCTION_GROUPS = (
     ),
     Group(
         "DATE, TIMESTAMP, TIMESTAMP_NTZ `+` `-` `INTERVAL`",
-        "one unit: years, months, weeks, days, hours, minutes, seconds, milliseconds, microseconds",
+        "years to microseconds: `INTERVAL 1 DAY`, `'1 day 2 hours'`, `'1-2' YEAR TO MONTH`, their sums, and whole "
+        "numbers times them",
         "a date or timestamp outside the calendar",
-        "A month that is too short ends earlier. A DATE and hours or less make a TIMESTAMP. Worked out when the "
+        "A month that is too short ends earlier. A DATE and hours or less, or a column times days, make a TIMESTAMP. "
+        "The difference of two dates or timestamps is compared with an INTERVAL without months. Worked out when the "
         "query is planned where the date is written there.",
         ("DATE '2020-01-31' + INTERVAL '1' MONTH", "DATE '2020-02-29' - INTERVAL '1' YEAR",
          "DATE '2020-02-29' + INTERVAL 2 WEEKS",

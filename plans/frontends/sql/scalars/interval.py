@@ -6,43 +6,174 @@ Part of `plans.frontends.sql`; nodes are sqlglot's.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plans import durations
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, lit
+from plans.expressions.build import Expr, call, cast, lit
 
-_DAYS = {"day": 1, "week": 7}
-_MONTHS = {"month": 1, "year": 12}
-_MICROS = {
-    "day": 86_400_000_000, "week": 7 * 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000,
-    "second": 1_000_000, "millisecond": 1_000, "microsecond": 1,
-}  # fmt: skip
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_WORDS = re.compile(r"\s*([+-]?\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE | re.ASCII)
+_MONTH_SPAN = re.compile(r"\s*([+-]?)(\d{1,9})-(\d{1,2})\s*", re.ASCII)
+_DAY_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}) (\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII)
+_HOUR_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+
+Read = Callable[[Any], Expr]
+"""Says which expression a node is."""
 
 
-def shifted(node: Any, start: Expr) -> Expr:
+@dataclass(frozen=True)
+class Interval:
+    """A length of time: months, and microseconds, whole numbers; None if it has none. `days`: a DATE stays a DATE."""
+
+    months: Expr | None = None
+    micros: Expr | None = None
+    days: bool = False
+
+    def __neg__(self) -> Interval:
+        return self.times(lit(-1))
+
+    def __add__(self, other: Interval) -> Interval:
+        months, micros = _sum(self.months, other.months), _sum(self.micros, other.micros)
+        return Interval(months, micros, self.days and other.days)
+
+    def times(self, count: Expr) -> Interval:
+        """Returns the interval so many times."""
+        return replace(self, months=_product(self.months, count), micros=_product(self.micros, count))
+
+
+def is_interval(node: Any) -> bool:
+    """Returns whether a node says a length of time."""
+    if node.key in ("paren", "neg"):
+        return is_interval(node.this)
+    if node.key == "mul":
+        return is_interval(node.expression) or is_interval(node.this)
+    if node.key in ("add", "sub"):
+        return is_interval(node.expression) and is_interval(node.this)
+    return bool(node.key == "interval")
+
+
+def interval(node: Any, read: Read) -> Interval:
+    """Returns the length of time that a node says."""
+    if node.key == "paren":
+        return interval(node.this, read)
+    if node.key == "neg":
+        return -interval(node.this, read)
+    if node.key in ("add", "sub"):
+        second = interval(node.expression, read)
+        return interval(node.this, read) + (second if node.key == "add" else -second)
+    if node.key == "mul":
+        length, count = (node.this, node.expression) if is_interval(node.this) else (node.expression, node.this)
+        found = interval(length, read)
+        return replace(found.times(_whole(read(count))), days=found.days and found.micros is None)
+    unit, amount = node.args.get("unit"), node.this
+    if amount is None:
+        raise PlanError("INTERVAL lacks its length", hint="write INTERVAL '1' DAY")
+    if amount.key == "literal" and (unit is None or unit.key == "intervalspan"):
+        return _spelled(str(amount.this), "" if unit is None else f"{unit.this} TO {unit.expression}".upper())
+    if unit is None:
+        raise PlanError("INTERVAL lacks its unit", hint="write INTERVAL '1' DAY")
+    name = str(unit)
+    if amount.key == "literal":
+        return _of(str(amount.this).strip(), name)
+    return _of("1", name).times(_whole(read(amount)))
+
+
+def _of(number: str, unit: str) -> Interval:
+    """Returns so much of a unit; seconds and less may have a fraction."""
+    word = unit.lower()
+    months = _MONTHS.get(word) or _MONTHS.get(word.removesuffix("s"))
+    sign, digits = (-1, number[1:]) if number[:1] == "-" else (1, number.removeprefix("+"))
+    if months is not None and re.fullmatch(r"[0-9]{1,9}", digits):
+        return Interval(months=lit(sign * int(digits) * months), days=True)
+    size = durations.microseconds(f"{digits} {unit}") if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?", digits) else None
+    if months is not None or size is None or not size < 2**63:
+        units = "years, quarters, months, weeks, days, hours, minutes, seconds, milliseconds, microseconds"
+        raise PlanError(f"an INTERVAL is no length of {number!r} {unit}", hint=f"units are {units}")
+    return Interval(
+        micros=lit(sign * size, "int64"), days=size % durations.DAY == 0 and word.rstrip("s") in ("day", "week")
+    )
+
+
+def _spelled(text: str, span: str) -> Interval:
+    """Returns what a text says: '1 day 2 hours', or of a span like YEAR TO MONTH '1-2'."""
+    if span == "YEAR TO MONTH" and (found := _MONTH_SPAN.fullmatch(text)):
+        return Interval(months=lit(int(f"{found[1]}1") * (int(found[2]) * 12 + int(found[3]))), days=True)
+    if (span.startswith("DAY TO") and (found := _DAY_SPAN.fullmatch(text))) or (
+        span.startswith("HOUR TO") and (found := _HOUR_SPAN.fullmatch(text))
+    ):
+        sign, *parts, fraction = found.groups()
+        sizes = (durations.DAY, durations.HOUR, durations.MINUTE, durations.SECOND)[-len(parts) :]
+        micros = sum(int(part or 0) * size for part, size in zip(parts, sizes, strict=True))
+        micros += int(((fraction or "") + "000000")[:6])
+        return Interval(micros=lit(int(f"{sign}1") * micros, "int64"))
+    words = _WORDS.findall(text) if not span else []
+    if not words or _WORDS.sub("", text).strip():
+        raise PlanError(f"{text!r} is no INTERVAL {span}".rstrip(), hint="write INTERVAL '1' DAY, or '1 day 2 hours'")
+    parts_of = [_of(number, unit) for number, unit in words]
+    return sum(parts_of[1:], parts_of[0])
+
+
+def _whole(count: Expr) -> Expr:
+    if count.type not in ("int32", "int64", "null"):
+        raise PlanError(f"an INTERVAL is taken a whole number of times, not {count.type}", hint="use CAST")
+    return count
+
+
+def _sum(one: Expr | None, two: Expr | None) -> Expr | None:
+    return two if one is None else one if two is None else _folded(call("add", one, two))
+
+
+def _product(one: Expr | None, count: Expr) -> Expr | None:
+    return None if one is None else _folded(call("mul", one, cast(count, one.type)))
+
+
+def _folded(made: Expr) -> Expr:
+    return lit(made.evaluate({}, 1)[0].as_py(), made.type) if not made.columns else made
+
+
+def shifted(node: Any, read: Read) -> Expr:
     """Returns a date or timestamp plus or minus an interval; of a literal, the value."""
-    interval = node.this if node.this.key == "interval" else node.expression
-    unit = str(interval.args.get("unit") or "").lower().rstrip("s")
-    if unit not in {**_MONTHS, **_MICROS}:
-        raise PlanError(
-            "an INTERVAL is a number of one unit here: years, months, weeks, days, hours, minutes, seconds",
-            hint="add several intervals one by one",
-        )
-    amount = str(interval.this.this) if interval.this is not None else ""
-    if interval.this is None or interval.this.key != "literal" or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", amount):
-        raise PlanError(f"{amount!r} is not a whole number of {unit}s")
-    count = int(amount) * (-1 if node.key == "sub" else 1)
-    if start.type not in ("date", "timestamp", "timestamp_ntz", "null"):
+    first = is_interval(node.this)
+    if first and node.key == "sub":
+        raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
+    start = read(node.expression if first else node.this)
+    length = interval(node.this if first else node.expression, read)
+    if start.type not in (*_MOMENTS, "null"):
         raise PlanError(f"an INTERVAL is added to a date or a timestamp, not to {start.type}", hint="use CAST")
-    if start.type in ("date", "null") and unit in _DAYS:
-        found = call("date_add", start, lit(count * _DAYS[unit]))
-    elif unit in _MONTHS:
+    length = -length if node.key == "sub" else length
+    found = start
+    if length.months is not None:
         op = "plus_months" if start.type.startswith("timestamp") else "add_months"
-        found = call(op, start, lit(count * _MONTHS[unit]))
-    else:
-        found = call("plus_micros", start, lit(count * _MICROS[unit], "int64"))
-    return found if start.op != "literal" or start.value is None else _worked_out(found, f"{start} and {count} {unit}s")
+        found = call(op, found, length.months)
+    if length.micros is not None and length.days and found.type in ("date", "null"):
+        days = call("intdiv", length.micros, lit(durations.DAY, "int64"))
+        found = call("date_add", found, cast(_folded(days), "int32"))
+    elif length.micros is not None:
+        found = call("plus_micros", found, length.micros)
+    return (
+        found
+        if start.op != "literal" or start.value is None or found.columns
+        else _worked_out(found, f"{start} and the INTERVAL")
+    )
+
+
+def compared(node: Any, op: str, read: Read) -> Expr:
+    """Returns a comparison of the difference of two moments with an interval."""
+    first = is_interval(node.this)
+    length = interval(node.this if first else node.expression, read)
+    apart = (node.expression if first else node.this).unnest()
+    sides = [read(part) for part in (apart.this, apart.expression)] if apart.key == "sub" else []
+    moments = len(sides) == 2 and all(side.type in (*_MOMENTS, "null") for side in sides)
+    if not moments or length.micros is None or length.months is not None:
+        raise PlanError(
+            "an INTERVAL is compared with the difference of two dates or timestamps, and has no months here"
+        )
+    elapsed = call("timestampdiff", lit("MICROSECOND"), sides[1], sides[0])
+    return call(op, length.micros, elapsed) if first else call(op, elapsed, length.micros)
 
 
 TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END")

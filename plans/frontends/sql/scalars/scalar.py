@@ -17,7 +17,7 @@ from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
-from plans.frontends.sql.scalars.interval import TUMBLING, shifted, tumbled
+from plans.frontends.sql.scalars.interval import TUMBLING, compared, is_interval, shifted, tumbled
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
 from plans.stack import with_room
 from plans.types import decimal_parts, normal_type
@@ -29,6 +29,7 @@ _BINARY = {
     "bitwiseleftshift": "shiftleft", "bitwiserightshift": "shiftright",
     "and": "and", "or": "or", "dpipe": "concat", "regexplike": "regexp_like",
 }  # fmt: skip
+_COMPARED = ("eq", "neq", "lt", "lte", "gt", "gte")
 _UNARY = {"not": "not", "neg": "neg", "bitwisenot": "bit_not"}
 _CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil", "overlay": "overlay"}
 _ARGUMENTS = ("this", "start", "length", "expression", "from_", "for_")
@@ -83,7 +84,8 @@ def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
 
 
 def _has_interval(node: Any) -> bool:
-    return node.key in ("add", "sub") and "interval" in (node.this.key, node.expression.key)
+    """Returns whether an operator has an INTERVAL on one side."""
+    return node.key in ("add", "sub", *_COMPARED) and (is_interval(node.expression) or is_interval(node.this))
 
 
 def _value(node: Any, resolve: Resolve, text: str) -> Expr:
@@ -119,9 +121,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "paren":
         return part("this")
     if _has_interval(node):
-        if node.key == "sub" and node.this.key == "interval":
-            raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
-        return shifted(node, part("expression" if node.this.key == "interval" else "this"))
+        read = partial(scalar, resolve=resolve, text=text)
+        return compared(node, _BINARY[key], read) if key in _COMPARED else shifted(node, read)
     if key == "neg" and node.this.key == "literal" and not node.this.args.get("is_string"):
         return _number("-" + str(node.this.this))
     if key == "anonymous" and node.this == "+":
