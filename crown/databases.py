@@ -14,16 +14,15 @@ from crown.analysis import card
 from crown.errors import CrownError
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
+from crown.ingest.batch import PreparedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs import snapshot
 from crown.programs.advances import advance
-from crown.programs.intake import Nets
 from crown.programs.kept import kept
 from crown.programs.result import ResultOf
 from crown.programs.several import SeveralResults
 from crown.reading import Readable
-from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.views import demand_quarantine, extra_of
 from plans import named
 from plans.errors import PlanError
@@ -168,11 +167,11 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
             prepared = self._prepared(changes)
             return engine.run(prepared, deltas=deltas, closing=partial(self._stands, prepared))
 
-    def _prepared(self, changes: Mapping[str, Any]) -> Nets:
+    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         """Returns a batch, checked and coded."""
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
-    def _stands(self, prepared: Nets) -> None:
+    def _stands(self, prepared: PreparedBatch) -> None:
         """Does what belongs to a batch that was applied, before it stands."""
         if prepared.bad:
             assert self._quarantine_dir is not None, "bad rows are an error without a quarantine"
@@ -255,8 +254,8 @@ def database(
     folder = checks.folder()
     program = named.empty(Schema.of(schema), planning.windows)
     demand_quarantine(program, folder)
-    memory = ProgramMemory.create(parts_of_program(program), resources.budget)
-    return Database(SeveralResults(program, memory, checks.missing), resources.budget, folder)
+    engine = SeveralResults.create(program, resources.budget, checks.missing)
+    return Database(engine, resources.budget, folder)
 
 
 def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:

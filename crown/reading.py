@@ -9,26 +9,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.engine import Engine
 from crown.errors import ChangeError, CrownError
 from crown.guards.arguments import number_of
 from crown.ingest.changes import WEIGHT
-from crown.maintained import Queryable
-from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
-from crown.results.copies import once_each, repeated
+from crown.results.copies import repeated
 from crown.results.factorized import FactorizedHead
 from crown.results.framed import Framed
-
-_PROGRAM = (ProgramEngine, ResultOf)
 
 
 class Readable(Framed):
     """A result that can be asked."""
 
     @abstractmethod
-    def _reader(self) -> Queryable | ResultOf:
-        """Returns who answers."""
+    def _reader(self) -> ResultOf:
+        """Returns the result that answers."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -50,13 +45,7 @@ class Readable(Framed):
         return self._factorized().schema
 
     def _factorized(self) -> FactorizedHead:
-        reader = self._reader()
-        if not isinstance(reader, Engine):
-            raise CrownError(
-                "factorized=True gives a product per row, which only one join of distinct rows on one thread has "
-                "(SELECT DISTINCT, or a Datalog rule); leave factorized out"
-            )
-        return reader.factorized
+        return self._reader().factorized
 
     def results(
         self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
@@ -71,12 +60,12 @@ class Readable(Framed):
         size is linear in the size of the upper rows of the join tree, not in that of the result. ``crown.unfold`` makes
         plain rows of a batch.
         """
-        reader = self._reader()
         if factorized:
             self._factorized()
             if weighted:
                 raise CrownError("a product of factorized=True is there once; leave weighted out")
-        batches = reader.results(True) if factorized and isinstance(reader, Engine) else _rows(reader, weighted)
+        reader = self._reader()
+        batches = reader.results(True) if factorized else _rows(reader, weighted)
         return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
 
     def to_table(self, limit: int | None = None, *, weighted: bool = False) -> pa.Table:
@@ -103,8 +92,7 @@ class Readable(Framed):
 
         Raises ChangeError as ``contains`` does.
         """
-        values, reader = self._named(row), self._reader()
-        return reader.multiplicity(values) if isinstance(reader, _PROGRAM) else int(reader.contains(values))
+        return self._reader().multiplicity(self._named(row))
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
@@ -117,15 +105,12 @@ class Readable(Framed):
         >>> sums.get({"k": "a"}), sums.get({"k": "c"})
         ({'k': 'a', 's': 3}, None)
         """
-        reader = self._reader()
-        if not isinstance(reader, _PROGRAM):
-            raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
-        return reader.get(key)
+        return self._reader().get(key)
 
     @property
     def bag(self) -> bool:
         """Returns True if a row can be in the result more than once."""
-        return WEIGHT in self._reader().result_schema.names
+        return self._reader().bag
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
         """Returns the row as a dict by output name."""
@@ -152,15 +137,12 @@ class Readable(Framed):
         return self.count()
 
 
-def _rows(reader: Queryable | ResultOf, weighted: bool) -> Iterator[pa.RecordBatch]:
+def _rows(reader: ResultOf, weighted: bool) -> Iterator[pa.RecordBatch]:
     """Returns the rows of a result: each as often as it is there, or once, with its weight."""
-    bag = WEIGHT in reader.result_schema.names
-    if weighted and bag and isinstance(reader, _PROGRAM):
+    if weighted:
         return reader.deltas_from_nothing()
     batches = reader.results()
-    if weighted:
-        return batches if bag else (once_each(batch, reader.delta_schema) for batch in batches)
-    return (part for batch in batches for part in repeated(batch)) if bag else batches
+    return (part for batch in batches for part in repeated(batch)) if reader.bag else batches
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

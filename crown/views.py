@@ -12,24 +12,23 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from crown import engines
 from crown.analysis import card
 from crown.analysis.amplified import BEYOND, Amplification
 from crown.analysis.meter import Meter
-from crown.analysis.parts import program as program_of_engine
 from crown.analysis.report import ANALYZED, report
 from crown.engine.delivery import Delivery
-from crown.engine.engine import Engine
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
 from crown.guards.arguments import Size, file_of
 from crown.guards.uncopyable import NotCopyable
-from crown.ingest.batch import Prepared
+from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
 from crown.ingest.frames import schemas, with_tables
 from crown.ingest.quarantine import write as write_quarantine
-from crown.maintained import Queryable
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.advances import advance
+from crown.programs.program import ProgramEngine
+from crown.programs.result import ResultOf
+from crown.programs.snapshot import load as load_engine
 from crown.reading import Readable
 from crown.results import pulse, rich
 from crown.results.subscribers import Subscribed
@@ -53,7 +52,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     def __init__(
         self,
-        engine: Queryable,
+        engine: ProgramEngine,
         quarantine_dir: Path | None = None,
         batches: int = 0,
         unread: frozenset[str] = frozenset(),
@@ -69,13 +68,13 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         rich.attach()
         pulse.attach(self._meter)
 
-    def _reader(self) -> Queryable:
-        return self._engine
+    def _reader(self) -> ResultOf:
+        return self._engine.result
 
     @property
     def plan(self) -> Plan | Program:
         """Returns what is maintained: the plan of one join, or a program of several stages."""
-        return self._engine.plan
+        return self._engine.plan.plan or self._engine.plan
 
     def apply(
         self, changes: Mapping[str, Any], *, consolidate: bool | None = None, factorized: bool = False
@@ -163,7 +162,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
                 raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
         return self._started(self._prepared(changes), deltas, consolidate, factorized)
 
-    def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
+    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         self._meter.begin()
         if self._unread:
             changes = relations_of(changes)
@@ -172,22 +171,22 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     def _started(
         self,
-        prepared: Prepared,
+        prepared: PreparedBatch,
         deltas: bool,
         consolidate: bool | None,
         factorized: bool = False,
         watch: Amplification | None = None,
     ) -> Delivery:
         closing = self._closing(prepared, watch)
-        if factorized and isinstance(self._engine, Engine):
-            return self._engine.run(prepared, closing=closing, factorized=True)
-        return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=closing)
+        return self._engine.run(
+            prepared, deltas=deltas, consolidate=consolidate, closing=closing, factorized=factorized
+        )
 
-    def _closing(self, prepared: Prepared, watch: Amplification | None) -> Callable[[], None]:
+    def _closing(self, prepared: PreparedBatch, watch: Amplification | None) -> Callable[[], None]:
         """Returns what is still to be done when all of a batch is applied, before it stands."""
         return partial(self._close, prepared, watch)
 
-    def _close(self, prepared: Prepared, watch: Amplification | None) -> None:
+    def _close(self, prepared: PreparedBatch, watch: Amplification | None) -> None:
         """Tells of a change that was amplified beyond what is allowed: where that is an error, the batch is taken back,
         and no delta is lost. Quarantines the rows of the batch that could not be taken."""
         found = None
@@ -222,7 +221,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
             )
         if analyze:
             return ANALYZED[format](report(self._engine, self._meter.last))
-        return FORMS[format](program_of_engine(self._engine))
+        return FORMS[format](self._engine.plan)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes plan and state to one file (replaced atomically). O(state)."""
@@ -238,8 +237,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return self._engine.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters (see ``Engine.stats``), batches applied, rows quarantined by this object, and what
-        it told of ``amplified`` changes, the last ten.
+        """Returns sizes and counters (see ``ProgramEngine.stats``), batches applied, rows quarantined by this object,
+        and what it told of ``amplified`` changes, the last ten.
 
         Of each relation with a window, under ``windows``: rows that are in, that expired, and by event time those that
         were dropped as late, and the watermark. Of relations with upserts, under ``late``: changes that were too old.
@@ -299,10 +298,11 @@ def view(
         declared, first = with_tables(schema, tables, known)
     program = make_program(query, declared, **planning.keywords())
     demand_quarantine(program, folder)
-    unread = unread_of(declared, program)
     threads = resources.threads or 1
-    engine = engines.create(program, state, threads, resources.budget, checks.missing)
-    made = View(engine, folder, unread=unread)
+    engine = ProgramEngine.create(
+        program, state, threads=threads, memory_budget=resources.budget, on_missing=checks.missing
+    )
+    made = View(engine, folder, unread=unread_of(declared, program))
     if first:
         made.update(first)
     return made
@@ -347,7 +347,7 @@ def load(
     """
     budget = Resources(memory_budget=memory_budget).budget
     state = None if state_path is None else file_of(state_path, "state_path")
-    engine, extra = engines.load(path, state, budget)
+    engine, extra = load_engine(path, state, budget)
     return View(engine, *extra_of(extra, path))
 
 

@@ -24,7 +24,6 @@ from ivm_triangle import invariants
 from ivm_triangle.kernels.enumeration.stream import (
     OVER,
     ROW,
-    code_rows,
     forget_keys,
     keyed_rows,
     quiet_rows,
@@ -35,7 +34,6 @@ from ivm_triangle.kernels.enumeration.triples import triple_rows
 from ivm_triangle.kernels.state import inspect
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.geometry import left, multiplicity_of, right
-from ivm_triangle.kernels.update.maintain import find_taken
 from ivm_triangle.state import State
 from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
 
@@ -211,16 +209,6 @@ class TriangleBag:
         for i, (d, j) in enumerate(self.shape.outputs):
             result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.arena[codes[d] + j]
         return result
-
-    def missing_copies(self, atom: int, deletes: Zset) -> int:
-        """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
-        keys = self._keys_of(atom, deletes)
-        codes = keys[0]
-        if keys[2]:
-            code_rows(self._state.arena, atom, *keys)
-        packed = np.stack([np.full(len(deletes), atom), codes[:, 0], codes[:, 1], deletes.weights], axis=1)
-        edges = np.empty(len(packed), dtype=np.int64)
-        return int(find_taken(self._state.arena, self._state.plan, packed, len(packed), edges))
 
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in the rows of its atoms."""

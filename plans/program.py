@@ -53,11 +53,18 @@ class JoinStage:
     products of multiplicities), `payload` (a bag whose rows also carry the sums that the plan's payload names; only
     group stages read it). But in set mode equal atoms are not merged. The product is over the input nodes but those
     whose names end in `[...]`: these and bags only say which rows meet, and have weight 1. An atom of a bag is also a
-    node of its own.
+    node of its own. `masks`: in a cell of a plan that was cut, the column of the base tables whose bits say which
+    occurrences read a row there (bit i: number i of `plans.reads.occurrences`); it is a function of the row's others.
     """
 
+    json_may_lack: ClassVar[tuple[str, ...]] = ("masks",)
     plan: Plan
     mode: str = "set"
+    masks: str | None = None
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the field that only cells have."""
+        return () if self.masks is not None else ("masks",)
 
 
 @dataclass(frozen=True)
@@ -227,7 +234,8 @@ Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage
 def identity(stage: Stage) -> dict[str, Any]:
     """Returns what determines the rows and the state of a stage: equal ones need to be there only once."""
     if isinstance(stage, JoinStage):
-        return {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint}
+        masks = {} if stage.masks is None else {"masks": stage.masks}
+        return {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint, **masks}
     return {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr)}
 
 
@@ -307,11 +315,18 @@ class Program:
 
         A table with upserts, or an enforced key, needs what a program has before its stages: the rows by key.
         """
-        if self.results is not None or self.windows or any(table.by_key for table in self.tables):
+        if self.results is not None or self.windows or self.whole or any(table.by_key for table in self.tables):
             return None
         first = self.stages[0]
-        single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
-        return first.plan if single and isinstance(first, JoinStage) else None
+        if len(self.stages) > 1 or not isinstance(first, JoinStage) or first.masks is not None:
+            return None
+        return first.plan if first.mode == "set" else None
+
+    @property
+    def only_join(self) -> JoinStage | None:
+        """Returns the join stage, if the program has no other stage; else None."""
+        first = self.stages[0] if len(self.stages) == 1 else None
+        return first if isinstance(first, JoinStage) else None
 
     @property
     def output(self) -> tuple[Output, ...]:
@@ -330,10 +345,9 @@ class Program:
         )
         return replace(self, tables=tuple(table.plain() for table in self.tables), stages=stages)
 
-    def unbounded(self) -> Plan | Program:
-        """Returns the plan or program over relations without windows: what comes behind those."""
-        made = replace(self, windows=())
-        return made.plan or made
+    def unbounded(self) -> Program:
+        """Returns the program over relations without windows: what comes behind those."""
+        return replace(self, windows=())
 
     def table(self, name: str) -> Table:
         """Returns the base table of that name in any case. PlanError if the program uses none such."""

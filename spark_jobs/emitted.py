@@ -16,8 +16,7 @@ from pyspark.sql import types as T
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
-from plans.plan import Plan
-from plans.program import Maintainable
+from plans.program import Program
 from plans.schema import CHANGE_TYPE, ROW_KIND
 from plans.search.shares import Grid
 from plans.types import arrow_type
@@ -27,14 +26,14 @@ from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
 
 
-def check(emit: str, key: Sequence[str] | None, plan: Maintainable) -> None:
+def check(emit: str, key: Sequence[str] | None, plan: Program) -> None:
     """Raises :class:`SparkJobError` for a format that is unknown, or a key that is not of the output."""
     wrong = changes.unfit(emit, key, [output.name for output in plan.output])
     if wrong is not None:
         raise SparkJobError(wrong)
 
 
-def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Maintainable, grid: Grid) -> DataFrame:
+def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Program, grid: Grid) -> DataFrame:
     """Returns the deltas in the format ``emit``; ``check`` has looked at it.
 
     ``cdc`` and ``rowkind`` add ``_commit_version``, the number of the micro-batch (0 outside of a stream): with a key
@@ -62,11 +61,11 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Maint
         )
 
 
-def _together(plan: Maintainable, grid: Grid, key: Sequence[str]) -> bool:
+def _together(plan: Program, grid: Grid, key: Sequence[str]) -> bool:
     """Returns True if rows with the same key come out of one cell: it is cut by columns of the key, or not at all."""
     names = {name.lower() for name in key}
     plain = {output.expr.value for output in plan.output if output.expr.op == "col" and output.name.lower() in names}
-    return grid.cells == 1 or (isinstance(plan, Plan) and set(grid.attributes) <= plain)
+    return grid.cells == 1 or (plan.plan is not None and set(grid.attributes) <= plain)
 
 
 def _task(emit: str, key: list[str], schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Any]:

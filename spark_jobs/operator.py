@@ -22,11 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 import plans
 from crown.changes import WEIGHTS
 from crown.options import Checks, Planning
-from crown.store.relations import not_covering
 from plans.errors import PlanError
 from plans.files.delimited import UNREADABLE
 from plans.plan import Plan
-from plans.program import GroupStage, Maintainable, Program
+from plans.program import GroupStage, Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema
 from plans.search.rounds import Round, rounds, rounds_along
@@ -36,7 +35,6 @@ from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.catalyst import relation_of
-from spark_jobs.cell.engines import QUERY
 from spark_jobs.cell.limits import NONE
 from spark_jobs.cell.spill import demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
@@ -116,7 +114,6 @@ def stream(
     read = {table.name.lower() for table in plan.tables}
     changes = {name: frame for name, frame in changes.items() if name.lower() in read}
     check_emit(output.emit, output.key, plan)
-    _check_missing(plan, checks.missing)
     _check_late(plan, checks)
     limits = cells.limits
     if limits != NONE and not streaming:
@@ -126,7 +123,6 @@ def stream(
         plan,
         stored,
         certain,
-        QUERY.fingerprint,
         lambda text, d: planned(text, changes, options.schema, replace(planning, dialect=d)),
     )
     made = _rounds(spark, plan, cells.cells, stored, planning.rates)
@@ -163,7 +159,7 @@ def stream(
         amplified=options.watched.amplified,
         whole=json.dumps(behind_keys(plan).to_json()),
         query=plan.query,
-        fingerprint=QUERY.fingerprint(plan),
+        fingerprint=plan.fingerprint,
         **common,
     )
     if certain and stored is not None and where is not None:
@@ -190,19 +186,8 @@ def _quarantine(options: Options, where: Whereabouts | None) -> Folder | None:
     return where.quarantine
 
 
-def _check_missing(plan: Maintainable, on_missing: str) -> None:
-    offered = ("ignore", "raise") if isinstance(plan, Plan) else ("ignore", "raise", "trust")
-    if on_missing not in offered:
-        known = " or ".join(f'"{word}"' for word in offered)
-        trust = '; "trust" is for queries of several stages' if on_missing == "trust" else ""
-        raise SparkJobError(f"on_missing={on_missing!r}: give {known}{trust}")
-    if on_missing == "raise" and isinstance(plan, Plan):
-        not_covering(plan)
-
-
-def _check_late(plan: Maintainable, checks: Checks) -> None:
-    windows = plan.windows if isinstance(plan, Program) else ()
-    late = [window.relation for window in windows if window.late == "quarantine"]
+def _check_late(plan: Program, checks: Checks) -> None:
+    late = [window.relation for window in plan.windows if window.late == "quarantine"]
     if late and not checks.sets_aside:
         raise SparkJobError(
             f'late rows of {late[0]} are to be set aside, and bad rows are not: give on_bad_row="quarantine", or the '
@@ -210,8 +195,8 @@ def _check_late(plan: Maintainable, checks: Checks) -> None:
         )
 
 
-def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, planning: Planning) -> Maintainable:
-    """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
+def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, planning: Planning) -> Program:
+    """Returns the program, over the declared schema and, for relations it does not declare, the columns of
     their DataFrames, which are as ``normal`` makes them."""
     every = all_tables(declared, changes)
     said: str | Plan | Program | Mapping[str, Any] | Relation
@@ -226,18 +211,17 @@ def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, pl
         other = plans.program(said, every, **planning.keywords(), together=True)
         program = other if _cuttable(other) else program  # many cells are worth more than the cheaper feeds
     _check_windows(program.windows)
-    plan = program.plan or program
     given = {name.lower() for name in changes}
-    for table in plan.tables:
+    for table in program.tables:
         if table.name.lower() not in given:
             raise SourceError(f"the query reads relation {table.name!r}, but no changes are given for it")
-    used = {table.name.lower() for table in plan.tables}
+    used = {table.name.lower() for table in program.tables}
     for name in changes:
         if name.lower() not in used and name not in declared:
-            known = ", ".join(table.name for table in plan.tables)
+            known = ", ".join(table.name for table in program.tables)
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
-    check_names(plan, changes, declared)
-    return plan
+    check_names(program, changes, declared)
+    return program
 
 
 def _read(text: str, every: Schema, dialect: str, changes: Mapping[str, DataFrame]) -> Relation:
@@ -294,7 +278,7 @@ def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
 
 def _rounds(
     spark: SparkSession,
-    plan: Maintainable,
+    plan: Program,
     cells: int | None,
     stored: Folder | None,
     rates: Mapping[str, float] | None,
@@ -308,15 +292,12 @@ def _rounds(
     return rounds_along(plan, Grid.from_json(meta["grid"]))
 
 
-def behind_keys(plan: Maintainable) -> Maintainable:
+def behind_keys(plan: Program) -> Program:
     """Returns what the query's own cells run: what is looked up by key comes out of ``dispatch.keys``."""
-    if isinstance(plan, Plan):
-        return plan
-    plain = plan.plain()
-    return plain.plan or plain
+    return plan.plain()
 
 
-def default_cells(spark: SparkSession, plan: Maintainable, rates: Mapping[str, float] | None = None) -> int:
+def default_cells(spark: SparkSession, plan: Program, rates: Mapping[str, float] | None = None) -> int:
     """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Fewer if more
     would get almost as many rows each, by the ``rates`` (see ``plans.search.worth``). One if the query cannot be cut,
     or only in two rounds or behind windows: those cost every batch a shuffle.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plans.errors import PlanError, QueryWarning
-from plans.program import Maintainable
+from plans.program import Program
 from plans.theory.isomorphism import difference, isomorphic
 from spark_jobs.errors import PlanChangedError, SparkJobError
 from spark_jobs.log.meta import read_meta
@@ -20,12 +20,11 @@ from spark_jobs.storage.folder import Folder
 
 
 def kept(
-    plan: Maintainable,
+    plan: Program,
     state: Folder | None,
     certain: bool,
-    fingerprint: Callable[[Maintainable], str],
-    planned: Callable[[str, str], Maintainable],
-) -> Maintainable:
+    planned: Callable[[str, str], Program],
+) -> Program:
     """Returns the plan by which ``state`` is laid out, if ``plan`` is the same query; else ``plan``.
 
     ``state``: the operator's folder, or None; ``certain``: it is this stream's. ``planned(query, dialect)`` plans a
@@ -33,17 +32,17 @@ def kept(
     that can still be planned.
     """
     meta = _meta(state)
-    if meta is None or meta["fingerprint"] == fingerprint(plan):
+    if meta is None or meta["fingerprint"] == plan.fingerprint:
         return plan
     for dialect in ("spark", "ansi"):
         stored = _again(meta["query"], dialect, planned)
-        if stored is None or fingerprint(stored) != meta["fingerprint"]:
+        if stored is None or stored.fingerprint != meta["fingerprint"]:
             continue  # its tables are not given any more, or declared otherwise
         if isomorphic(stored, plan):
             return stored
         if certain:
             before = f"plan {meta['fingerprint']} ({_line(meta['query'])})"
-            now = f"plan {fingerprint(plan)} ({_line(plan.query)})"
+            now = f"plan {plan.fingerprint} ({_line(plan.query)})"
             raise PlanChangedError(
                 f"the state in {state} was written by {before}, but this is {now}: {difference(stored, plan)}. A "
                 "changed query needs its own state: give it a new checkpoint, or go back to this one's query. Two "
@@ -60,7 +59,7 @@ def _meta(state: Folder | None) -> dict[str, Any] | None:
     return read_meta(state) or read_meta(state.parent.parent / "backfill" / state.name)
 
 
-def _again(query: str, dialect: str, planned: Callable[[str, str], Maintainable]) -> Maintainable | None:
+def _again(query: str, dialect: str, planned: Callable[[str, str], Program]) -> Program | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         try:

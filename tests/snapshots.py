@@ -66,6 +66,7 @@ KINDS = {
     "generic bag": Kind(_view("Q(a, b, c, d) :- E(a, b), E(b, c), E(c, d), E(d, a).", _CYCLE, {"E": _EDGES}), _load),
     "triangle bag": Kind(_view("Q(a, b, c) :- E(a, b), E(b, c), E(c, a).", _CYCLE, {"E": _EDGES}), _load),
     "cells": Kind(_view("Q(a, b, c) :- R(a, b), S(b, c).", {"R": _R, "S": _S}, _PATHS, threads=2), _load),
+    "groups": Kind(_view("SELECT b, COUNT(*) AS n FROM R GROUP BY b", {"R": _R}, {"R": _PATHS["R"]}), _load),
     "Triangle": Kind(_triangle, lambda path: Triangle.load(path, memory="1 MiB")),
 }
 
@@ -76,8 +77,15 @@ _COUNTED_BY_READING = {"steps", "blocks", "emitted", "max_delay", "operations"}
 def contents(made: Any) -> tuple[list[str], str]:
     """What a view or a `Triangle` holds: its results; and its plan and counters, but those that reading changes."""
     results = sorted(str(row) for batch in made.results() for row in batch.to_pylist())
-    stats = {name: value for name, value in made.stats().items() if name not in _COUNTED_BY_READING}
-    return results, f"{made.plan} {stats}"
+    return results, f"{made.plan} {_without(made.stats())}"
+
+
+def _without(stats: Any) -> Any:
+    if isinstance(stats, list):
+        return [_without(value) for value in stats]
+    if not isinstance(stats, dict):
+        return stats
+    return {name: _without(value) for name, value in stats.items() if name not in _COUNTED_BY_READING}
 
 
 @cache
@@ -91,7 +99,7 @@ def saved(kind: str, folder: Path) -> tuple[bytes, tuple[list[str], str]]:
 
 
 def taken_apart(data: bytes) -> tuple[bytes, dict[str, Any], bytes]:
-    """The first line, the header, and the parts of a file of version 2."""
+    """The first line, the header, and the parts of a file."""
     first, line, parts = data.split(b"\n", 2)
     return first + b"\n", json.loads(line[9:]), parts
 
@@ -100,12 +108,6 @@ def put_together(first: bytes, header: Any, parts: bytes) -> bytes:
     """A file with a right checksum over its header."""
     text = json.dumps(header).encode()
     return first + b"%08x " % zlib.crc32(text, zlib.crc32(first)) + text + b"\n" + parts
-
-
-def of_version_1(data: bytes) -> bytes:
-    """The file as the first release wrote it."""
-    first, header, parts = taken_apart(data)
-    return first.replace(b" 2\n", b" 1\n") + json.dumps(header).encode() + b"\n" + parts
 
 
 def damaged(data: bytes, other: bytes, source: random.Random) -> bytes:

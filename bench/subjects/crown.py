@@ -13,11 +13,12 @@ from bench.cases.checksum import of_batch
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
-from crown.engine.cells import Cells
-from crown.engine.engine import Engine
 from crown.errors import CrownError
+from crown.programs.program import ProgramEngine
+from crown.stages.join import Join
 from crown.views import View
 from plans import plan as make_plan
+from plans.program import program_of
 
 SEED = 7
 MODES = ("none", "delta", "full", "arrow", "count")
@@ -33,8 +34,7 @@ class Crown:
             raise SkipError(f"the embedded engine has no mode {mode}")
         try:
             self.plan = make_plan(loaded.sql, loaded.schema)
-            self._engine: Engine | Cells
-            self._engine = Engine.create(self.plan, seed=SEED) if threads == 1 else Cells.create(self.plan, threads)
+            self._engine = ProgramEngine.create(program_of(self.plan), seed=SEED, threads=threads)
         except CrownError as error:
             raise SkipError(str(error).splitlines()[0]) from None
         self._view = View(self._engine)
@@ -54,7 +54,7 @@ class Crown:
             self._view.update(batch)
             return 0
         if self._mode == "delta" and self._plain and not self._checking:
-            return self._engine.apply_discard(batch)
+            return self._engine.discard(batch)
         n = 0
         for part in self._view.apply_batches(batch):
             n += part.num_rows
@@ -72,8 +72,9 @@ class Crown:
         """Enumerates the full result into reused buffers; in mode *count* asks for its size only."""
         if self._mode == "count":
             return self._view.count()
-        assert isinstance(self._engine, Engine)
-        return sum(map(len, self._engine.core.rows()))
+        (join,) = self._engine.stages
+        assert isinstance(join, Join)
+        return sum(len(block) for core in join.cores for block in core.rows())
 
     def totals(self) -> Totals:
         """Follows the deltas in the modes that deliver them, and then also compares with a full enumeration.
@@ -97,6 +98,8 @@ class Crown:
     def stats(self) -> dict[str, Any]:
         """Returns the engine's counters and what its plan is."""
         stats = self._view.stats()
+        (join,) = stats["stages"]
+        stats = {**join, **stats}
         touched = stats["r_updates"] + stats["s_updates"] + stats["p_updates"] + stats["live_flips"]
         return {**stats, "touched": touched, "height": self.plan.height, "trees": self.plan.candidate_count}
 

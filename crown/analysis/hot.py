@@ -12,7 +12,7 @@ import numpy as np
 
 from crown.engine.kernels import layout as L
 from crown.engine.kernels.groups import node_at
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels.tables import LOW32, table_at

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from crown.analysis.parts import header, stages_of
-from crown.maintained import Queryable
+from crown.programs.program import ProgramEngine
 
 Headers = list[list[np.ndarray]]
 """Per stage and cell, a copy of the header of its arena."""
@@ -27,7 +27,7 @@ class LastBatch:
 class Meter:
     """Remembers the last batch that an engine has finished. A few microseconds per batch."""
 
-    def __init__(self, engine: Queryable) -> None:
+    def __init__(self, engine: ProgramEngine) -> None:
         parts = [[header(state) for state in part.states] for part in stages_of(engine)]
         self._sizes = list(map(len, parts))
         self._headers = [one for part in parts for one in part]

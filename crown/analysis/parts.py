@@ -1,4 +1,4 @@
-"""The stages of an engine, whatever it is made of, with the memory that each of them has."""
+"""The stages of an engine, with the memory that each of them has."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.engine.cells import Cells
-from crown.engine.engine import Engine
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
-from crown.maintained import Queryable
 from crown.programs.program import ProgramEngine
-from crown.stages.cells import Joins
 from crown.stages.join import Join
-from plans.program import Program, Stage, program_of
+from plans.program import Stage
 
 
 @dataclass(frozen=True)
@@ -33,23 +29,12 @@ class StageParts:
         return 8 * sum(int(part[A.H_LIVE]) for part in self.arenas)
 
 
-def stages_of(engine: Queryable) -> list[StageParts]:
-    """Returns the stages of an engine in order; the engine of one join is one. O(stages)."""
-    if isinstance(engine, ProgramEngine):
-        found = []
-        for number, (made, stage) in enumerate(zip(engine.stages, engine.plan.stages, strict=True)):
-            joins = made.joins if isinstance(made, Joins) else [made] if isinstance(made, Join) else []
-            found.append(StageParts(number, stage, made.parts, tuple(join.state for join in joins)))
-        return found
-    engines = engine.engines if isinstance(engine, Cells) else [engine]
-    states = tuple(one.state for one in engines if isinstance(one, Engine))
-    arenas = tuple(part for state in states for part in state.parts)
-    return [StageParts(0, program(engine).stages[0], arenas, states)]
-
-
-def program(engine: Queryable) -> Program:
-    """Returns what an engine maintains as a program."""
-    return engine.plan if isinstance(engine.plan, Program) else program_of(engine.plan)
+def stages_of(engine: ProgramEngine) -> list[StageParts]:
+    """Returns the stages of an engine in order. O(stages)."""
+    return [
+        StageParts(number, stage, made.parts, made.states if isinstance(made, Join) else ())
+        for number, (made, stage) in enumerate(zip(engine.stages, engine.plan.stages, strict=True))
+    ]
 
 
 def header(state: State) -> np.ndarray:

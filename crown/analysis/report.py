@@ -10,9 +10,8 @@ from typing import Any
 from crown.analysis.advice import advice
 from crown.analysis.hot import Fan, HotKey, fan, hottest
 from crown.analysis.meter import LastBatch
-from crown.analysis.parts import StageParts, header, program, stages_of
+from crown.analysis.parts import StageParts, header, stages_of
 from crown.analysis.work import Work, work
-from crown.maintained import Queryable
 from crown.programs.program import ProgramEngine
 from plans.program import JoinStage
 from plans.show import explain, programs, upkeep
@@ -71,19 +70,18 @@ class Report:
         return "\n".join(lines) + "\n"
 
 
-def report(engine: Queryable, last: LastBatch | None) -> Report:
+def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
     """Returns what an engine says of itself; ``last``: its last batch. O(groups), in vectorised steps."""
-    stats, whole = engine.stats(), program(engine)
-    own = stats["stages"] if isinstance(engine, ProgramEngine) else [stats]
-    stages = tuple(_report(engine, part, own[part.number], last) for part in stages_of(engine))
+    stats = engine.stats()
+    stages = tuple(_report(engine, part, stats["stages"][part.number], last) for part in stages_of(engine))
     missing = sum(stats["missing_deletes"].values())
     seconds = None if last is None else last.seconds
     return Report(
-        upkeep.verdict(whole), engine.batches, seconds, stats["live_bytes"], stats["dictionary"], missing, stages
+        upkeep.verdict(engine.plan), engine.batches, seconds, stats["live_bytes"], stats["dictionary"], missing, stages
     )
 
 
-def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
+def _report(engine: ProgramEngine, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
     cost = upkeep.upkeep(part.stage)
     made = StageReport(part.number, programs.kind(part.stage), cost.name, cost.update, part.bytes, {})
     if not isinstance(part.stage, JoinStage) or not part.states:  # a cycle that is only counted has no tree
@@ -95,7 +93,7 @@ def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: La
     keys = [key for state in part.states for i in inner for key in hottest(state, i, HOTTEST)]
     keys = sorted(keys, key=lambda key: -key.parents)[:HOTTEST]
     holds = {"rows": sum(node.rows for node in so_far.nodes), "groups": sum(node.groups for node in so_far.nodes)}
-    rewrites = tuple(advice(program(engine), part.number, fans))
+    rewrites = tuple(advice(engine.plan, part.number, fans))
     made = replace(made, holds=holds, so_far=so_far, last=latest, hottest=tuple(keys), rewrites=rewrites)
     return replace(made, bags=stats["bags"])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.engine.statistics import tallies_of
 from crown.kernels import arena as A
 from crown.kernels.geometry import groups_table

@@ -109,10 +109,6 @@ class GenericBag:
         attributes = len(self.spec.attributes)
         return np.zeros(attributes, dtype=np.int64), np.zeros(self._tries.cursor_words, dtype=np.int64)
 
-    def missing_copies(self, atom: int, deletes: Zset) -> int:
-        """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
-        return int(join.missing_rows(self._arena, self._plan_array, atom, deletes.flat(), -deletes.weights))
-
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]

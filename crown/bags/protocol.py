@@ -75,10 +75,6 @@ class Bag(Protocol):
         """
         ...
 
-    def missing_copies(self, atom: int, deletes: Zset) -> int:
-        """Returns the index of the first delete (weights < 0, tuples distinct) that finds too few copies, or -1."""
-        ...
-
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
         ...

@@ -13,7 +13,7 @@ from crown.durable.held import InFolder
 from crown.durable.journal import Journal
 from crown.durable.kinds import PROGRAM
 from crown.durable.recovery import NOTE
-from crown.programs.intake import Nets
+from crown.ingest.batch import PreparedBatch
 from crown.programs.several import SeveralResults
 from plans.program import Program
 
@@ -65,11 +65,11 @@ class DurableDatabase(
         snapshot."""
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any]) -> Nets:
+    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         self._ready(self._engine.lost)
         return super()._prepared(changes)
 
-    def _stands(self, prepared: Nets) -> None:
+    def _stands(self, prepared: PreparedBatch) -> None:
         super()._stands(prepared)
         self._append(prepared, {NOTE: self._note})
 

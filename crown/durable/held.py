@@ -10,18 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import finalize
 
-import numpy as np
 import pyarrow as pa
 
 from crown.durable.journal import Journal
 from crown.durable.recovery import stamp
 from crown.errors import RecoveryWarning, SnapshotError
-from crown.ingest.batch import Prepared
+from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch
-from crown.ingest.masks import EVERY, with_masks
 from crown.ingest.watermarks import with_watermark
-
-_MASKS = "_masks"
 
 
 class InFolder:
@@ -85,7 +81,7 @@ class InFolder:
             except SnapshotError as error:  # the log has everything; the next batch tries again
                 warnings.warn(f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=5)
 
-    def _append(self, prepared: Prepared, more: Mapping[str, Any]) -> None:
+    def _append(self, prepared: PreparedBatch, more: Mapping[str, Any]) -> None:
         """Writes a batch down; when this returns, it stands."""
         self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()}, more)
 
@@ -101,10 +97,5 @@ class InFolder:
 
 def _table(batch: CheckedBatch) -> pa.Table:
     """Returns the rows that were taken, in a form that ``prepare`` of an engine takes for the same batch."""
-    columns = {**batch.columns, WEIGHT: pa.array(batch.weights, pa.int64())}
-    if batch.watermark is not None:
-        return with_watermark(pa.table(columns), batch.watermark)
-    if batch.masks is EVERY:
-        return pa.table(columns)
-    masked = pa.table({**columns, _MASKS: pa.array(np.ascontiguousarray(batch.masks), pa.int64())})
-    return masked.cast(with_masks(masked.schema, _MASKS))
+    columns = pa.table({**batch.columns, WEIGHT: pa.array(batch.weights, pa.int64())})
+    return columns if batch.watermark is None else with_watermark(columns, batch.watermark)

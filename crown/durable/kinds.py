@@ -9,13 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from crown import engines
 from crown.durable.identity import Identity
 from crown.errors import SnapshotError
-from crown.maintained import Queryable
 from crown.programs import snapshot
+from crown.programs.program import ProgramEngine
 from crown.programs.several import SeveralResults
-from crown.stages.state.memory import ProgramMemory, parts_of_program
 from plans.program import Program
 
 PROGRAM = "program"
@@ -30,21 +28,26 @@ class ViewKind:
     folder: Path
     budget: int | None
 
-    def create(self) -> Queryable:
+    def create(self) -> ProgramEngine:
         """See ``Kind.create``."""
         program = self.identity.stored_program(self.folder)
-        return engines.create(program, None, self.identity.threads, self.budget, self.identity.on_missing)
+        return ProgramEngine.create(
+            program,
+            threads=self.identity.threads,
+            memory_budget=self.budget,
+            on_missing=self.identity.on_missing,
+        )
 
-    def load(self, path: Path) -> tuple[Queryable, dict[str, Any]]:
+    def load(self, path: Path) -> tuple[ProgramEngine, dict[str, Any]]:
         """See ``Kind.load``."""
-        engine, extra = engines.load(path, None, self.budget)
+        engine, extra = snapshot.load(path, None, self.budget)
         if engine.fingerprint != self.identity.fingerprint:
             raise SnapshotError(f"{path} is of another query")
         return engine, extra
 
     def replay(
-        self, engine: Queryable, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
-    ) -> Queryable:
+        self, engine: ProgramEngine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
+    ) -> ProgramEngine:
         """See ``Kind.replay``."""
         engine.run(engine.prepare(tables), deltas=False).close()
         engine.batches = batch
@@ -67,8 +70,7 @@ class DatabaseKind:
     def create(self) -> SeveralResults:
         """See ``Kind.create``."""
         program = self.identity.stored_program(self.folder)
-        memory = ProgramMemory.create(parts_of_program(program), self.budget)
-        return SeveralResults(program, memory, self.identity.on_missing)
+        return SeveralResults.create(program, self.budget, self.identity.on_missing)
 
     def load(self, path: Path) -> tuple[SeveralResults, dict[str, Any]]:
         """See ``Kind.load``."""

@@ -10,7 +10,6 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from crown.analysis.parts import program as program_of_engine
 from crown.durable.database import DurableDatabase
 from crown.durable.files import Lock
 from crown.durable.identity import NAME, Identity
@@ -95,7 +94,7 @@ def open_view(
             identity.demand_options(checks.on_missing, resources.threads, folder)
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             engine = journal.recover(ViewKind(identity, folder, budget), durability.repair).engine
-            demand_quarantine(program_of_engine(engine), bad)
+            demand_quarantine(engine.plan, bad)
         view = DurableView(engine, journal, bad, durability.floor, unread)
         undone.pop_all()
     return view

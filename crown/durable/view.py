@@ -9,8 +9,8 @@ from typing import Any
 from crown.analysis.amplified import Amplification
 from crown.durable.held import InFolder
 from crown.durable.journal import Journal
-from crown.ingest.batch import Prepared
-from crown.maintained import Queryable
+from crown.ingest.batch import PreparedBatch
+from crown.programs.program import ProgramEngine
 from crown.views import View
 
 
@@ -26,7 +26,7 @@ class DurableView(
 
     def __init__(
         self,
-        engine: Queryable,
+        engine: ProgramEngine,
         journal: Journal,
         quarantine_dir: Path | None,
         snapshot_bytes: int,
@@ -39,11 +39,11 @@ class DurableView(
         """Returns ``View.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
+    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         self._ready(self._engine.lost)
         return super()._prepared(changes)
 
-    def _closing(self, prepared: Prepared, watch: Amplification | None) -> Callable[[], None]:
+    def _closing(self, prepared: PreparedBatch, watch: Amplification | None) -> Callable[[], None]:
         before = super()._closing(prepared, watch)
 
         def write_down() -> None:

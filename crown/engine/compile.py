@@ -125,10 +125,10 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
-def compile_plan(plan: Plan, exact: bool = False) -> CompiledPlan:
+def compile_plan(plan: Plan) -> CompiledPlan:
     """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``.
 
-    ``exact``: every delete will find its row, so that leaves which are only summed need not keep theirs.
+    Every delete finds its row, so leaves that are only summed do not keep theirs.
 
     Raises PlanError if the plan has a payload that cannot be maintained on its tree.
     """
@@ -169,7 +169,7 @@ def compile_plan(plan: Plan, exact: bool = False) -> CompiledPlan:
         index,
         tuple(shift),
         payloads,
-        summed_leaves(plan) if exact and plan.payload is not None else frozenset(),
+        summed_leaves(plan) if plan.payload is not None else frozenset(),
     )
     branches = _branches(plan, compiled)
     branch_of = {a: b for b, attributes in enumerate(branches) for a in attributes}

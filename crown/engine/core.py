@@ -9,35 +9,33 @@ lost: ``H_OPEN`` stays set, and everything is refused. State is linear in the da
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
 
 from crown.engine.delivery import LOST, Guard
 from crown.engine.kernels import layout
 from crown.engine.kernels import state as kernels
 from crown.engine.propagation import Blocks, Propagation
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.engine.statistics import tallies_of
 from crown.errors import MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
-from crown.ingest.coded import CodedPreparer
 from crown.kernels import arena as A
+from crown.results.factorized import FactorizedHead
 from crown.results.head import OutputHead
-from crown.results.result import enumerated, results_of
+from crown.results.result import enumerated, factorized_batches, results_of
 from crown.store.zset import Zset
-from plans.reads import Parts
 
 
 class Core:
-    """Applies batches of changes to a state. Not thread-safe.
+    """Applies batches of changes to a state. Not thread-safe; several cores may share one dictionary.
 
-    ``missing``: what the deletes of the last batch did not find. The engine adds Arrow on both sides; a program of
-    stages applies nets in codes (``apply``), and several cores may share one dictionary. ``held``: conditions that all
-    rows of a relation (in lower case) in such nets are known to meet; ``apart``: relations of which they are not net.
+    ``missing``: what the deletes of the last batch did not find.
     """
 
-    def __init__(
-        self, state: State, held: Mapping[str, Parts] | None = None, apart: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, state: State) -> None:
         plan, dictionary = state.plan, state.dictionary
         self.state = state
         self.guard = Guard(state)
@@ -45,7 +43,6 @@ class Core:
         self.results = results_of(state, self.head, self.guard)
         self.propagation = Propagation(state, len(plan.free), self.head.margin)
         self.missing = MissingDeletes()
-        self._coded = CodedPreparer(plan, dictionary.extern, held or {}, apart)
         self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
         self._changes: Sequence[RelationChange] = ()  # of the batch that has begun
 
@@ -56,10 +53,6 @@ class Core:
 
     # A batch in codes
     # ------------------------------------------------------------------------------------------------------------
-
-    def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
-        """Returns the changes for nets in codes. See ``CodedPreparer.changes``."""
-        return self._coded.changes(nets)
 
     def apply(self, changes: Sequence[RelationChange]) -> Iterator[Zset]:
         """Applies a batch; yields the net change of the result as output tuples, in blocks.
@@ -104,6 +97,54 @@ class Core:
         except BaseException as error:
             self.roll_back(error)
             raise
+
+    def delivered(
+        self,
+        changes: Sequence[RelationChange],
+        check: Callable[[], None],
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        factorized: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Applies a batch; yields the deltas as record batches while it is applied, nothing unless ``deltas``.
+
+        ``consolidate``: leave out what the batch both adds and removes (default: where the plan needs it); this gathers
+        the deltas of the batch in memory. ``factorized``: the deltas are factorized rows. ``check`` is called between
+        blocks. ``hush`` has the rest applied without output. The batch stays open: call ``settle`` or ``take_back``,
+        also after this has raised. O(changes * lambda + deltas).
+        """
+        self.guard.ready()
+        head, counted = self.head, self.results.counted
+        gather = not factorized and (self.gathers if counted or consolidate is None else consolidate)
+        gathered: list[Zset] = []
+        for block in self.begin(changes, deltas or counted, factorized):
+            if gather:
+                gathered.append(head.codes(block))
+            elif factorized:
+                yield self.factorized.batch(self.propagation.buffers.out, len(block), int(block.weights[0]))
+            elif (batch := head.deltas(block, self.propagation.buffers)).num_rows:
+                yield batch
+            check()
+        if gather:
+            net = self.results.changed(Zset.gathered(gathered, head.width).net())
+            if deltas:
+                yield from head.batches(net)
+
+    def hush(self) -> None:
+        """Has the rest of the batch applied without output, unless the result is counted: it needs all of them."""
+        if not self.results.counted:
+            self.propagation.hush()
+
+    @cached_property
+    def factorized(self) -> FactorizedHead:
+        """Returns what makes factorized rows. CrownError for a plan that has none."""
+        return FactorizedHead(self.state.plan, self.state.compiled, self.state.dictionary.extern)
+
+    @property
+    def open(self) -> bool:
+        """Returns True while a batch has begun that neither stands nor was taken back."""
+        return bool(self.state.header[A.H_OPEN])
 
     def settle(self) -> None:
         """Lets the batch stand, from the one word on that says so."""
@@ -188,8 +229,6 @@ class Core:
             if isinstance(error, Exception):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
             return  # Python is told to stop; what comes after is refused
-        if state.own_dictionary and state.budget.tight:
-            state.compact()  # of values that only this batch had
 
     def _forget(self) -> None:
         self.results.settle()
@@ -211,6 +250,10 @@ class Core:
 
     # Looking inside
     # ------------------------------------------------------------------------------------------------------------
+
+    def products(self) -> Iterator[pa.RecordBatch]:
+        """Yields the result as factorized rows. O(1) per entry of a list; memory of one block."""
+        return factorized_batches(self.state, self.guard, self.factorized)
 
     def rows(self) -> Iterator[Zset]:
         """Yields the rows of the free attributes. See ``enumerated``."""

@@ -10,7 +10,7 @@ from weakref import ref
 
 import pyarrow as pa
 
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.errors import ConcurrentChangeError, UnusableStateError
 from crown.guards.interrupts import Uninterrupted
 

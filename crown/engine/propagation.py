@@ -24,7 +24,7 @@ from crown.engine.kernels import layout, publish, summed, turns, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
 from crown.engine.padded import Paddings
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.masks import EVERY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import T_ROWS, T_TOUCHED, groups_table, rows_table
 from crown.kernels.tables import table_at
@@ -43,9 +43,8 @@ def statistics(state: State) -> dict[str, Any]:
         "rows": rows,
         "input_rows": sum(rows[name[i]] for i in inputs),
         "groups": {name[i]: int(arena[table_at(groups_table(n, index[i])) + A.T_COUNT]) for i in range(1, n)},
-        "dictionary": len(state.dictionary),
         "support": len(state.counts),
-        "live_bytes": 8 * state.budget.used,
+        "live_bytes": 8 * sum(int(part[A.H_LIVE]) for part in state.parts),
         "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in state.parts),
         "updates": {name[i]: int(arena[tallies[i].updates]) for i in inputs},
         "missing_deletes": {name[i]: int(arena[tallies[i].missing]) for i in inputs},
@@ -62,3 +61,19 @@ def statistics(state: State) -> dict[str, Any]:
         "max_delay": int(arena[A.H_GAP]),
         "bags": {name[i]: bag.stats() for i, bag in state.bags.items()},
     }
+
+
+def together(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the ``statistics`` of several cells, summed, and how many ``cells``; ``max_delay`` is the maximum."""
+    return {**_summed(cells), "max_delay": max(cell["max_delay"] for cell in cells), "cells": len(cells)}
+
+
+def _summed(given: list[dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in given[0].items():
+        values = [stats[key] for stats in given]
+        if isinstance(value, dict):
+            out[key] = _summed(values)
+        else:
+            out[key] = sum(values) if isinstance(value, int) else value
+    return out

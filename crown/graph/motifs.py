@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 
 import plans
-from crown import engines
 from crown.analysis.amplified import Amplification
 from crown.durable.opening import open_view
 from crown.durable.view import DurableView
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.guards.arguments import Size, file_of, size_of
-from crown.ingest.batch import Prepared
+from crown.ingest.batch import PreparedBatch
 from crown.ingest.frames import is_frame, kept, schemas
+from crown.programs.snapshot import load as load_engine
 from crown.results.factorized import FactorizedHead
 from crown.results.structs import nested, nested_schema, plain_row
 from crown.views import View, extra_of, view
@@ -55,7 +55,7 @@ class _Structured(View):
 
     def _started(
         self,
-        prepared: Prepared,
+        prepared: PreparedBatch,
         deltas: bool,
         consolidate: bool | None,
         factorized: bool = False,
@@ -179,7 +179,7 @@ def load(
     """
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if state_path is None else file_of(state_path, "state_path")
-    engine, extra = engines.load(path, state, budget)
+    engine, extra = load_engine(path, state, budget)
     if not isinstance(extra.get("motif"), list):
         raise SnapshotError(f"{path} has a view that is no motif's; load it with crown.load")
     return MotifView(View(engine, *extra_of(extra, path)), Shape.from_json(extra["motif"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,16 +96,14 @@ def for_aliases(
 ) -> RelationChange:
     """Returns the change of a relation, with the tuples that some alias reads: by its mask, and without a NULL.
 
-    ``masks`` int64[n], or ``EVERY``: bit ``o`` says that occurrence ``o`` of the plan reads the tuple. ``joined[i]``:
-    words of the tuple that must not be NULL for alias ``i``. Equal tuples have equal masks. What came with the batch
-    is a function of the columns that the alias reads, for all rows that pass the predicate; so it does not matter
-    which of the rows that became one tuple gave it its mask.
+    ``masks`` int64[n], or ``EVERY``: bit ``i`` says that alias ``i`` reads the tuple. ``joined[i]``: words of the tuple
+    that must not be NULL for alias ``i``.
     """
     if (masks is EVERY and not any(joined)) or not len(net):
         return RelationChange.of(relation, net, EVERY, filtered)
     found = np.zeros(len(net), np.int64)
-    for bit, (alias, words) in enumerate(zip(relation.aliases, joined, strict=True)):
-        mine = np.broadcast_to(reads(masks, alias.occurrence), len(net))
+    for bit, words in enumerate(joined):
+        mine = np.broadcast_to(reads(masks, bit), len(net))
         if words:
             mine = mine & ~null(net.rows, words)
         found |= mine.astype(np.int64) << bit
@@ -117,15 +115,19 @@ def for_aliases(
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
-    """A batch, ready to be applied. Nobody changes one.
+class PreparedBatch:
+    """A batch, ready to be applied. Nobody changes one, and no error of its rows can come any more.
 
-    No error of its rows can come any more. ``rows``: rows taken; ``checked``: what the batch was, by relation.
+    ``nets``: the net of each relation (by name in lower case) of which there are changes. ``rows``: rows taken;
+    ``checked``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
+    stage reads, and that are in no net.
     """
 
-    changes: tuple[RelationChange, ...]
+    nets: Mapping[str, Zset]
     rows: int
     checked: dict[str, CheckedBatch]
+    advances: Mapping[str, int]
+    filtered: Mapping[str, int]
 
     @property
     def bad(self) -> dict[str, CheckedBatch]:
@@ -134,7 +136,7 @@ class Prepared:
 
 
 class MissingDeletes:
-    """What deletes of a batch did not find: per change (position in ``Prepared.changes``) and row, the missing copies.
+    """What deletes of a batch did not find: per change, by its number, and row, the missing copies.
 
     A batch can be taken back only if these are known, so they are kept with it (``to_rows`` / ``from_rows``:
     JSON-able).

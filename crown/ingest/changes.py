@@ -43,7 +43,6 @@ from crown.ingest.columns import ABSENT, WEIGHT, doubtful, is_missing, item, ope
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.frames import names_of, tabular, zone_hint
 from crown.ingest.given import WHOLE, Columns, Given
-from crown.ingest.masks import EVERY, given_masks
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.flat import flags, words
@@ -61,15 +60,13 @@ class CheckedBatch:
 
     ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
     in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
-    ``masks`` int64[n], or ``EVERY`` (see ``crown.ingest.masks``); ``watermark``: one that is reached with the batch, or
-    None (see ``crown.ingest.watermarks``).
+    ``watermark``: one that is reached with the batch, or None (see ``crown.ingest.watermarks``).
     """
 
     columns: Columns
     weights: np.ndarray
     bad: dict[int, str]
     bad_rows: list[str]
-    masks: np.ndarray
     watermark: int | None
 
 
@@ -146,18 +143,16 @@ class Checker:
         for row, reason in unfit.items():
             bad.setdefault(row, reason)
         metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
-        masks = given_masks(metadata, names, column) if metadata else EVERY
         watermark = given_watermark(metadata) if metadata else None
         if not bad:
-            return CheckedBatch(columns, weights, {}, [], masks, watermark)
+            return CheckedBatch(columns, weights, {}, [], watermark)
         rows = sorted(bad)
         keep = np.ones(n, bool)
         keep[rows] = False
         given = {name: column(i) for i, name in enumerate(names)}
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
-        masks = masks if masks is EVERY else masks[keep]
         rest = columns.taken(np.flatnonzero(keep))
-        return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, masks, watermark)
+        return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, watermark)
 
     def _at_once(self, data: Any) -> CheckedBatch | None:
         """Returns a batch whose columns are what they are declared as, and in which no row is bad, as most are; None
@@ -190,7 +185,7 @@ class Checker:
                 return None
         if any(arrays[name].null_count for name in self._required):
             return None
-        return CheckedBatch(Columns(arrays, self._kinds), weights, {}, [], EVERY, None)
+        return CheckedBatch(Columns(arrays, self._kinds), weights, {}, [], None)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
         if not rows or not self._small:
@@ -219,7 +214,7 @@ class Checker:
             low, high = extent(matrix[:, j].copy())
             if low < -(2**31) or high >= 2**31:
                 return None
-        return CheckedBatch(Columns({}, self._kinds, matrix), weights, {}, [], EVERY, None)
+        return CheckedBatch(Columns({}, self._kinds, matrix), weights, {}, [], None)
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Returns True if the columns of a batch are what they are declared as, and say nothing more of it."""

@@ -1,7 +1,7 @@
 """Changes that come as codes, from a stage before: no Arrow table, no check, no dictionary look-up.
 
-What ``Preparer`` does for the rows of a user is done here for the net of a relation: project on the columns that are
-stored, apply the predicate, leave out what joins on a NULL.
+The net of a relation is projected on the columns that are stored; the predicate is applied, and what joins on a NULL is
+left out.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import numpy as np
 
 from crown.errors import CrownError
 from crown.ingest.batch import RelationChange, for_aliases
-from crown.ingest.masks import EVERY, null
-from crown.kernels.batches import extent
-from crown.store.codec import NULL, Extern, decode
+from crown.ingest.masks import EVERY, null, readers, reads
+from crown.store.codec import Extern, decode
 from crown.store.flat import flags
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
@@ -40,33 +39,68 @@ class CodedPreparer:
         ]
         self._names = frozenset(relation.name for relation in self._relations)
 
-    def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
-        """Returns the changes for ``nets``: by name of a relation, with all columns of its table, in their order.
+    def changes(self, nets: Mapping[str, tuple[Zset, np.ndarray]]) -> tuple[RelationChange, ...]:
+        """Returns the changes for ``nets`` with their masks: by name of a relation in lower case, with all columns of
+        its table, in their order.
 
-        A net is exact: its deletes are there, and come first; only inserts of a base relation may be equal. Several
-        stored relations may take from one net. Raises CrownError for a relation that the plan does not read. O(tuples).
+        A net is exact: its deletes are there, and come first; only inserts of a base relation may be equal. Masks are
+        int64[n], or ``EVERY``: bit ``o`` says that occurrence ``o`` of the plan reads the row. Several stored relations
+        may take from one net. Raises CrownError for a relation that the plan does not read. O(tuples).
         """
-        given = {name.lower(): net for name, net in nets.items()}
-        if not self._names.issuperset(given):
-            raise CrownError(f"the plan does not read the relation {min(set(given) - self._names)!r}")
-        return tuple([self._change(of, given[of.name]) for of in self._relations if of.name in given])
+        if not self._names.issuperset(nets):
+            raise CrownError(f"the plan does not read the relation {min(set(nets) - self._names)!r}")
+        return tuple([self._change(of, *nets[of.name]) for of in self._relations if of.name in nets])
 
-    def _change(self, relation: _Columns, net: Zset) -> RelationChange:
-        stored, n = relation.stored, len(net)
+    def _change(self, relation: _Columns, net: Zset, masks: np.ndarray) -> RelationChange:
+        stored = relation.stored
+        if masks is EVERY and relation.predicate is None:
+            net = net if relation.whole else net.net(relation.words)
+            if not net.may_have_null():
+                return RelationChange.of(stored, net, EVERY, relation.none)
+            return self._without_null(stored, net, masks, relation.none)
+        n = len(net)
+        if masks is not EVERY:
+            masks = _of_aliases(stored, masks)
+        read = [readers(masks, n, bit) for bit in range(len(stored.aliases))]
         if relation.predicate is not None and n:
             columns = net.columns()
             values = {
                 name: decode(columns[i].copy(), kind, self._extern) for name, (i, kind) in relation.tested.items()
             }
-            net = net[flags(relation.predicate.evaluate(values, n).fill_null(False))]
-        rejected = n - len(net)
+            keep = flags(relation.predicate.evaluate(values, n).fill_null(False))
+            net, masks = net[keep], masks if masks is EVERY else masks[keep]
+        filtered = tuple([n - readers(masks, len(net), bit) for bit, n in enumerate(read)])
         if not relation.whole:
-            net = net.net(relation.words)
-        if not net.rows.size or extent(net.words())[0] != NULL:
-            return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
+            net, masks = (net.net(relation.words), EVERY) if masks is EVERY else _netted(net, relation.words, masks)
+        if net.may_have_null():
+            return self._without_null(stored, net, masks, filtered)
+        if masks is not EVERY:
+            return for_aliases(stored, net, masks, [()] * len(stored.aliases), filtered)
+        return RelationChange.of(stored, net, EVERY, filtered)
+
+    def _without_null(
+        self, stored: StoredRelation, net: Zset, masks: np.ndarray, filtered: tuple[int, ...]
+    ) -> RelationChange:
+        """Returns the change, in which no alias reads a row with a NULL that it joins on."""
         joined = [alias.not_null for alias in stored.aliases]
-        filtered = tuple(rejected + int(np.count_nonzero(null(net.rows, words))) for words in joined)
-        return for_aliases(stored, net, EVERY, joined, filtered)
+        nulls = [null(net.rows, words) & reads(masks, bit) for bit, words in enumerate(joined)]
+        filtered = tuple([n + int(np.count_nonzero(of)) for n, of in zip(filtered, nulls, strict=True)])
+        return for_aliases(stored, net, masks, joined, filtered)
+
+
+def _of_aliases(stored: StoredRelation, masks: np.ndarray) -> np.ndarray:
+    """Returns the masks (int64[n]) with a bit per alias of a stored relation for those with one per occurrence."""
+    found = np.zeros_like(masks)
+    for bit, alias in enumerate(stored.aliases):
+        found |= (masks >> alias.occurrence & 1) << bit
+    return found
+
+
+def _netted(net: Zset, words: list[int], masks: np.ndarray) -> tuple[Zset, np.ndarray]:
+    """Returns the net of some columns, and its masks. What is read by an alias is a function of these columns."""
+    rows = np.column_stack([net.rows[:, words], masks])[masks != 0]
+    found = Zset(rows, net.weights[masks != 0]).net()
+    return found.project(range(len(words))), found.rows[:, -1]
 
 
 class _Columns:
@@ -77,6 +111,7 @@ class _Columns:
 
     def __init__(self, plan: Plan, stored: StoredRelation, held: Parts, apart: bool) -> None:
         self.stored = stored
+        self.none = (0,) * len(stored.aliases)
         self.name = stored.name.lower()
         known = stored.predicate is None or held.issuperset(stored.predicate.conjuncts())
         self.predicate = None if known else stored.predicate

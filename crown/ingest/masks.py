@@ -1,39 +1,16 @@
-"""Masks: which aliases of a relation read a row.
+"""Masks: which occurrences, or aliases, of a relation read a row.
 
-A row that every alias reads has no mask (``EVERY``). Two things keep a row from an alias: a NULL in a column that the
-alias joins on, and, in a cell of a plan that was cut, a hash that belongs to another cell. What is known of the cells
-comes with the batch: an Arrow table may have a column of masks (bit ``i``: occurrence ``i`` of the plan, in the order
-of ``plans.reads.occurrences``, reads the row), which it names in its metadata. A name alone would not do: any
-column of the user's may have it.
+A row that all of them read has no mask (``EVERY``). Two things keep a row from one: a NULL in a column that it joins
+on, and, in a cell of a plan that was cut, a hash that belongs to another cell (``JoinStage.masks``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
 
 from crown.store.codec import NULL
-from crown.store.flat import words
 
-EVERY = np.full(1, -1, np.int64)  # the mask of tuples that every alias reads
-_KEY = b"crown.masks"
-
-
-def with_masks(schema: pa.Schema, name: str) -> pa.Schema:
-    """Returns the schema of a table of changes whose column ``name`` (int64, without NULLs) holds masks."""
-    return schema.with_metadata({_KEY: name.encode()})
-
-
-def given_masks(metadata: Mapping[bytes, bytes], names: Sequence[str], column: Callable[[int], Any]) -> np.ndarray:
-    """Returns the masks (int64[n]) of a batch that ``columns.opened`` has opened, if its metadata tell of some; else
-    ``EVERY``."""
-    if _KEY not in metadata:
-        return EVERY
-    masks = words(column(names.index(metadata[_KEY].decode())))
-    return masks.copy()  # Arrow's is read-only, which makes it another type to a kernel
+EVERY = np.full(1, -1, np.int64)  # the mask of tuples that all read
 
 
 def reads(masks: np.ndarray, bit: int) -> np.ndarray:

@@ -143,21 +143,21 @@ def decode(arena, octets, codes, offsets, data):
 def mark(arena, owner, t, attribute):
     """Marks the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` refers to.
 
-    O(table).
+    0 is the code of no entry: a tombstone has it in the columns beside its key. O(table).
     """
     slots = owner[t + T_SLOTS]
     for s in range(slots, slots + owner[t + T_CAPACITY]):
         if owner[s] != 0:
             code = owner[(owner[s] & LOW32) + attribute]
-            if code != NULL:
+            if code != NULL and code != 0:
                 arena[code] |= MARK
 
 
 @kernel("words, words")
 def mark_codes(arena, codes):
-    """Marks the entries of ``codes`` (int64[n])."""
+    """Marks the entries of ``codes`` (int64[n]); 0 is that of none."""
     for i in range(codes.size):
-        if codes[i] != NULL:
+        if codes[i] != NULL and codes[i] != 0:
             arena[codes[i]] |= MARK
 
 

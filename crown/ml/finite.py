@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from crown.errors import CrownError
 from crown.ingest.changes import CheckedBatch
-from crown.maintained import Queryable
+from crown.programs.program import ProgramEngine
 from crown.stages.groups.aggregates import NotFinite
 
 
-def not_finite(engine: Queryable, changes: Mapping[str, Any], why: BaseException | None) -> str | None:
+def not_finite(engine: ProgramEngine, changes: Mapping[str, Any], why: BaseException | None) -> str | None:
     """Returns the sentence that names the first row of a refused batch with such a value, given why it was refused.
 
     A column of the name that the model uses goes before others. None where no value of the batch is one: an expression

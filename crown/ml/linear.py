@@ -14,7 +14,6 @@ from crown.ml.coefficients import Coefficients, fit
 from crown.ml.finite import not_finite
 from crown.ml.query import program, stage_of
 from crown.ml.sums import Sums
-from crown.programs.program import ProgramEngine
 from crown.views import View, view
 from crown.views import load as load_view
 
@@ -28,9 +27,9 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
     """
 
     def __init__(self, view: View) -> None:
-        engine = view._reader()
-        stage = stage_of(engine.plan) if isinstance(engine, ProgramEngine) else None
-        if stage is None or not isinstance(engine, ProgramEngine):
+        engine = view._engine
+        stage = stage_of(engine.plan)
+        if stage is None:
             raise CrownError(f"{view!r} keeps no sums of a regression; make it of crown.ml.program(...)")
         names = stage.aggregates[0].arguments
         self.view = view
@@ -49,7 +48,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         try:
             self.view.update(changes)
         except ChangeError as error:
-            found = not_finite(self.view._reader(), changes, error.__context__)
+            found = not_finite(self.view._engine, changes, error.__context__)
             if found is None:
                 raise
             raise ChangeError(found) from None

@@ -11,24 +11,23 @@ from crown.ingest.changes import converted
 from crown.ingest.given import Columns
 from crown.ingest.watermarks import with_watermark
 from crown.store.codec import UnencodableError
-from plans.program import Maintainable, Program
+from plans.program import Program
 from plans.types import arrow_type
 
 
-def advance(maintained: Maintainable, relation: str, to: Any) -> dict[str, pa.Table]:
+def advance(program: Program, relation: str, to: Any) -> dict[str, pa.Table]:
     """Returns the batch without rows with which the watermark of a relation is ``to`` at least.
 
     ``to``: a value of its event time. Raises ChangeError for a relation without a window by event time, and for what
     is no such time.
     """
-    windows = maintained.windows if isinstance(maintained, Program) else ()
+    windows = program.windows
     window = next((w for w in windows if isinstance(relation, str) and w.relation.lower() == relation.lower()), None)
     if window is None or window.counts:
         timed = ", ".join(w.relation for w in windows if not w.counts)
         known = f"those that have one are: {timed}" if timed else "declare one with windows="
         raise ChangeError(f"relation {relation!r} has no window by event time, so no watermark; {known}")
-    assert isinstance(maintained, Program)
-    column = maintained.table(window.relation).column(window.by)
+    column = program.table(window.relation).column(window.by)
     assert column is not None, "a window goes by a column of its relation"
     bad: dict[int, str] = {}
     moment = converted([to], window.by, column.type, arrow_type(column.type), bad)

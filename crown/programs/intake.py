@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowError
-from crown.ingest.batch import Prepared
+from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
-from crown.ingest.prepare import is_net
 from crown.ingest.selection import Selection
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
@@ -21,7 +20,7 @@ from crown.stages.retained import Retained
 from crown.store.codec import Intern
 from crown.store.relations import stored_relations
 from crown.store.shown import shown
-from crown.store.zset import Zset
+from crown.store.zset import Zset, is_net
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import COUNTS, ORDERED
 from plans.program import GroupStage, JoinStage, LinearStage, Program
@@ -40,6 +39,10 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
     for atom in occurrences(program):
         read = () if atom.predicate is None else atom.predicate.columns
         used[atom.relation.lower()] |= {name.lower() for name in (*atom.columns, *read)}
+    for stage in program.stages:
+        if isinstance(stage, JoinStage) and stage.masks is not None:
+            for table in stage.plan.tables:
+                used[table.name.lower()].add(stage.masks.lower())
     for name, table in tables.items():
         if table.by_key:
             used[name] |= {column.lower() for column in table.told_apart_by}
@@ -145,16 +148,6 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     )
 
 
-@dataclass(slots=True, eq=False)
-class Nets(Prepared):
-    """A batch of a program: the net of each relation (by name in lower case) of which there are changes, the watermarks
-    that are reached, and the rows that nobody reads: they are in no net."""
-
-    nets: Mapping[str, Zset]
-    advances: Mapping[str, int] = field(default_factory=dict)
-    filtered: Mapping[str, int] = field(default_factory=dict)
-
-
 class Intake:
     """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
 
@@ -184,6 +177,7 @@ class Intake:
         self._retained = retained or {}
         self._apart = apart - set(self._retained)
         self._refused = refused or {}
+        self._taken = {table.name.lower(): self._checked(table) for table in tables}
         self._key = {table.name.lower(): table.told_apart_by for table in tables}
         self._selections = {
             name: Selection(conditions, {column.name: column.type for column in used[name]}, True)
@@ -196,7 +190,7 @@ class Intake:
         columns = self._used[table.name.lower()] if upserts is None else upserts.carried
         return tuple(dict.fromkeys(column.name for column in columns))
 
-    def prepare(self, changes: Mapping[str, Any], strict: bool, again: bool = False) -> Nets:
+    def prepare(self, changes: Mapping[str, Any], strict: bool, again: bool = False) -> PreparedBatch:
         """Returns the nets of a batch. O(batch). ``again``: it was prepared before, so none of its rows is late, and
         no key is broken.
 
@@ -227,7 +221,7 @@ class Intake:
             rows += len(batch.weights)
             if batch.watermark is not None:
                 advances[name] = batch.watermark
-        return Nets((), rows, checked, nets, advances, filtered)
+        return PreparedBatch(nets, rows, checked, advances, filtered)
 
     def _without_broken(self, name: str, batch: CheckedBatch, net: Zset, strict: bool) -> tuple[CheckedBatch, Zset]:
         """Returns a batch without the changes of enforced keys that it would break, and the net of the rest.
@@ -246,19 +240,17 @@ class Intake:
 
     def _net(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
         """Returns the net of a relation; ``filtered`` gets the number of its rows that nobody reads."""
-        upserts = self._upserts.get(name)
-        columns = self._used[name] if upserts is None else upserts.carried
         given, weights, rows = batch.columns, batch.weights, None
         if name in self._selections and len(weights):
             rows = self._selections[name].rows(given, len(weights), self._intern)
             if rows is not None:
                 filtered[name] = len(weights) - len(rows)
                 given, weights = given.taken(rows), weights[rows]
-        codes = np.empty((len(columns), len(weights)), np.int64)
-        given.encode(self._names[name], [column.name for column in columns], self._intern, codes, rows)
-        net = Zset.of_columns(codes, weights)
-        if upserts is not None:
-            return upserts.last(net)
+        codes = np.empty((len(self._taken[name]), len(weights)), np.int64)
+        nulls = given.encode(self._names[name], self._taken[name], self._intern, codes, rows)
+        net = Zset(codes.T, weights, nulls=nulls)
+        if name in self._upserts:
+            return self._upserts[name].last(net)
         if name in self._retained and self._retained[name].window.arrival:
             return net  # the order of its rows means something
         # Equal inserts of a batch without deletes may stay apart, too.

@@ -11,17 +11,19 @@ from crown.programs.running import Running
 from crown.store.codec import decode
 
 
-def kept(engine: Running) -> dict[str, pa.Table]:
+def kept(engine: Running, masks: bool = False) -> dict[str, pa.Table]:
     """Returns, by name, the rows of the base relations that the gate counts: the columns that are read, and how often
     each row is there as ``_weight``. O(state).
 
     Of a relation with upserts they are the changes that lead to its present rows, deletes of what is gone included; of
     one with a window they bring its watermark. A relation that is not counted (``on_missing="trust"``) is left out, and
-    one whose rows leave in the order in which they came.
+    one whose rows leave in the order in which they came. ``masks``: with the column that says which occurrences read a
+    row in a cell, as far as that is known.
     """
     engine.ready()
     found = {}
     extern = engine.memory.dictionary.extern
+    join = engine.plan.only_join
     for table in engine.plan.tables:
         columns = engine.gate.carried(table.name.lower())
         if columns is None:
@@ -32,6 +34,7 @@ def kept(engine: Running) -> dict[str, pa.Table]:
         arrays = {  # the sequence of upserts may be there twice: the last, which tombstones have, too, is the one
             column.name: decode(np.ascontiguousarray(rows[:, i]), column.type, extern)
             for i, column in enumerate(columns)
+            if masks or join is None or column.name != join.masks
         }
         changes = pa.table({**arrays, WEIGHT: weights})
         mark = engine.gate.reached(table.name.lower())

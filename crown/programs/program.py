@@ -1,7 +1,9 @@
 """The program's engine: one result, out of the last stage of a program.
 
-changes -> Intake -> nets in codes -> gate and stages (``crown.programs.running``) -> the last one's net -> record
-batches
+    changes -> Intake -> nets in codes -> gate and stages (``crown.programs.running``) -> the last one -> record batches
+
+If the last stage is a join, its deltas leave as they are enumerated, and are never held together. The nets of all other
+stages are gathered.
 """
 
 from __future__ import annotations
@@ -15,21 +17,20 @@ from weakref import ref
 import pyarrow as pa
 
 from crown.engine.delivery import Batches, Delivery
-from crown.engine.state.arenas import fingerprint_words
-from crown.errors import SnapshotError
-from crown.ingest.batch import Prepared
+from crown.errors import CrownError, SnapshotError
+from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.intake import Nets
 from crown.programs.result import ResultOf
-from crown.programs.running import Running
-from crown.stages.cells import cells_of
+from crown.programs.running import Running, layout_words
+from crown.stages.join import Join
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
+from plans.search.shares import grids_of
 
 
 class ProgramEngine(Running, instead="save(path) and crown.load(path) make another one"):
-    """Maintains a program (see ``crown.maintained.Queryable``). Not thread-safe; arguments as for ``Running``.
+    """Maintains a program with one result. Not thread-safe; arguments as for ``Running``.
 
     ``create`` or ``attach`` makes one.
     """
@@ -40,10 +41,12 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         memory: ProgramMemory,
         on_missing: str = "ignore",
         threads: int = 1,
-        *,
         selecting: bool = True,
     ) -> None:
-        super().__init__(program, memory, on_missing, threads, selecting=selecting)
+        super().__init__(program, memory, on_missing, threads, selecting)
+        last = self.stages[-1]
+        self._streaming = last if isinstance(last, Join) else None
+        self._left = Zset.empty(0)
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.bag = self.result.bag
@@ -64,23 +67,34 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
         ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
-        each join stage that can be cut; ``selecting``: as for ``Running``.
+        each join stage that can be cut; ``selecting``: as for ``Running``. Raises SnapshotError for a file that cannot
+        be made, and CrownError for arguments that do not go together.
         """
-        memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
-        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
-        made = cls(program, memory, on_missing, threads, selecting=selecting)
-        made.tallies.begin(range(len(made.stages)))
+        if program.results is not None:
+            raise CrownError("a program with several named results is what crown.database maintains, not crown.view")
+        if threads > 1 and path is not None:
+            raise CrownError("path=... keeps the state of one thread in a file; leave threads at 1, or path out")
+        if threads > 1 and all(grid.cells == 1 for grid in grids_of(program, threads)):
+            raise CrownError("threads=N cuts joins, and this query has none that can be; leave threads at 1 for it")
+        try:
+            memory = ProgramMemory.create(parts_of_program(program, threads), memory_budget, seed, path)
+        except OSError as error:
+            raise SnapshotError(f"cannot keep the state in {path}: {error.strerror}") from error
+        made = cls(program, memory, on_missing, threads, selecting)
+        memory.stamp(program, threads, layout_words(program, on_missing, selecting, False))
+        made.tallies.begin(range(len(made.stages) - (made._streaming is not None)))
         return made
 
     @classmethod
     def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore", selecting: bool = True) -> Self:
         """Returns the engine whose state is in the file ``path``. O(1).
 
-        Raises SnapshotError if it is not a state of this program. ``on_missing`` must be what it was made with, and so
-        must ``selecting``, if a batch is to be undone that was applied before.
+        Raises SnapshotError if it is not a state of this program, or keeps other rows or columns than it would with
+        ``on_missing`` and ``selecting``.
         """
         memory = ProgramMemory.attach(parts_of_program(program), path)
-        if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != fingerprint_words(program)).any():
+        layout = layout_words(program, on_missing, selecting, False)
+        if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != layout).any():
             raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
         return cls(program, memory, on_missing, selecting=selecting)
 
@@ -99,37 +113,55 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
 
     def run(
         self,
-        prepared: Prepared,
+        prepared: PreparedBatch,
         *,
         deltas: bool = True,
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
+        factorized: bool = False,
     ) -> Delivery:
-        """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``), always net.
+        """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``).
 
-        ``closing`` is called when all is done; if it raises, the batch is taken back. O(changes + deltas of all
-        stages).
+        ``deltas=False``: nothing is delivered, which a join makes use of: it rebuilds its live views when deltas are
+        next asked for. ``consolidate``: leave out what a batch both adds and removes (default: where the query needs
+        it); then the deltas of a join are gathered in memory too. Only a join whose rows may be so can leave them in.
+        ``closing`` is called when all is done; if it raises, the batch is taken back. ``factorized``: deltas are
+        factorized rows (see ``crown.results.factorized``; CrownError for a query that has none). Until the iterator is
+        exhausted or closed the engine takes nothing else, and its deltas are void if it raises. Closed early, it
+        applies the rest of the batch without output, and its ``close`` raises what stops that.
+
+        O(changes + deltas of all stages).
         """
         self.ready()
-        assert isinstance(prepared, Nets), "a batch is prepared by the engine that runs it"
-        batch = self._deliver(prepared, deltas, closing)
+        if factorized:
+            self.result.factorized  # noqa: B018 - raises if there are none
+        wanted = {"deltas": deltas, "consolidate": consolidate, "factorized": factorized}
+        batch = self._transaction(prepared, wanted, closing)
         self._batch = ref(batch)
         return Delivery(batch, self.uninterrupted)
 
-    def _deliver(self, prepared: Nets, wanted: bool, closing: Callable[[], None] | None) -> Batches:
-        """Returns the batch as a transaction. What it yields first is empty: from then on closing it applies the
+    def _transaction(
+        self, prepared: PreparedBatch, options: Mapping[str, Any], closing: Callable[[], None] | None
+    ) -> Batches:
+        """Applies the batch as a transaction. What it yields first is empty: from then on closing it applies the
         batch."""
         nets: dict[str | int, Zset] = {}
+        wanted = bool(options["deltas"])
         self._open()
         try:
             try:
                 yield self._nothing
             except GeneratorExit:
                 wanted = False
-            self._apply(prepared, nets)
-            if wanted:
-                with suppress(GeneratorExit):
-                    yield from self.result.deltas(nets[len(self.stages) - 1])
+            for batch in self._applied(prepared, nets, {**options, "deltas": wanted}):
+                self.uninterrupted.check()
+                if wanted:
+                    try:
+                        yield batch
+                    except GeneratorExit:
+                        wanted = False
+                        if self._streaming is not None:
+                            self._streaming.hush()
             if closing is not None:
                 closing()
             self._stand(prepared, nets)
@@ -137,19 +169,61 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
             self._roll_back(nets, error)
             raise
 
+    def _applied(
+        self, prepared: PreparedBatch, nets: dict[str | int, Zset], options: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Applies a batch; yields the deltas of the last stage."""
+        last = len(self.stages) - 1
+        if self._streaming is None:
+            self._apply(prepared, nets)
+            if options["deltas"]:
+                with suppress(GeneratorExit):
+                    yield from self.result.deltas(nets[last])
+            return
+        self._apply(prepared, nets, last)
+        inputs = self._inputs(last, nets)
+        nets[last] = self._left  # its rows leave, and no stage behind it reads them
+        yield from self._streaming.deltas(inputs, self.uninterrupted.check, **options)
+
+    def discard(self, changes: Mapping[str, Any]) -> int:
+        """Applies a batch, enumerates the deltas of the last stage into reused buffers, if it is a join, drops them.
+
+        Returns how many there were. For measuring: those of a join are not netted, and where its results are counted
+        (CrownError) they are not the query's.
+        """
+        prepared, nets = self.prepare(changes), dict[str | int, Zset]()
+        join, last = self._streaming, len(self.stages) - 1
+        if join is not None and join.counted:
+            raise CrownError("discard is not defined for a query whose results are counted; use run")
+        with self.uninterrupted:
+            self._open()
+            try:
+                self._apply(prepared, nets, None if join is None else last)
+                if join is None:
+                    found = len(nets[last])
+                else:
+                    inputs = self._inputs(last, nets)
+                    nets[last] = self._left
+                    found = join.discard(inputs)
+                self._stand(prepared, nets)
+            except BaseException as error:
+                self._roll_back(nets, error)
+                raise
+        return found
+
     # Results
     # ------------------------------------------------------------------------------------------------------------------
 
-    def results(self) -> Iterator[pa.RecordBatch]:
+    def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """See ``ResultOf.results``."""
-        return self.result.results()
+        return self.result.results(factorized)
 
     def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
         """See ``ResultOf.deltas_from_nothing``."""
         return self.result.deltas_from_nothing()
 
     def count(self) -> int:
-        """See ``ResultOf.count``. O(1)."""
+        """See ``ResultOf.count``."""
         return self.result.count()
 
     def check_invariants(self) -> None:

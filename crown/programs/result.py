@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from crown.errors import ConcurrentChangeError
+from crown.errors import ConcurrentChangeError, CrownError
 from crown.ingest.changes import WEIGHT
 from crown.programs.answers import Answers
 from crown.programs.running import Running
+from crown.results.copies import once_each
+from crown.results.factorized import FactorizedHead
+from crown.results.membership import row_of
 from crown.stages.join import Join
 from crown.store.records import Records
 from crown.store.zset import Zset
@@ -33,6 +36,8 @@ class ResultOf:
         self.delta_schema: pa.Schema = plain.append(pa.field(WEIGHT, pa.int64()))
         self.result_schema: pa.Schema = self.delta_schema if self.bag else plain
         self.answers = Answers(running.stages[: number + 1], running.gate, running.memory.dictionary)
+        last = self.answers.last
+        self._join = last if isinstance(last, Join) else None
         self._running = running
         self._number = number
         kinds, dictionary = [column.type for column in self.columns], running.memory.dictionary
@@ -40,20 +45,40 @@ class ResultOf:
         self._rows = Records(self.result_schema, kinds, dictionary)
         self.nothing = self._deltas.batch(Zset.empty(len(kinds)))
 
-    def results(self) -> Iterator[pa.RecordBatch]:
+    def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """Returns the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
 
-        Raises ConcurrentChangeError when it is continued after a change.
+        ``factorized``: as factorized rows, which only a join has. Raises ConcurrentChangeError when it is continued
+        after a change.
         """
         self._running.ready()
-        return self._results(self._running.epoch)
+        if self._join is not None:
+            return self._unchanged(self._join.batches(factorized))
+        return self._unchanged(batch for net in self.answers.rows() for batch in self._rows.batches(net))
 
-    def _results(self, epoch: int) -> Iterator[pa.RecordBatch]:
-        for net in self.answers.rows():
-            for batch in self._rows.batches(net):
-                self._unchanged(epoch)
-                yield batch
-        self._unchanged(epoch)
+    @property
+    def factorized(self) -> FactorizedHead:
+        """Returns what makes factorized rows. CrownError for a result that has none."""
+        if self._join is None:
+            raise CrownError(
+                "factorized=True gives a product per row, which only one join of distinct rows has (SELECT DISTINCT, "
+                "or a Datalog rule); leave factorized out"
+            )
+        return self._join.factorized
+
+    def _unchanged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the batches. Raises ConcurrentChangeError when something has changed since the first was asked for."""
+        return self._while_unchanged(batches, self._running.epoch)
+
+    def _while_unchanged(self, batches: Iterator[pa.RecordBatch], epoch: int) -> Iterator[pa.RecordBatch]:
+        while True:
+            self._running.ready()
+            if self._running.epoch != epoch:
+                raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
+            batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
     def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
         """Returns the full result as the deltas that lead there from an empty one: each row once, with ``_weight``.
@@ -61,25 +86,24 @@ class ResultOf:
         O(result). Memory: all of it, if equal rows may stand apart; else that of a record batch.
         """
         self._running.ready()
-        epoch, rows = self._running.epoch, self.answers.rows()
-        if self.bag and not isinstance(self.answers.last, Join):
+        epoch = self._running.epoch
+        if self._join is not None and not self.bag:
+            for batch in self._while_unchanged(self._join.batches(), epoch):
+                yield once_each(batch, self.delta_schema)
+            return
+        rows = self.answers.rows()
+        if self.bag and (self._join is None or len(self._join.cores) > 1):
             rows = iter([Zset.gathered(list(rows), len(self.columns)).net()])
-        for net in rows:
-            for batch in self._deltas.batches(net):
-                self._unchanged(epoch)
-                yield batch
-        self._unchanged(epoch)
-
-    def _unchanged(self, epoch: int) -> None:
-        if self._running.epoch != epoch:
-            raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
+        yield from self._while_unchanged((batch for net in rows for batch in self._deltas.batches(net)), epoch)
 
     def count(self) -> int:
-        """Returns the number of result rows, each as often as it is there. O(1).
+        """Returns the number of result rows, each as often as it is there. O(1); of a join O(state), by its tree.
 
-        O(result) once after a load if the last stage has no memory. Raises CrownError for more than 9e18.
+        O(result) once after a load if the last stage has no memory. Raises CrownError for more than 4e18.
         """
         self._running.ready()
+        if self._join is not None and self._running.tallies.known(self._number) is None:
+            return self._join.count()
         return self._running.tallies.counted(self._number, self.answers.rows)
 
     def check_invariants(self) -> None:
@@ -94,6 +118,8 @@ class ResultOf:
     def multiplicity(self, values: Mapping[str, Any]) -> int:
         """Returns how often an output row, by output name, is in the result. See ``Answers.multiplicity``."""
         self._running.ready()
+        if self._join is not None:  # it may have computed columns, whose texts the dictionary need not know
+            return self._join.copies_of(row_of(self.columns, values))
         return self.answers.multiplicity(values)
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:

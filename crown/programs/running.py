@@ -9,24 +9,27 @@ gate's, then each stage's.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any
 from weakref import ref
 
+import numpy as np
 import pyarrow as pa
 
 from crown.engine.delivery import LOST, is_running, refuse
-from crown.errors import ChangeError, CrownError, MemoryBudgetError, UnusableStateError
+from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
-from crown.ingest.batch import MissingDeletes
+from crown.ingest.batch import MissingDeletes, PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.intake import SUMMING, Intake, Nets, added_relations, netted_by_joins, summed_columns, used_columns
+from crown.programs.intake import SUMMING, Intake, added_relations, netted_by_joins, summed_columns, used_columns
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
-from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.cyclic import CyclicCount
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
@@ -45,8 +48,9 @@ from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.program import Stage as Planned
-from plans.reads import holding, only_read_by
+from plans.reads import Parts, holding, only_read_by
 from plans.schema import Column
+from plans.search.shares import Grid, grids_of
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
 
@@ -67,19 +71,18 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         memory: ProgramMemory,
         on_missing: str = "ignore",
         threads: int = 1,
-        whole: bool = False,
         selecting: bool = True,
+        whole: bool = False,
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
         self._program = program
         self.on_missing = on_missing
         self.memory = memory
+        self.selecting = selecting
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
-        every = whole or program.whole or on_missing == "raise"
-        self._used = used_columns(program, every)
-        chosen = selected(program) if selecting and not every else {}
+        self._used, chosen = kept_of(program, on_missing, selecting, whole)
         self._held = holding(program, chosen)
         self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
         trusted = on_missing == "trust"
@@ -94,9 +97,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
-        for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
-            self.stages.append(self._running(stage, first, cells))
-            first += cells * parts_of(stage)
+        for stage, grid in zip(program.stages, grids_of(program, threads), strict=True):
+            self.stages.append(self._running(stage, first, grid))
+            first += grid.cells * parts_of(stage)
         if on_missing != "trust" and not whole:
             self._ask_joins()
         self._sources = [tuple(_lower(source) for source in stage.inputs) for stage in self.stages]
@@ -107,8 +110,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
 
-    def _running(self, stage: Planned, first: int, cells: int) -> Stage:
-        """Returns the stage, whose parts begin with number ``first``, in so many cells."""
+    def _running(self, stage: Planned, first: int, grid: Grid) -> Stage:
+        """Returns the stage, whose parts begin with number ``first``, in the cells of a grid."""
         if isinstance(stage, LinearStage):
             read = [self._columns_of(term.source) for term in stage.terms]
             # Groups add its rows up, and joins net what they take of other stages.
@@ -120,9 +123,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             if stage.plan.count is not None:
                 return CyclicCount(stage, known, self.memory, first, self._held)
             added = only_read_by(self._program, len(self.stages), (GroupStage,))  # they add up its rows
-            if cells > 1:
-                return Joins(stage, known, self.memory, first, cells, added)
-            return Join(stage, known, self.memory, first, added, self._held, self._apart)
+            return Join(stage, known, self.memory, first, grid, added, self._held, self._apart)
         part = self.memory.part(first)
         if isinstance(stage, TopStage):
             return Top(stage, self._columns_of(stage.feed.source), part)
@@ -139,7 +140,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         asked = {name: columns for name, columns in self._used.items() if name not in read}
         for stage in self.stages:
             if isinstance(stage, Join):
-                self.gate.ask(stored_whole(stage.state, asked))
+                self.gate.ask(stored_whole(stage, asked))
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
@@ -179,7 +180,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
-    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Nets:
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> PreparedBatch:
         """Checks, codes and nets a batch. Results stay as they are. O(batch).
 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
@@ -192,7 +193,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.memory.parts[0][A.H_OPEN] = 1
         self.epoch += 1
 
-    def _stand(self, given: Nets, nets: Mapping[str | int, Zset]) -> None:
+    def _stand(self, given: PreparedBatch, nets: Mapping[str | int, Zset]) -> None:
         """Lets the open batch stand; ``nets``: what gate and stages let through."""
         self._torn = True
         for number, stage in enumerate(self.stages):
@@ -203,8 +204,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._torn = False
         self.batches += 1
 
-    def _apply(self, given: Nets, nets: dict[str | int, Zset]) -> None:
-        """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through.
+    def _apply(self, given: PreparedBatch, nets: dict[str | int, Zset], last: int | None = None) -> None:
+        """Sends a batch through the gate and the stages, those before number ``last`` if there is one; ``nets`` gets
+        what each of them let through.
 
         Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
         what the stage has of the batch: ``_torn`` stays true, and the state is lost.
@@ -212,7 +214,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._torn = True
         try:
             nets.update(self.gate.apply(given.nets, given.advances))
-            for number, stage in enumerate(self.stages):
+            for number, stage in enumerate(self.stages[:last]):
                 inputs = self._inputs(number, nets)
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
@@ -233,7 +235,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
 
     def _rests(self, number: int, inputs: list[Zset]) -> bool:
         """Returns True for a stage that is not even called: nothing comes in, and it does not count the batches."""
-        return self._resting[number] and not any(map(len, inputs))
+        return self._resting[number] and not sum([net.weights.size for net in inputs])
 
     def _roll_back(self, nets: Mapping[str | int, Zset], error: BaseException) -> None:
         """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
@@ -245,8 +247,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             if self._torn:
                 raise UnusableStateError("how far the batch got is not known")
             for number in reversed(range(len(self.stages))):
-                if number in nets and not self._rests(number, inputs := self._inputs(number, nets)):
-                    self.stages[number].take_back(inputs)
+                if number in nets and nets[number] is not self._nothing_of[number]:
+                    self.stages[number].take_back(self._inputs(number, nets))
                     self.tallies.add(number, nets[number], -1)
             self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
         except (UnusableStateError, MemoryBudgetError) as why:
@@ -254,6 +256,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
             return  # Python is told to stop; what comes after is refused
         arena[A.H_OPEN] = 0
+        if self.memory.budget.tight:
+            self._sweep()  # of values that only this batch had
 
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
         """Takes back the last batch, given what was applied and what its deletes did not find."""
@@ -280,10 +284,17 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
-        self.ready()
-        cut = {"threads": self.threads, "cut": cuts_of(self._program, self.threads)} if self.threads > 1 else {}
-        return saving.write(path, self._program, self.on_missing, cut, extra, self.memory.parts)
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``.
+
+        Raises SnapshotError if it cannot be written, and if ``path`` is the file in which the state is kept.
+        """
+        target, file = path_of(path, "path"), self.memory.file
+        if file is not None and same_file(target, file.path):
+            raise SnapshotError(f"{target} is the file in which this view keeps its state; save to another one")
+        self.compact()
+        return saving.write(
+            target, self._program, self.on_missing, self.selecting, self.threads, extra, self.memory.parts
+        )
 
     @property
     def version(self) -> int:
@@ -319,6 +330,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def compact(self) -> int:
         """Frees the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
         self.ready()
+        return self._sweep()
+
+    def _sweep(self) -> int:
         self.gate.mark_values()
         for stage in self.stages:
             stage.mark_values()
@@ -332,8 +346,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             stage.check_invariants()
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark."""
-        self.ready()
+        """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark.
+
+        They may be asked for while the deltas of a batch are read.
+        """
+        if not is_running(self._batch):
+            self.ready()
         gate = self.gate.stats()
         return {
             **gate,
@@ -343,6 +361,22 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.memory.parts),
             "stages": [stage.stats() for stage in self.stages],
         }
+
+
+def kept_of(
+    program: Program, on_missing: str, selecting: bool, whole: bool
+) -> tuple[dict[str, tuple[Column, ...]], dict[str, frozenset[Parts]]]:
+    """Returns which columns of the relations are taken, and of which relations only rows that meet some conditions."""
+    every = whole or program.whole or on_missing == "raise"
+    return used_columns(program, every), selected(program) if selecting and not every else {}
+
+
+def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool) -> np.ndarray:
+    """Returns two int64 words that name what a state holds: the program, and what is kept of its relations."""
+    used, chosen = kept_of(program, on_missing, selecting, whole)
+    columns = {name: [[c.name.lower(), c.type] for c in of] for name, of in used.items()}
+    said = [program.fingerprint, columns, sorted(chosen), on_missing == "trust"]
+    return np.frombuffer(hashlib.sha256(json.dumps(said).encode()).digest()[:16], np.int64)
 
 
 def _lower(source: str | int) -> str | int:

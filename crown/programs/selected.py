@@ -2,8 +2,7 @@
 
 What a delete of such a row finds does not matter, so it is not coded, netted or counted. Whether it is dropped depends
 on the columns that are read alone, as does what the gate takes for the same tuple: a tuple is dropped always or never,
-and what comes and goes of the others stays exact. Rows that an older release let in stay in the gate. They do no harm:
-stages that read the gate again test them, and no change names them any more.
+and what comes and goes of the others stays exact.
 
 All rows are taken where more than these columns decide:
 

@@ -8,14 +8,14 @@ it reads, a block at a time, as with the inserts of a batch. Until all is done t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Self
 
 import pyarrow as pa
 
-from crown.engine.state.arenas import fingerprint_words
+from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.intake import Nets
 from crown.programs.result import ResultOf
-from crown.programs.running import Running
+from crown.programs.running import Running, layout_words
 from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.store.zset import Zset
@@ -28,14 +28,29 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
     The gate keeps whole rows: a query that comes later may read any column.
     """
 
-    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
-        super().__init__(program, memory, on_missing, threads, whole=True)
+    def __init__(
+        self,
+        program: Program,
+        memory: ProgramMemory,
+        on_missing: str = "ignore",
+        threads: int = 1,
+        selecting: bool = False,
+    ) -> None:
+        super().__init__(program, memory, on_missing, threads, selecting, whole=True)
         assert program.results is not None, "its results have names"
         self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
         self._numbers = {result.name: result.stage for result in program.results}
 
+    @classmethod
+    def create(cls, program: Program, memory_budget: int | None, on_missing: str) -> Self:
+        """Makes a new, empty engine in anonymous memory; ``memory_budget``: bytes of all parts together."""
+        memory = ProgramMemory.create(parts_of_program(program), memory_budget)
+        made = cls(program, memory, on_missing)
+        memory.stamp(program, 1, layout_words(program, on_missing, False, True))
+        return made
+
     def run(
-        self, prepared: Nets, *, deltas: bool = True, closing: Callable[[], None] | None = None
+        self, prepared: PreparedBatch, *, deltas: bool = True, closing: Callable[[], None] | None = None
     ) -> dict[str, pa.Table]:
         """Applies a prepared batch; returns the exact delta of each result by name, nothing unless ``deltas``.
 
@@ -72,8 +87,8 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
             words = int(self.memory.parts[source][A.H_TOP])
             memory.parts[target][:words] = self.memory.parts[source][:words]
         memory.limit([])
-        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
         made = SeveralResults(program, memory, self.on_missing)
+        memory.stamp(program, 1, layout_words(program, self.on_missing, False, True))
         made.batches = self.batches
         made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         fresh = [n for n in range(len(program.stages)) if n not in kept]

@@ -1,53 +1,54 @@
-"""Reading a snapshot of a program, which ``crown.stages.state.saving`` wrote."""
+"""Reading a snapshot of a program, which ``crown.stages.state.saving`` wrote.
+
+A file is opened whole or not at all: its checksums, its program, and that every part belongs to that program are
+checked before an engine sees any of it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from crown.errors import MemoryBudgetError, SnapshotError
+from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
 from crown.programs.program import ProgramEngine
-from crown.programs.running import Running
+from crown.programs.running import Running, layout_words
 from crown.programs.several import SeveralResults
-from crown.stages.cells import cells_of, cuts_of
-from crown.stages.state.memory import ProgramMemory, parts_of_program
+from crown.stages.state.memory import ProgramMemory, limits_of, own_words, parts_of_program
 from crown.stages.state.saving import KIND
 from crown.store import words_file
+from crown.store.relations import stored_relations
 from plans.errors import PlanError
-from plans.program import Program
+from plans.program import JoinStage, Program
+from plans.search.shares import grids_of
+from plans.show.programs import lines_of
 
 _Engine = TypeVar("_Engine", bound=Running)
-_FIELDS = {"program", "on_missing", "extra"}
-
-
-def is_one(path: str | os.PathLike[str]) -> bool:
-    """Returns True if a file says that it is the snapshot of a program. Raises SnapshotError if it cannot be read."""
-    with words_file.opened(path_of(path, "path")) as file:
-        return file.readline(len(KIND) + 16).startswith(KIND + b" ")
+_FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "extra"}
+_DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What code raises that is handed a program, or a part of one, that nothing has made."""
 
 
 def load(
     path: str | os.PathLike[str],
     state_path: Path | None = None,
     memory_budget: int | None = None,
-    *,
-    selecting: bool = True,
 ) -> tuple[ProgramEngine, dict[str, Any]]:
     """Returns the engine of one result that a snapshot holds and what was saved with it. O(state).
 
-    ``state_path``: keep the state in that file instead of anonymous memory; it is overwritten. ``selecting``: as for
-    ``ProgramEngine``.
+    ``state_path``: keep the state in that file instead of anonymous memory; a file that is there is replaced once the
+    snapshot has been read and found whole.
 
-    Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
+    Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself; MemoryBudgetError
+    if the state is larger than the budget.
     """
-    return _load(partial(ProgramEngine, selecting=selecting), False, path, state_path, memory_budget)
+    return _load(ProgramEngine, False, path, state_path, memory_budget)
 
 
 def load_several(
@@ -58,19 +59,14 @@ def load_several(
 
 
 def _load(
-    make: Callable[[Program, ProgramMemory, str, int], _Engine],
+    make: type[_Engine],
     several: bool,
-    path: str | os.PathLike[str],
+    given: str | os.PathLike[str],
     state_path: Path | None,
     memory_budget: int | None,
 ) -> tuple[_Engine, dict[str, Any]]:
-    """Returns the engine, which ``make`` makes, that a snapshot holds, and what was saved with it. O(state).
-
-    ``several``: it is one of several results.
-
-    Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
-    """
-    path = path_of(path, "path")
+    """Returns the engine, of class ``make``, that a snapshot holds, and what was saved with it."""
+    path = path_of(given, "path")
     if state_path is not None and same_file(path, state_path):
         raise SnapshotError(f"state_path is the snapshot {path} itself, which it would overwrite; name another file")
     with words_file.opened(path) as file:
@@ -79,38 +75,101 @@ def _load(
         if (program.results is not None) != several:
             holds, reader = ("one view", "load") if program.results is None else ("a database", "load_database")
             raise SnapshotError(f"{path} holds {holds}; crown.{reader}(path) reads it")
-        words = header["words"]
-        if header["on_missing"] not in ("ignore", "raise", "trust") or not isinstance(header["extra"], dict):
-            raise SnapshotError(f"{path} is damaged: its header is not that of a program")
-        threads = header.get("threads", 1)  # older files do not say so: they have one
-        if not words_file.is_whole(threads) or threads < 1:
-            raise SnapshotError(f"{path} is damaged: its header is not that of a program")
-        if header.get("cut", []) != cuts_of(program, threads):
-            raise SnapshotError(f"{path} has joins that are cut in another way than this release cuts them; start anew")
+        threads, words = header["threads"], header["words"]
+        _check_options(header, program, path)
         if threads > 1 and state_path is not None:
             raise SnapshotError(f"{path} is of a view with {threads} threads, whose state is kept in memory alone")
-        if len(words) != parts_of_program(program, cells_of(program, threads)):
+        if len(words) != parts_of_program(program, threads):
             raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
-        memory = ProgramMemory.create(len(words), memory_budget, None, state_path, words)
-        if max(words) > len(memory.parts[0]):
-            raise MemoryBudgetError(f"the state in {path} is larger than memory_budget={memory_budget} bytes allows")
-        words_file.fill(file, [part[:n] for part, n in zip(memory.parts, words, strict=True)], header["crc32"], path)
-    for part, n in zip(memory.parts, words, strict=True):
-        _check(part, n, path)
-    memory.limit(words)
-    return make(program, memory, header["on_missing"], threads), header["extra"]
-
-
-def _program(given: Any, path: str | os.PathLike[str]) -> Program:
+        if max(words) > limits_of(memory_budget)[1]:
+            raise _too_large(sum(words), path)
+        layout = layout_words(program, header["on_missing"], header["selecting"], several)
+        with _memory(words, memory_budget, state_path) as memory:
+            parts = [part[:n] for part, n in zip(memory.parts, words, strict=True)]
+            words_file.fill(file, parts, header["crc32"], path)
+            others = own_words(program, threads)
+            for number, (part, n) in enumerate(zip(memory.parts, words, strict=True)):
+                _check_part(part, n, None if number in others else layout, path)
+            memory.limit(words)
+            if memory.budget.used > memory.budget.words:
+                raise _too_large(memory.budget.used, path)
     try:
-        return Program.from_json(given)
+        engine = make(program, memory, header["on_missing"], threads, header["selecting"])
+    except _DAMAGED as error:
+        raise SnapshotError(f"{path} holds a state that does not fit its program: {error}") from error
+    return engine, header["extra"]
+
+
+def _program(given: Any, path: Path) -> Program:
+    try:
+        program = Program.from_json(given)
+        for plan in [stage.plan for stage in program.stages if isinstance(stage, JoinStage)]:
+            for relation in stored_relations(plan):
+                table = plan.table(relation.name)
+                if any(table.column(name) is None for name in relation.columns):
+                    raise PlanError(f"relation {table.name} lacks a column")
+        for stage in program.stages:
+            lines_of(
+                stage
+            )  # what a stage says of itself is in no fingerprint; if it can be shown it has the right types
+        return program
     except PlanError as error:
-        raise SnapshotError(f"{path} is damaged: its program cannot be read ({error.message})") from error
+        raise SnapshotError(f"{path} holds a program that this version cannot read: {error.message}") from error
+    except _DAMAGED as error:
+        raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
 
 
-def _check(part: np.ndarray, words: int, path: str | os.PathLike[str]) -> None:
-    """Raises SnapshotError unless a part is the whole of an arena between two batches."""
+def _check_options(header: dict[str, Any], program: Program, path: Path) -> None:
+    threads = header["threads"]
+    sound = header["on_missing"] in ("ignore", "raise", "trust") and isinstance(header["extra"], dict)
+    if not sound or not isinstance(header["selecting"], bool) or not words_file.is_whole(threads) or threads < 1:
+        raise SnapshotError(f"{path} is damaged: its options are not those of a program")
+    try:
+        grids = [grid.to_json() for grid in grids_of(program, threads)]
+    except _DAMAGED as error:
+        raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
+    if header["grids"] != grids:
+        raise SnapshotError(f"{path} has joins that are cut in another way than this release cuts them; start anew")
+
+
+@contextmanager
+def _memory(words: list[int], memory_budget: int | None, where: Path | None) -> Iterator[ProgramMemory]:
+    """Yields memory for parts of which the first ``words`` will be filled.
+
+    It is in the file ``where``, if one is given, which is replaced only if the body succeeds.
+    """
+    if where is None:
+        yield ProgramMemory.create(len(words), memory_budget, sizes=words)
+        return
+    if os.path.isdir(where):
+        raise SnapshotError(f"cannot keep the state in {where}: this is a folder; name a file in it")
+    if os.path.exists(where) and not os.path.isfile(where):
+        raise SnapshotError(f"cannot keep the state in {where}: this is no file, and would be replaced; name another")
+    temporary = where.with_name(f".{where.name}.{os.getpid()}.tmp")
+    try:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        memory = ProgramMemory.create(len(words), memory_budget, path=temporary, sizes=words)
+        yield memory
+        os.replace(temporary, where)
+        assert memory.file is not None
+        memory.file.path = where
+    except OSError as error:
+        raise SnapshotError(f"cannot keep the state in {where}: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _check_part(part: np.ndarray, words: int, layout: np.ndarray | None, path: Path) -> None:
+    """Raises SnapshotError unless a part is the whole of an arena of the program between two batches."""
     if words < A.H_TABLES or not A.is_arena(part) or part[A.H_TOP] != words:
         raise SnapshotError(f"{path} is damaged: a part of it is not the state of a stage")
+    if layout is not None and (part[A.H_PLAN0 : A.H_PLAN1 + 1] != layout).any():
+        raise SnapshotError(f"{path} is damaged: a part of it is the state of another query")
     if part[A.H_OPEN]:
         raise SnapshotError(f"{path} is damaged: it was written while a batch was being applied")
+
+
+def _too_large(words: int, path: Path) -> MemoryBudgetError:
+    return MemoryBudgetError(f"{path} holds more state ({8 * words} bytes) than memory_budget allows; raise it")

@@ -18,7 +18,7 @@ from crown.engine.delivery import Guard
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish
 from crown.engine.kernels import state as kernels
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.errors import CrownError
 from crown.kernels import arena as A
 from crown.kernels.geometry import group_numbers

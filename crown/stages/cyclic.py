@@ -12,7 +12,7 @@ from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.coded import CodedPreparer
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
-from crown.stages.join import Taken
+from crown.stages.join import JoinInputs
 from crown.stages.protocol import Lasting
 from crown.stages.state.memory import ProgramMemory
 from crown.store.codec import uses_dictionary
@@ -38,7 +38,7 @@ class CyclicCount(Lasting):
         first: int,
         held: Mapping[str | int, Parts],
     ) -> None:
-        self._taken = Taken(stage.plan, sources)
+        self._taken = JoinInputs(stage, sources)
         plan, self.inputs = self._taken.plan, self._taken.inputs
         assert plan.count is not None
         self._part = memory.part(first)

@@ -19,7 +19,7 @@ import numpy as np
 
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
-from crown.kernels.arena import T_TALLIES
+from crown.kernels.arena import T_TALLIES, header_words
 from crown.kernels.batches import extent, negatives
 from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
@@ -30,6 +30,7 @@ from crown.stages.stored import StoredWhole
 from crown.stages.tombstones import Tombstones
 from crown.stages.unique import Unique
 from crown.store.codec import named_values
+from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
@@ -66,6 +67,7 @@ class Gate:
         first = len(columns) + len(upserts)  # of the tables that those have besides
         last = first + len(forgetful)
         part.open(last + len(enforced))
+        self._header = numbers(part.arena[: header_words(last + len(enforced))])
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -155,10 +157,20 @@ class Gate:
             return self._replaced(name, net, missing)
         if name not in self._tables:
             return net
-        after = self._before(name, net)
-        after += net.weights
-        if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
-            return net
+        stored = self._stored.get(name)
+        if stored is not None and stored.rest(net) is None:  # what goes stands before what comes
+            gone = int(negatives(net.weights))
+            if not gone:
+                return net
+            after = stored.copies(net[:gone]) + net.weights[:gone]
+            if extent(after)[0] >= 0:
+                return net
+            after = np.concatenate([after, np.zeros(len(net) - gone, np.int64)])
+        else:
+            after = self._before(name, net)
+            after += net.weights
+            if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
+                return net
         absent = np.maximum(-after, 0)
         effective = _weighted(net, net.weights + absent)
         if self.on_missing == "raise":
@@ -174,16 +186,12 @@ class Gate:
         table, clamp = self._tables[name], self.on_missing != "trust"
         if name not in self._stored:
             return table.add(net, np.zeros(len(net), np.int64), clamp)[:, 0]
-        stored, gone = self._stored[name], int(negatives(net.weights))
-        rest = stored.rest(net)
-        if rest is None and gone == len(net):
-            return stored.copies(net)
-        before = np.zeros(len(net), np.int64)
-        if gone:
-            goes = net.weights < 0 if rest is None else (net.weights < 0) & ~rest
-            before[goes] = stored.copies(net[goes])
-        if rest is not None:
-            before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
+        stored = self._stored[name]
+        rest, before = stored.rest(net), np.zeros(len(net), np.int64)
+        assert rest is not None, "else the join alone says it"
+        goes = (net.weights < 0) & ~rest
+        before[goes] = stored.copies(net[goes])
+        before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
         return before
 
     def _replaced(self, name: str, changes: Zset, missing: MissingDeletes) -> Zset:
@@ -246,15 +254,15 @@ class Gate:
     ) -> None:
         """Counts what ``stats`` tells of a batch that stands, or (``sign`` -1) is undone; ``filtered``: the rows of
         relations that are in none of its ``nets``."""
-        arena = self._part.arena
+        header = self._header
         for name, table in self._kept:
             if name in nets:
-                n = len(nets[name])
+                n = nets[name].weights.size
                 if missing:
-                    arena[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
-                arena[table.table + _UPDATES] += sign * n
+                    header[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
+                header[table.table + _UPDATES] += sign * n
         for name, rows in filtered.items():
-            arena[self._filtered(name)] += sign * rows
+            header[self._filtered(name)] += sign * rows
 
     def _filtered(self, name: str) -> int:
         """Returns the counter of the rows of a relation that nobody read."""

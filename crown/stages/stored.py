@@ -11,67 +11,113 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from crown.engine.kernels import layout as L
 from crown.engine.kernels import state as kernels
-from crown.engine.state.arenas import State
-from crown.engine.stored import tuples_of
-from crown.ingest.masks import null
-from crown.kernels.arena import T_COUNT
-from crown.kernels.batches import extent
+from crown.engine.state import State
+from crown.ingest.masks import EVERY, null, reads
+from crown.kernels import geometry as at
+from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.geometry import rows_table
-from crown.kernels.tables import table_at
-from crown.store.codec import NULL
+from crown.kernels.tables import LOW32, table_at
+from crown.stages.join import Join
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.schema import Column
 
 
 class StoredWhole:
-    """A relation of which a join stores every column that is read, ``columns``."""
+    """A relation of which a join stores every column that is read, ``columns``, in the ``states`` of its cells.
 
-    def __init__(self, state: State, relation: StoredRelation, columns: Sequence[Column]) -> None:
+    A tuple that a cell has is there with all its copies; several cells may have it. ``masks``: the column that says
+    which occurrences read a tuple; what the join stores tells it of those that read the relation whole.
+    """
+
+    def __init__(
+        self, states: Sequence[State], relation: StoredRelation, columns: Sequence[Column], masks: str | None
+    ) -> None:
         place = {column.name.lower(): i for i, column in enumerate(columns)}
         self._words = [place[name.lower()] for name in relation.columns]
-        self._not_null = [alias.not_null for alias in relation.aliases]
-        self._leaves = all(self._not_null)  # it does not store a tuple that no alias can use
-        self._columns = [self._words.index(i) for i in range(len(columns))]
-        self._state, self._relation = state, relation
-        self._record = state.compiled.record[relation.aliases[0].node]
+        self._masks = None if masks is None else place[masks.lower()]
+        self._aliases = relation.aliases
+        # Does it leave out tuples that no alias can use?
+        self._leaves = masks is not None or all(alias.not_null for alias in relation.aliases)
+        self._columns = [self._words.index(i) for i in range(len(columns)) if i != self._masks]
+        self._states, self._relation = states, relation
+        self._record = states[0].compiled.record[relation.aliases[0].node]
         self._table = int(table_at(rows_table(min(alias.node for alias in relation.aliases))))
 
     def __len__(self) -> int:
-        return int(self._state.arena[self._table + T_COUNT])
+        if len(self._states) > 1:
+            return len(self.scan())
+        return int(self._states[0].arena[self._table + T_COUNT])
 
     def scan(self) -> Zset:
-        """Returns the tuples that the join stores, with their copies. O(tuples)."""
-        return tuples_of(self._state, self._relation).project(self._columns)
+        """Returns the tuples that the join stores, each once, with their copies. O(tuples)."""
+        if len(self._states) == 1:
+            return self._scanned(self._states[0])
+        tuples = Zset.gathered(list(map(self._scanned, self._states)), len(self._columns)).net()
+        return Zset(tuples.rows, self.copies(tuples))
+
+    def _scanned(self, state: State) -> Zset:
+        handles = _handles(state, self._relation)
+        width, rows = self._relation.width, state.arena[handles[:, None] + np.array(self._columns)]
+        if self._masks is not None:
+            masks = np.zeros(len(handles), np.int64)
+            for alias in self._aliases:
+                place = at.row_place(state.halves, handles + state.compiled.offset[alias.node])
+                masks |= (place != at.UNREAD).astype(np.int64) << alias.occurrence
+            rows = np.insert(rows, self._masks, masks, axis=1)
+        return Zset(rows, at.copies(state.halves, handles, width).astype(np.int64))
 
     def rest(self, net: Zset) -> np.ndarray | None:
         """Returns the mask (bool[n]) of the tuples that the join does not store; None if it stores all. O(n)."""
-        if not self._leaves or not net.rows.size or extent(net.words())[0] != NULL:
+        if not self._leaves or (self._masks is None and not net.may_have_null()):
             return None
-        rows = net.rows[:, self._words]
-        return np.logical_and.reduce([null(rows, words) for words in self._not_null])
+        rows, stored = net.rows[:, self._words], np.zeros(len(net), bool)
+        masks = EVERY if self._masks is None else net.rows[:, self._masks]
+        for alias in self._aliases:
+            stored |= reads(masks, alias.occurrence) & ~null(rows, alias.not_null)
+        return None if stored.all() else ~stored
 
     def copies(self, net: Zset) -> np.ndarray:
         """Returns how many copies of each tuple the join has, int64[n]. Expected O(n)."""
-        found = np.empty(len(net), np.int64)
-        state, rows = self._state, net.project(self._words).flat()
+        rows = net.project(self._words).flat()
+        found = self._copies_in(self._states[0], rows, len(net))
+        for state in self._states[1:]:
+            np.maximum(found, self._copies_in(state, rows, len(net)), out=found)
+        return found
+
+    def _copies_in(self, state: State, rows: np.ndarray, n: int) -> np.ndarray:
+        found = np.empty(n, np.int64)
         kernels.copies_of(state.arena, state.halves, state.plan_array, self._record, rows, found)
         return found
 
 
-def stored_whole(state: State, columns: dict[str, tuple[Column, ...]]) -> dict[str, StoredWhole]:
-    """Returns the relations (in lower case) that a join stores with all ``columns`` that are read of them, unfiltered.
+def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, StoredWhole]:
+    """Returns the relations (in lower case) of which a join stores all ``columns`` that are read, and all rows: it has
+    no predicate there, or one that is known to hold.
 
     A bag keeps its relations in tables of its own, and is not asked; of a summed leaf no tuple is stored.
     """
-    found = {}
+    found, state = {}, join.states[0]
     for relation in stored_relations(state.plan):
         name = relation.name.lower()
         names = {column.lower() for column in relation.columns}
-        wanted = [column.name.lower() for column in columns.get(name, ())]
+        wanted = [c.name.lower() for c in columns.get(name, ()) if c.name.lower() != (join.stage.masks or "").lower()]
         whole = bool(wanted) and names == set(wanted) and relation.width == len(wanted)
+        held = relation.predicate is None or join.known.get(name, frozenset()).issuperset(
+            relation.predicate.conjuncts()
+        )
         apart = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
-        if whole and relation.predicate is None and not apart:
-            found[name] = StoredWhole(state, relation, columns[name])
+        if whole and held and not apart:
+            found[name] = StoredWhole(join.states, relation, columns[name], join.stage.masks)
+    return found
+
+
+def _handles(state: State, relation: StoredRelation) -> np.ndarray:
+    """Returns the records of a stored relation outside of bags, int64[tuples]. O(tuples)."""
+    table = int(state.plan_array[state.compiled.record[relation.aliases[0].node] + L.R_TABLE])
+    slots = int(state.arena[table + T_SLOTS])
+    words = state.arena[slots : slots + int(state.arena[table + T_CAPACITY])]
+    found: np.ndarray = words[words != 0] & LOW32
     return found

@@ -5,8 +5,7 @@
              of all of them ("crc32"), and what the owner adds; perhaps blanks
     rest     the parts, little-endian int64, and nothing behind them
 
-No bit of a file can change unnoticed: it is compared, or under one of the two checksums. Files of version 1, whose JSON
-has no checksum, are still read; there the owner's checks of its fields are all there is.
+No bit of a file can change unnoticed: it is compared, or under one of the two checksums.
 
 Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
 temporary name first and is published by an atomic rename. What is written goes to the disk piece by piece and does not
@@ -31,8 +30,7 @@ import numpy as np
 
 from crown.errors import SnapshotError
 
-VERSION = 2
-_READ = (1, VERSION)
+VERSION = 1
 _CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache while they are summed up
 _PIECE = 1 << 22  # words after which what was written goes to the disk
 _LARGEST = 2**32 - 1  # checksum
@@ -95,10 +93,9 @@ def read_header(
     own to check. O(header).
     """
     first = file.readline(len(kind) + 16)
-    version = next((v for v in _READ if first == _first(kind, v)), None)
-    if version is None:
+    if first != _first(kind):
         raise SnapshotError(f"{path} is not a snapshot of this version of {owner}: {_seen(first)}")
-    header = _parsed(first, file.readline(_LONGEST), version)
+    header = _parsed(first, file.readline(_LONGEST))
     if not isinstance(header, dict) or not {"words", "crc32", *fields} <= set(header):
         raise SnapshotError(f"{path} is damaged: its header cannot be read")
     words = header["words"]
@@ -131,7 +128,7 @@ def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path:
 
 def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc: int, length: int = 0) -> bytes:
     """Returns the first two lines, made ``length`` bytes long by blanks."""
-    first = _first(kind, VERSION)
+    first = _first(kind)
     text = json.dumps({**header, "words": [len(words) for words in parts], "crc32": crc}).encode()
     text = text.ljust(length - len(first) - 10)
     return first + _checksum(first, text) + b" " + text + b"\n"
@@ -174,23 +171,21 @@ def is_whole(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-def _first(kind: bytes, version: int) -> bytes:
-    return b"%s %d\n" % (kind, version)
+def _first(kind: bytes) -> bytes:
+    return b"%s %d\n" % (kind, VERSION)
 
 
 def _checksum(first: bytes, text: bytes) -> bytes:
     return b"%08x" % zlib.crc32(text, zlib.crc32(first))
 
 
-def _parsed(first: bytes, line: bytes, version: int) -> Any:
+def _parsed(first: bytes, line: bytes) -> Any:
     """Returns the JSON of line 2; None if it is not what was written."""
     if not line.endswith(b"\n"):
         return None
-    text = line[:-1]
-    if version > 1:
-        checksum, text = text[:9], text[9:]
-        if checksum != _checksum(first, text) + b" ":
-            return None
+    checksum, text = line[:9], line[9:-1]
+    if checksum != _checksum(first, text) + b" ":
+        return None
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

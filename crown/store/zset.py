@@ -19,7 +19,8 @@ from functools import cache
 
 import numpy as np
 
-from crown.kernels.batches import net_tuples
+from crown.kernels.batches import extent, net_tuples
+from crown.kernels.strings import NULL
 
 SECRET = secrets.randbits(62)
 """What the hashes that net a batch begin with. No order depends on it."""
@@ -32,13 +33,14 @@ class Zset:
 
     ``rows`` int64[n, width] in any memory layout, ``weights`` int64[n], not 0; ``payload``, if there is one,
     int64[words, n], what a tuple carries besides its weight, to be taken ``sign`` times. A Z-set that a kernel filled
-    may be a view of a buffer that is used again: ``copy`` it to keep it.
+    may be a view of a buffer that is used again: ``copy`` it to keep it. ``nulls``: False if no code is NULL for sure.
     """
 
     rows: np.ndarray
     weights: np.ndarray
     payload: np.ndarray | None = None
     sign: int = 1
+    nulls: bool = True
 
     @classmethod
     def empty(cls, width: int) -> Zset:
@@ -73,7 +75,7 @@ class Zset:
     def __getitem__(self, keep: slice | np.ndarray) -> Zset:
         """Returns the tuples where ``keep`` (bool[n], or a slice) says so."""
         payload = None if self.payload is None else self.payload[:, keep]
-        return Zset(self.rows[keep], self.weights[keep], payload, self.sign)
+        return Zset(self.rows[keep], self.weights[keep], payload, self.sign, self.nulls)
 
     @property
     def width(self) -> int:
@@ -94,6 +96,10 @@ class Zset:
         """Returns all codes, int64[n * width], in the order in which they lie. O(1) if they lie together, else O(n)."""
         return self.rows.ravel("K")
 
+    def may_have_null(self) -> bool:
+        """Returns True if a code is NULL, or NULL's code may stand for something else. O(codes), unless it is known."""
+        return self.nulls and bool(self.rows.size) and int(extent(self.words())[0]) == NULL
+
     def columns(self) -> np.ndarray:
         """Returns the columns, int64[width, n]. Each is contiguous. O(1) if they lie so, else O(n)."""
         columns = self.rows.T
@@ -103,7 +109,7 @@ class Zset:
         """Returns the tuples with only the codes at these positions, in this order; equal ones are not summed."""
         if tuple(words) == tuple(range(self.width)):
             return self
-        return Zset(np.ascontiguousarray(self.rows[:, list(words)]), self.weights, self.payload, self.sign)
+        return Zset(np.ascontiguousarray(self.rows[:, list(words)]), self.weights, self.payload, self.sign, self.nulls)
 
     def copy(self) -> Zset:
         """Returns the same tuples in memory of their own, one after the other."""
@@ -112,7 +118,9 @@ class Zset:
 
     def negated(self) -> Zset:
         """Returns the inverse: what comes goes, and what goes comes."""
-        return Zset(self.rows, -self.weights, self.payload, self.sign if self.payload is None else -self.sign)
+        return Zset(
+            self.rows, -self.weights, self.payload, self.sign if self.payload is None else -self.sign, self.nulls
+        )
 
     def net(self, words: Sequence[int] | None = None) -> Zset:
         """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n).
@@ -137,7 +145,15 @@ class Zset:
         found, weights = np.empty(len(rows) * width, np.int64), np.empty(len(rows), np.int64)
         slots = np.full(max(8, 1 << (2 * len(rows) - 1).bit_length()), -1, np.int32)
         gone, n = net_tuples(values, down, across, places, sums, slots, SECRET, found, weights)
-        return Zset(found[: n * width].reshape(n, width), weights[:n]), gone, sums
+        return Zset(found[: n * width].reshape(n, width), weights[:n], nulls=self.nulls), gone, sums
+
+
+def is_net(weights: np.ndarray) -> bool:
+    """Returns True iff a batch with these weights (int64[n]) needs no netting: it has inserts only, or one delete."""
+    n = len(weights)
+    if n == 1:
+        return bool(weights.item())
+    return n == 0 or extent(weights)[0] > 0
 
 
 @cache

@@ -21,11 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
-from plans.plan import Plan
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
-from plans.search.shares import HASHABLE, hashable, padded_attributes
+from plans.search.shares import HASHABLE, counted, hashable
 
 Hashed = tuple[tuple[str, str], ...]
 """Columns, each with the type as which its values are hashed; none: every row is in every cell."""
@@ -186,7 +185,7 @@ class _Search:
 
 def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
     plan = stage.plan
-    names = hashable(plan) if stage.mode == "set" else _counted(plan)
+    names = hashable(plan) if stage.mode == "set" else counted(plan)
     if by.column:
         plain = {_column(out.expr) for out in plan.output if out.name == by.column}
         names = tuple(name for name in names if name in plain)
@@ -197,15 +196,6 @@ def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
             for atom in occurrences_of_plan(plan)
         ]
         yield (attribute, type_), wishes
-
-
-def _counted(plan: Plan) -> tuple[str, ...]:
-    """Returns the attributes of the atoms of a bag that count, of a type that can be hashed."""
-    nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
-    atoms = nodes if plan.count is None else plan.count.atoms
-    names = dict.fromkeys(name for atom in atoms for name in atom.attributes)
-    private = padded_attributes(plan)
-    return tuple(name for name in names if plan.attributes[name].type in HASHABLE and name not in private)
 
 
 def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:

@@ -15,13 +15,11 @@ from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.lowering.stages import passed
-from plans.plan import Plan
 from plans.program import (
     Feed,
     GroupStage,
     JoinStage,
     LinearStage,
-    Maintainable,
     PointwiseStage,
     Program,
     Stage,
@@ -38,14 +36,15 @@ from plans.search.shares import Grid, hashable, solve
 
 @dataclass(frozen=True)
 class Round:
-    """What the cells of one operator run: a plan or program, `grid.cells` times.
+    """What the cells of one operator run: a program, `grid.cells` times.
 
-    `roles`: what each relation of a program has of a base relation; None for a plan, whose atoms the grid cuts.
+    `roles`: what each relation of the program has of a base relation; None for one join of distinct rows, whose atoms
+    the grid cuts.
     `carries`: None in the last round, else the relation of the next one that this one's rows are; `grouped`: they are
     groups, of one cell each, of the rows of that name.
     """
 
-    maintained: Maintainable
+    maintained: Program
     grid: Grid
     roles: Mapping[str, Role] | None = None
     carries: str | None = None
@@ -66,14 +65,14 @@ class Split:
     partial: GroupStage | None = None
 
 
-def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
-    """Returns how a plan or program runs in that many cells: one round, or two. PlanError if it cannot be cut so.
+def rounds(maintained: Program, cells: int) -> tuple[Round, ...]:
+    """Returns how a program runs in that many cells: one round, or two. PlanError if it cannot be cut so.
 
     One cell has the windows of a program in it. Several would have several watermarks and counts, so their changes are
     those that come out of the windows (`plans.search.within`).
     """
-    if isinstance(maintained, Plan):
-        return (Round(maintained, solve(maintained, cells)),)
+    if maintained.plan is not None:
+        return (Round(maintained, solve(maintained.plan, cells)),)
     if cells == 1:
         return (_round(uncut(maintained), 1),)
     if cells < 1:
@@ -91,11 +90,11 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
     raise PlanError(f"the query cannot be cut into {cells} cells", witness=WHY_ONE, hint=_ONE)
 
 
-def rounds_along(maintained: Maintainable, grid: Grid) -> tuple[Round, ...]:
-    """Returns how a plan or program runs whose first round was cut along `grid`: a plan might be cut otherwise now."""
-    if isinstance(maintained, Program) and maintained.windows and grid.cells > 1:
+def rounds_along(maintained: Program, grid: Grid) -> tuple[Round, ...]:
+    """Returns how a program runs whose first round was cut along `grid`: a join might be cut otherwise now."""
+    if maintained.windows and grid.cells > 1:
         maintained = maintained.unbounded()
-    return (Round(maintained, grid),) if isinstance(maintained, Plan) else rounds(maintained, grid.cells)
+    return (Round(maintained, grid),) if maintained.plan is not None else rounds(maintained, grid.cells)
 
 
 _ONE = "run it in one cell: cells=1"
@@ -109,7 +108,7 @@ WHY_ONE = (
 def _first(split: Split, cells: int) -> Round | None:
     plan = split.before.plan
     if plan is not None and split.partial is None:
-        return Round(plan, solve(plan, cells)) if hashable(plan) else None
+        return Round(split.before, solve(plan, cells)) if hashable(plan) else None
     found = by_anything(split.before)
     if found is None:
         return None
@@ -133,7 +132,7 @@ def _last(after: Program, cells: int) -> Round:
     """Returns the second round, in one cell if it cannot be cut."""
     plan = after.plan
     if plan is not None:
-        return Round(plan, solve(plan, cells if hashable(plan) else 1))
+        return Round(after, solve(plan, cells if hashable(plan) else 1))
     found = by_output(after)
     return _round(uncut(after), 1) if found is None else _round(found, cells)
 

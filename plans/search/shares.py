@@ -10,13 +10,14 @@ Afrati and Ullman (EDBT 2010); Beame, Koutris, Suciu (PODS 2013).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from plans.errors import PlanError
 from plans.plan import BagAtom, Plan
+from plans.program import JoinStage, Program
 from plans.reads import occurrences
 
 # Types whose equality is that of their bits; a float has two zeros and many NaNs.
@@ -68,6 +69,18 @@ def hashable(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in HASHABLE)
 
 
+def counted(plan: Plan) -> tuple[str, ...]:
+    """Returns the attributes of the atoms of a bag that count, of a type that can be hashed.
+
+    Every valuation has one value of each, so where rows are added up, each of its parts comes out of one cell.
+    """
+    nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
+    atoms = nodes if plan.count is None else plan.count.atoms
+    names = dict.fromkeys(name for atom in atoms for name in atom.attributes)
+    private = padded_attributes(plan)
+    return tuple(name for name in names if plan.attributes[name].type in HASHABLE and name not in private)
+
+
 def padded_attributes(plan: Plan) -> frozenset[str]:
     """Returns the attributes that only padded nodes have. They cut nothing: a cell with no row for a key, while another
     one has some, would pad."""
@@ -79,18 +92,30 @@ def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> fl
     return sum(_rate(plan, atom, rates) * grid.copies(atom.attributes) for atom in occurrences(plan)) / grid.cells
 
 
-def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None) -> Grid:
+def grid_of(stage: JoinStage, cells: int) -> Grid:
+    """Returns how a join stage is cut into cells inside one process; one cell if it cannot be, or is a count."""
+    names = hashable(stage.plan) if stage.mode == "set" else counted(stage.plan)
+    return Grid() if stage.plan.count is not None or not names else solve(stage.plan, cells, names=names)
+
+
+def grids_of(program: Program, threads: int) -> list[Grid]:
+    """Returns how each stage of a program is cut for so many threads."""
+    return [grid_of(stage, threads) if isinstance(stage, JoinStage) else Grid() for stage in program.stages]
+
+
+def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None, names: Sequence[str] | None = None) -> Grid:
     """Returns the grid of exactly `cells` cells with the least load per cell, then the fewest copies of a row, then
     axes.
 
-    `rates` (per alias or relation) default to the plan's. Every factorization of `cells` over the attributes is tried.
+    `rates` (per alias or relation) default to the plan's, `names`, the attributes that may be hashed, to those that are
+    output as they are. Every factorization of `cells` over the attributes is tried.
     PlanError if `cells` < 1, or if no attribute may be hashed.
     """
     if cells < 1:
         raise PlanError(f"cells={cells} is not a number of cells", hint="give 1 or more")
     if cells == 1:
         return Grid()
-    names = hashable(plan)
+    names = hashable(plan) if names is None else names
     if not names:
         raise PlanError(
             f"the query cannot be cut into {cells} cells",

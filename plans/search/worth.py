@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plans.plan import Plan
 from plans.program import Program
 from plans.search.cuts import by_output
 from plans.search.shares import Grid, hashable, load, solve
@@ -16,18 +15,19 @@ from plans.search.shares import Grid, hashable, load, solve
 _ENOUGH = 1.1  # a cell more must take more than a tenth off what each of them gets
 
 
-def portion(maintained: Plan | Program, cells: int, rates: Mapping[str, float] | None = None) -> float:
+def portion(program: Program, cells: int, rates: Mapping[str, float] | None = None) -> float:
     """Returns what share of the rows one of so many cells gets, 1 for one cell, by the `rates` of relations.
 
     1 also for what cannot be cut in one round.
     """
     if cells == 1:
         return 1.0
-    if isinstance(maintained, Plan):
-        if not hashable(maintained):
+    plan = program.plan
+    if plan is not None:
+        if not hashable(plan):
             return 1.0
-        return load(maintained, solve(maintained, cells, rates), rates) / load(maintained, Grid(), rates)
-    cut = by_output(maintained)
+        return load(plan, solve(plan, cells, rates), rates) / load(plan, Grid(), rates)
+    cut = by_output(program)
     if cut is None:
         return 1.0
     given = {name.lower(): rate for name, rate in (rates or {}).items()}
@@ -36,9 +36,9 @@ def portion(maintained: Plan | Program, cells: int, rates: Mapping[str, float] |
     return sum(rate * part for rate, part in each) / total if total else 1.0
 
 
-def worthwhile(maintained: Plan | Program, most: int, rates: Mapping[str, float] | None = None) -> int:
+def worthwhile(program: Program, most: int, rates: Mapping[str, float] | None = None) -> int:
     """Returns the fewest cells, at most `most`, that are almost as good as the best number: each gets at most a tenth
     more of the rows."""
-    portions = [portion(maintained, cells, rates) for cells in range(1, most + 1)]
+    portions = [portion(program, cells, rates) for cells in range(1, most + 1)]
     least = min(portions)
     return next(number for number, found in enumerate(portions, 1) if found <= _ENOUGH * least)

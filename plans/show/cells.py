@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from plans.errors import PlanError
-from plans.plan import Plan
 from plans.program import Program
 from plans.search.rounds import WHY_ONE, Round, rounds
 from plans.search.worth import portion
@@ -15,7 +14,7 @@ def line(program: Program, cells: int | None = None) -> str:
     """Returns the line of EXPLAIN. With a number of `cells`: PlanError if the program cannot be cut into so many."""
     plain = program.plain()
     try:
-        found = rounds(plain.plan or plain, cells or 2)
+        found = rounds(plain, cells or 2)
     except PlanError:
         if cells is not None:
             raise
@@ -33,7 +32,7 @@ def _before(program: Program) -> str:
     return f"; in several cells the rows of {names} go through an operator before them, one cell, that is the window"
 
 
-def _cut(plain: Plan | Program, found: tuple[Round, ...], cells: int | None) -> str:
+def _cut(plain: Program, found: tuple[Round, ...], cells: int | None) -> str:
     first, last = found[0], found[-1]
     many = cells or "any number"
     if len(found) == 1:
@@ -49,7 +48,7 @@ def to_json(program: Program) -> dict[str, Any]:
     """Returns the same for programs that read the plan: the rounds of cells, or why there is one cell."""
     plain = program.plain()
     try:
-        found = rounds(plain.plan or plain, 2)
+        found = rounds(plain, 2)
     except PlanError:
         return {"rounds": [], "why_one": WHY_ONE}
     shown = [{"by": _by(one), "one_cell": one.grid.cells == 1, "carries": one.carries} for one in found]
@@ -59,7 +58,7 @@ def to_json(program: Program) -> dict[str, Any]:
 
 def _by(given: Round) -> str:
     """Returns what the cells of a round are cut by, and what every one of them has all rows of."""
-    if isinstance(given.maintained, Plan):
+    if given.roles is None:
         return " and ".join(given.grid.attributes)
     if given.grid.cells == 1:
         return "nothing"

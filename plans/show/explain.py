@@ -145,7 +145,7 @@ def tree_line(plan: Plan) -> str:
 def _cells(plan: Plan, cells: int) -> str:
     grid = solve(plan, cells)
     copies = ", ".join(f"{atom.name} ×{grid.copies(atom.attributes)}" for atom in occurrences(plan))
-    return f"{grid}; copies of a row: {copies}; a cell gets {portion(plan, cells):.0%} of what one would"
+    return f"{grid}; copies of a row: {copies}; a cell gets {portion(program_of(plan), cells):.0%} of what one would"
 
 
 def _attributes(node: Node) -> str:

@@ -31,10 +31,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from crown.errors import ChangeError, MemoryBudgetError, SnapshotError, UnusableStateError
-from crown.maintained import Durable
-from plans.program import Maintainable
+from crown.programs.program import ProgramEngine
+from plans.program import Program
 from spark_jobs.cell.aside import Refused, without
-from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.live import Live, Place
 from spark_jobs.cell.spill import bounded, demand_disk
@@ -70,21 +69,19 @@ class Report:
 class Cell:
     """The state of one cell of a maintained query.
 
-    ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
-    mapped engine; ``engines``: what engine that is; ``base``: finds the cell's folder of a backfill, or None;
-    ``keep``: how many batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would
-    be, or None; ``limits``: how large the state may get, and how much of it may be in memory; ``aside``: takes the rows
-    that only the state shows to be bad (late ones, those that break an enforced key), by relation; None: they refuse
-    their batch.
+    ``program``: what the cell's engine runs; ``log``: where its history is kept; ``live``: a host-local folder for the
+    mapped engine; ``base``: finds the cell's folder of a backfill, or None; ``keep``: how many batches back Spark may
+    replay; ``spark``: the folder where Spark's checkpoint of the stream would be, or None; ``limits``: how large the
+    state may get, and how much of it may be in memory; ``aside``: takes the rows that only the state shows to be bad
+    (late ones, those that break an enforced key), by relation; None: they refuse their batch.
     """
 
     def __init__(
         self,
-        plan: Maintainable,
+        program: Program,
         log: CellLog,
         live: Path,
         *,
-        engines: EngineFactory = QUERY,
         base: Callable[[], Folder | None] = lambda: None,
         keep: int = 100,
         spark: Folder | Path | None = None,
@@ -94,7 +91,7 @@ class Cell:
         aside: Callable[[Refused], None] | None = None,
     ) -> None:
         self.log = log
-        self.live = Live(plan, live, engines, on_missing)
+        self.live = Live(program, live, on_missing)
         self._find_base = base
         self.keep = keep
         self.spark = None if spark is None else folder_at(spark)
@@ -124,7 +121,13 @@ class Cell:
         report.resident, report.spilled = spilled.resident, spilled.gone
 
     def _applied(
-        self, engine: Durable, place: Place, batch: int, changes: Changes, report: Report, consolidate: bool | None
+        self,
+        engine: ProgramEngine,
+        place: Place,
+        batch: int,
+        changes: Changes,
+        report: Report,
+        consolidate: bool | None,
     ) -> Generator[pa.RecordBatch, None, Place]:
         """Applies a batch to the engine, which is at the ``place`` before it; yields the deltas, returns the new
         place."""
@@ -175,7 +178,7 @@ class Cell:
 
     # -- the state before a batch -------------------------------------------------------------------------------------
 
-    def _before(self, batch: int, report: Report) -> tuple[Durable, Place]:
+    def _before(self, batch: int, report: Report) -> tuple[ProgramEngine, Place]:
         """Returns the engine as it was before ``batch``, and its place: by doing nothing, by undoing, or by
         restoring.
 
@@ -194,7 +197,9 @@ class Cell:
             and not self.log.has(batch)
         )
 
-    def _looked_up(self, live: tuple[Durable, Place] | None, batch: int, report: Report) -> tuple[Durable, Place]:
+    def _looked_up(
+        self, live: tuple[ProgramEngine, Place] | None, batch: int, report: Report
+    ) -> tuple[ProgramEngine, Place]:
         """Returns the same by a look at all that is in the log. O(files), and the changes that are to be replayed."""
         batches, snapshots = self.log.listed()
         versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
@@ -235,7 +240,7 @@ class Cell:
             raise history.lost(self.log, version)
         return True
 
-    def _restored(self, snapshots: list[int]) -> tuple[Durable, Place]:
+    def _restored(self, snapshots: list[int]) -> tuple[ProgramEngine, Place]:
         """Returns an engine from the newest of these snapshots; the empty engine, or the backfill, if there is none
         yet."""
         log, version = (self.log, snapshots[-1]) if snapshots else (self.base, BACKFILL)
@@ -256,7 +261,7 @@ class Cell:
         self.live.settle(engine, place)
         return engine, place
 
-    def _replayed(self, engine: Durable, place: Place, number: int) -> Place:
+    def _replayed(self, engine: ProgramEngine, place: Place, number: int) -> Place:
         link = self.log.read(number)
         self.log.demand_next(link, place.version, place.digest)
         engine.begin()
@@ -264,7 +269,7 @@ class Cell:
             pass
         return self._finish(engine, link, _NOTHING)
 
-    def _undone(self, engine: Durable, place: Place) -> tuple[Durable, Place] | None:
+    def _undone(self, engine: ProgramEngine, place: Place) -> tuple[ProgramEngine, Place] | None:
         """Returns the engine without its last batch; None if it does not know any more what that replaced."""
         link = self.log.read(place.version)
         engine.begin()
@@ -276,7 +281,7 @@ class Cell:
         self.live.settle(engine, before)
         return engine, before
 
-    def _snapshot(self, engine: Durable, place: Place) -> None:
+    def _snapshot(self, engine: ProgramEngine, place: Place) -> None:
         """Writes the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
         mark = self.log.mark(place.version, place.digest)
@@ -284,7 +289,7 @@ class Cell:
         taken = Load(self.log.snapshot_size(place.version), 0)
         self.live.settle(engine, replace(place, load=taken))
 
-    def _finish(self, engine: Durable, link: Link, load: Load) -> Place:
+    def _finish(self, engine: ProgramEngine, link: Link, load: Load) -> Place:
         """Marks the engine clean after a batch, with what undoing it would need."""
         place = Place(link.batch, link.digest, load, engine.missing.to_rows())
         self.live.settle(engine, place)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from plans.errors import PlanError
-from plans.program import Maintainable, maintainable
+from plans.program import Program
 from spark_jobs.errors import CheckpointError, DamagedStateError
 from spark_jobs.log.meta import checksum_of
 from spark_jobs.storage.folder import Folder
 
-_NAME = "plan.json"
-_WORDS = ("fingerprint", "plan", "on_missing", "query_engine", "whole")
+NAME = "plan.json"
+_WORDS = ("fingerprint", "program", "on_missing", "whole")
 
 
 _seen: set[tuple[str, str]] = set()
@@ -27,74 +27,56 @@ _seen: set[tuple[str, str]] = set()
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """What the cells of an operator run: the plan of a cell, and what a delete does that finds nothing.
+    """What the cells of an operator run: the program of a cell, and what a delete does that finds nothing.
 
-    ``whole``: the plan or program that was cut into these cells, None if it is not known: an older version wrote it, or
-    the operator is not the first of its query.
+    ``whole``: the program that was cut into these cells, None if the operator is not the first of its query.
     """
 
-    plan: Maintainable
+    program: Program
     on_missing: str
-    whole: Maintainable | None = None
+    whole: Program | None = None
 
 
 def keep_plan(
     operator: Folder,
     *,
     fingerprint: str,
-    plan: str,
+    program: str,
     on_missing: str,
-    query_engine: bool = True,
     whole: str | None = None,
 ) -> None:
-    """Writes ``plan.json`` of an operator if it is not there, or lacks what ``whole`` says, because it is older.
-
-    ``query_engine``: False if something else runs there; ``whole``: see ``KeptPlan``.
-    """
-    here = operator.at(_NAME), fingerprint
+    """Writes ``plan.json`` of an operator if it is not there; ``whole``: see ``KeptPlan``."""
+    here = operator.at(NAME), fingerprint
     if here in _seen:
         return
-    said = dict(zip(_WORDS, (fingerprint, plan, on_missing, query_engine, whole), strict=True))
+    said = dict(zip(_WORDS, (fingerprint, program, on_missing, whole), strict=True))
     data = json.dumps({"checksum": checksum_of(said), **said}).encode()
     try:
-        if not operator.create(_NAME, data) and whole is not None and _is_older(operator):
-            operator.replace(_NAME, data)
+        operator.create(NAME, data)
     except OSError as error:
-        raise CheckpointError(f"cannot write {operator.at(_NAME)}: {error.strerror}") from None
+        raise CheckpointError(f"cannot write {operator.at(NAME)}: {error.strerror}") from None
     _seen.add(here)
-
-
-def _is_older(operator: Folder) -> bool:
-    """Returns True if a version wrote the file that did not know ``whole``."""
-    try:
-        return "whole" not in json.loads(operator.read(_NAME))
-    except ValueError:
-        return False  # whoever reads it will say that it is damaged
 
 
 def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
     """Returns the plan of an operator's cells; ``fingerprint``: the one in ``meta.json``.
 
-    Raises :class:`CheckpointError` if it was never written, or is of no query; :class:`DamagedStateError` if the file
-    is not what was written.
+    Raises :class:`CheckpointError` if it is not there; :class:`DamagedStateError` if the file is not what was written.
     """
     try:
-        said: dict[str, Any] = json.loads(operator.read(_NAME))
+        said: dict[str, Any] = json.loads(operator.read(NAME))
         checksum = said.pop("checksum")
         if checksum != checksum_of(said) or said["fingerprint"] != fingerprint:
             raise ValueError
-        if not said["query_engine"]:
-            raise CheckpointError(f"the state in {operator} is a count, not the rows of a query: read what was written")
-        whole = said.get("whole")
-        whole = None if whole is None else maintainable(whole)
-        return KeptPlan(maintainable(said["plan"]), str(said["on_missing"]), whole)
+        whole = None if said["whole"] is None else Program.from_json(said["whole"])
+        return KeptPlan(Program.from_json(said["program"]), str(said["on_missing"]), whole)
     except FileNotFoundError:
         raise CheckpointError(
-            f"{operator} does not say which plan its cells run, because an older version wrote it: run the job for one "
-            "batch with this one, then read it"
+            f"{operator} does not say which plan its cells run: {operator.at(NAME)} is gone. Run the job for one "
+            "batch, which writes it again, then read it"
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, PlanError):
         raise DamagedStateError(
-            f"{operator.at(_NAME)} is damaged, or of another query: delete it, and run the job for one batch, which "
+            f"{operator.at(NAME)} is damaged, or of another query: delete it, and run the job for one batch, which "
             "writes it again"
         ) from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from crown.errors import MemoryBudgetError
 from crown.guards.arguments import Size, size_of
-from crown.maintained import Durable
+from crown.programs.program import ProgramEngine
 from crown.store.memory import ADDRESSABLE
 
 _LEAST_STATE = 1 << 20
@@ -40,7 +40,7 @@ class Limits:
         """Returns the budget as engines count it."""
         return None if self.budget is None else min(self.budget // 8, ADDRESSABLE)
 
-    def refusal(self, cell: str, batch: int, engine: Durable, error: MemoryBudgetError) -> MemoryBudgetError:
+    def refusal(self, cell: str, batch: int, engine: ProgramEngine, error: MemoryBudgetError) -> MemoryBudgetError:
         """Returns what the user is told of a batch for which there was no room; ``error`` is what the engine said."""
         if engine.budget.full_disk:
             return MemoryBudgetError(f"cell {cell}, batch {batch}: {error}")

@@ -18,16 +18,16 @@ from typing import Any
 
 from crown.errors import SnapshotError
 from crown.ingest.batch import MissingDeletes
-from crown.maintained import Durable
-from plans.program import Maintainable
-from spark_jobs.cell.engines import EngineFactory
+from crown.programs.program import ProgramEngine
+from plans.program import Program
+from spark_jobs.cell import engines
 from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.log.state_log import Load
 
 LOCK_SECONDS = 300.0
 _OWNER = 32  # bytes of the lock file, which say whose it is
 
-_attached: dict[Path, tuple[tuple[int, int, str], Durable]] = {}
+_attached: dict[Path, tuple[tuple[int, int, str], ProgramEngine]] = {}
 """Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
 
 Bounded; see ``_remember``. A forked process maps for itself.
@@ -62,16 +62,15 @@ class Place:
 class Live:
     """The live engine of one cell in ``folder``, which may vanish at any time; the log is what it is rebuilt from."""
 
-    def __init__(self, plan: Maintainable, folder: Path, engines: EngineFactory, on_missing: str) -> None:
-        self.plan = plan
+    def __init__(self, program: Program, folder: Path, on_missing: str) -> None:
+        self.program = program
         self.folder = folder
-        self.engines = engines
         self.on_missing = on_missing
         self._arena = folder / "engine.arena"
         self._place = folder / "place.json"
-        self._holds = engines.fingerprint(plan)
+        self._holds = program.fingerprint
 
-    def engine(self) -> Durable:
+    def engine(self) -> ProgramEngine:
         """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1).
 
         Raises ``SnapshotError`` or ``FileNotFoundError`` if there is none.
@@ -79,9 +78,9 @@ class Live:
         known = _attached.get(self._arena)
         if known is not None and known[0] == self._identity() and known[1].fingerprint == self._holds:
             return known[1]
-        return self._remember(self.engines.attach(self.plan, self._arena, self.on_missing))
+        return self._remember(engines.attached(self.program, self._arena, self.on_missing))
 
-    def found(self) -> tuple[Durable, Place] | None:
+    def found(self) -> tuple[ProgramEngine, Place] | None:
         """Returns the live engine and its place, or None if it is absent, torn or foreign. O(1)."""
         try:
             engine = self.engine()
@@ -90,21 +89,21 @@ class Live:
             return None
         return (engine, place) if engine.clean and engine.version == place.version + 1 else None
 
-    def created(self) -> Durable:
+    def created(self) -> ProgramEngine:
         """Returns a new, empty engine in the place of the live one."""
         _attached.pop(self._arena, None)
-        return self._remember(self.engines.create(self.plan, self._arena, self.on_missing))
+        return self._remember(engines.created(self.program, self._arena, self.on_missing))
 
-    def loaded(self, source: Path) -> tuple[Durable, dict[str, Any]]:
+    def loaded(self, source: Path) -> tuple[ProgramEngine, dict[str, Any]]:
         """Returns the engine of a snapshot in the place of the live one, and what was saved with it. O(state).
 
         Raises ``SnapshotError``.
         """
         _attached.pop(self._arena, None)
-        engine, extra = self.engines.load(source, self.plan, self._arena, self.on_missing)
+        engine, extra = engines.loaded(source, self.program, self._arena, self.on_missing)
         return self._remember(engine), extra
 
-    def settle(self, engine: Durable, place: Place) -> None:
+    def settle(self, engine: ProgramEngine, place: Place) -> None:
         """Writes down where the engine stands, then marks it clean there."""
         with self._writing():
             self._place.write_text(json.dumps(place.to_json()))
@@ -119,7 +118,7 @@ class Live:
         status = os.stat(self._arena)
         return status.st_dev, status.st_ino, self.on_missing
 
-    def _remember(self, engine: Durable) -> Durable:
+    def _remember(self, engine: ProgramEngine) -> ProgramEngine:
         _attached.pop(self._arena, None)
         while len(_attached) >= 32:
             _attached.pop(next(iter(_attached)))

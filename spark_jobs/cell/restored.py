@@ -13,23 +13,17 @@ import pyarrow as pa
 
 from crown.analysis.hot import HotKey, hottest
 from crown.analysis.parts import stages_of
-from crown.engine import snapshot
-from crown.engine.engine import Engine
 from crown.errors import SnapshotError
 from crown.ingest.columns import WEIGHT
-from crown.programs import snapshot as programs
 from crown.programs.program import ProgramEngine
-from plans.plan import Plan
-from plans.program import Program
+from spark_jobs.cell import engines
 from spark_jobs.cell.kept_plan import KeptPlan
 from spark_jobs.errors import BrokenChainError, DamagedStateError
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog
 from spark_jobs.storage.folder import Folder
 
-Restored = Engine | ProgramEngine
 
-
-def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> Restored:
+def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> ProgramEngine:
     """Returns the engine of a cell after ``batch``. O(state), and the changes since the newest snapshot before it.
 
     ``backfill``: the folder of the operator's backfill, if there is one. Raises ``CheckpointError`` and its kin if the
@@ -38,7 +32,7 @@ def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) 
     return rebuilt(log, kept, batch, backfill)[0]
 
 
-def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[Restored, str]:
+def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[ProgramEngine, str]:
     """Returns what ``restored`` does, and the digest with which the cell's history ends there."""
     engine, version, digest = _begun(log, kept, batch, backfill)
     for number in log.batches():
@@ -56,7 +50,7 @@ def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -
     return engine, digest
 
 
-def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[Restored, int, str]:
+def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[ProgramEngine, int, str]:
     """Returns the engine that the replay begins with, its version and the digest with which its history ends."""
     versions = [version for version in log.snapshots() if version <= batch]
     if versions:
@@ -74,33 +68,22 @@ def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) ->
             f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept in {log.folder}. Read "
             "a later batch"
         )
-    return _empty(kept), EMPTY, ""
+    return engines.created(kept.program, None, kept.on_missing), EMPTY, ""
 
 
-def _empty(kept: KeptPlan) -> Restored:
-    if isinstance(kept.plan, Program):
-        return ProgramEngine.create(kept.plan, on_missing=kept.on_missing)
-    return Engine.create(kept.plan)
-
-
-def _loaded(log: CellLog, version: int, kept: KeptPlan) -> tuple[Restored, str]:
+def _loaded(log: CellLog, version: int, kept: KeptPlan) -> tuple[ProgramEngine, str]:
     source = log.snapshot_path(version)
     try:
         with log.snapshot(version) as path:
-            if isinstance(kept.plan, Plan):
-                engine, extra = snapshot.load(path, plan=kept.plan)
-                return engine, log.demand_mark(source, extra, version)
-            program, extra = programs.load(path)
-            if program.fingerprint != kept.plan.fingerprint:
-                raise SnapshotError("it holds the state of another query")
-            return program, log.demand_mark(source, extra, version)
+            engine, extra = engines.loaded(path, kept.program, None, kept.on_missing)
+            return engine, log.demand_mark(source, extra, version)
     except SnapshotError as error:
         raise DamagedStateError(
             f"cell {log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy"
         ) from None
 
 
-def hot_keys(engine: Restored, most: int) -> list[HotKey]:
+def hot_keys(engine: ProgramEngine, most: int) -> list[HotKey]:
     """Returns the keys of the engine's joins that most rows have: a change of one touches them all. O(groups)."""
     found = [
         key
@@ -112,7 +95,7 @@ def hot_keys(engine: Restored, most: int) -> list[HotKey]:
     return sorted(found, key=lambda key: (-key.parents, -key.children))[:most]
 
 
-def rows_of(engine: Restored) -> Iterator[pa.RecordBatch]:
+def rows_of(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
     """Yields the result's rows, each as often as it is there. O(result)."""
     for rows in engine.results():
         if rows.schema.names[-1:] == [WEIGHT] and rows.num_columns > len(engine.plan.output):

@@ -23,12 +23,11 @@ import pyarrow.compute as pc
 from crown.analysis.amplified import Amplification
 from crown.errors import BadRowError, ChangeError, LateRowError
 from crown.store.shown import rows_shown
-from plans.program import maintainable
+from plans.program import Program
 from plans.search.shares import Grid
-from spark_jobs.cell import table
+from spark_jobs.cell import engines, table
 from spark_jobs.cell.aside import Refused, noted
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.warm import warm_up
@@ -42,7 +41,7 @@ from spark_jobs.log.state_log import BACKFILL, CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
-_planned = lru_cache(maxsize=32)(maintainable)  # of a step, whose text every task brings
+_program = lru_cache(maxsize=32)(Program.from_json)  # of a step, whose text every task brings
 
 AHEAD = 128 << 20
 """Bytes of a table that are read while what came before them enters the engine."""
@@ -52,17 +51,17 @@ AHEAD = 128 << 20
 class Step:
     """Everything a task must know. Travels in the closure of the operator; never stored.
 
-    ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan and of what runs in the cells,
-    ``engines``; ``root``: where the state is, None for a batch job; ``options``: of its object store, which are never
-    shown; ``checkpoint``: where Spark's own checkpoint would be, by default the folder that ``root`` is in;
-    ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
-    many of one change are worth a note; ``limits``: of each cell; ``backfill``: True in the batch job that fills the
+    ``program``: JSON of what the cell runs; ``fingerprint``: of the whole query's plan; ``root``: where the state is,
+    None for a batch job; ``options``: of its object store, which are never shown; ``checkpoint``: where Spark's own
+    checkpoint would be, by default the folder that ``root`` is in; ``scratch``: where live engines are; ``sample``: how
+    many deltas to note for the driver to show; ``amplified``: how many of one change are worth a note;
+    ``limits``: of each cell; ``backfill``: True in the batch job that fills the
     state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
     to be bad go to the ``quarantine``, too; ``first``: which partition of its stage is the first cell's, where the
     cells are part of a union.
     """
 
-    plan: str
+    program: str
     query: str
     fingerprint: str
     grid: Grid
@@ -79,7 +78,6 @@ class Step:
     amplified: int | None = None
     limits: Limits = NONE
     backfill: bool = False
-    engines: EngineFactory = QUERY
     checkpoint: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     whole: str | None = None
@@ -124,7 +122,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     partition = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
-    warm_up(_planned(step.plan), step.engines)
+    warm_up(_program(step.program))
     if step.root is None:
         return one_shot(step, partition, complete(ahead(batches, AHEAD)))
     cell = _cell(step, partition)
@@ -170,7 +168,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
 
     A backfill leaves the engine as a snapshot, unless a stream has begun with an earlier one.
     """
-    engine = step.engines.create(_planned(step.plan), None, step.on_missing)
+    engine = engines.created(_program(step.program), None, step.on_missing)
     engine.begin()
     if table.by_parts(engine):
         _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches, step.aside))
@@ -222,9 +220,8 @@ def micro_batch(
     keep_plan(
         operator,
         fingerprint=step.fingerprint,
-        plan=step.plan,
+        program=step.program,
         on_missing=step.on_missing,
-        query_engine=isinstance(step.engines, QueryEngines),
         whole=step.whole,
     )
     place = f"{query_id}/{step.operator}"
@@ -236,10 +233,9 @@ def micro_batch(
 
     log = CellLog.of(operator / str(cell), step.meta)
     state = Cell(
-        _planned(step.plan),
+        _program(step.program),
         log,
         step.live(query_id) / str(cell),
-        engines=step.engines,
         base=lambda: _backfill(step, cell),
         keep=step.keep,
         spark=step.spark(),

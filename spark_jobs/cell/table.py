@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeGuard
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.engine.engine import Engine
-from crown.maintained import Durable
 from crown.programs.program import ProgramEngine
 from spark_jobs.cell.aside import noted
 from spark_jobs.dispatch.envelope import WEIGHT, Envelope
@@ -29,19 +25,17 @@ JOIN_SHARE = 2
 """A part of a program's input, or a join's, may have as many bytes as its state divided by this."""
 
 
-def by_parts(engine: Durable) -> TypeGuard[Engine | ProgramEngine]:
+def by_parts(engine: ProgramEngine) -> bool:
     """Returns True if rows may enter batch by batch with the same result as in one batch.
 
     Not so with a window, where a row of a later batch can be late; nor where rows are looked up by key: an
     insert can come after the delete of its key that was made later.
     """
-    if isinstance(engine, ProgramEngine):
-        return not engine.plan.windows and not any(table.by_key for table in engine.plan.tables)
-    return isinstance(engine, Engine)
+    return not engine.plan.windows and not any(table.by_key for table in engine.plan.tables)
 
 
 def enter(
-    engine: Engine | ProgramEngine, envelope: Envelope, batches: Iterable[pa.RecordBatch], aside: bool = False
+    engine: ProgramEngine, envelope: Envelope, batches: Iterable[pa.RecordBatch], aside: bool = False
 ) -> list[str]:
     """Enters all rows into an empty engine. Returns the quarantined ones; with ``aside`` those that the engine finds
     to be bad are among them. Memory: that of one part of the rows, of the deletions and of the state.
@@ -53,7 +47,7 @@ def enter(
     """
     bad: list[str] = []
     gone: dict[str, list[pa.Table]] = {}
-    most = MOST_ROWS if isinstance(engine, Engine) else sys.maxsize
+    most = MOST_ROWS if engine.plan.only_join is not None else sys.maxsize
     for part in _parts(batches, lambda: _room(engine), most):
         changes, refused = envelope.split(part)
         bad += refused
@@ -75,22 +69,14 @@ def enter(
     return sorted(bad)
 
 
-def whole(engine: Engine | ProgramEngine) -> Iterator[pa.RecordBatch]:
+def whole(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
     """Yields the result as deltas of an empty one."""
-    if isinstance(engine, ProgramEngine):
-        yield from engine.deltas_from_nothing()
-        return
-    for batch in engine.results():
-        if engine.plan.payload is not None:
-            yield batch
-        else:
-            once = pa.array(np.ones(batch.num_rows, np.int64))
-            yield pa.RecordBatch.from_arrays([*batch.columns, once], schema=engine.delta_schema)
+    yield from engine.deltas_from_nothing()
 
 
-def _room(engine: Engine | ProgramEngine) -> int:
+def _room(engine: ProgramEngine) -> int:
     """Returns the bytes that a part has at least."""
-    return int(engine.stats()["live_bytes"]) // (JOIN_SHARE if isinstance(engine, Engine) else SHARE)
+    return int(engine.stats()["live_bytes"]) // (SHARE if engine.plan.only_join is None else JOIN_SHARE)
 
 
 def _parts(batches: Iterable[pa.RecordBatch], room: Callable[[], int], most: int) -> Iterator[list[pa.RecordBatch]]:

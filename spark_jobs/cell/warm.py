@@ -15,9 +15,9 @@ import pyarrow as pa
 
 import plans
 from plans.payloads.sums import ROWS, term_of
-from plans.program import GroupStage, Maintainable, Program
+from plans.program import GroupStage, Program
 from plans.types import arrow_type, decimal_parts
-from spark_jobs.cell.engines import QUERY, EngineFactory
+from spark_jobs.cell.engines import created
 from spark_jobs.scratch import scratch_root
 
 _warm: set[str] = set()
@@ -34,30 +34,30 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def warm_up(plan: Maintainable, engines: EngineFactory = QUERY) -> None:
-    """Has this process run the plan's kernels once, on a row per relation; does nothing the second time."""
-    if engines.fingerprint(plan) in _warm:
+def warm_up(program: Program) -> None:
+    """Has this process run a program's kernels once, on a row per relation; does nothing the second time."""
+    if program.fingerprint in _warm:
         return
     with open(scratch_root() / "compile.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        engine = engines.create(plan, None, "ignore")
+        engine = created(program, None, "ignore")
         for weight in (1, -1):
-            changes = {table.name: _row(table.columns, weight, _counts(plan)) for table in plan.tables}
+            changes = {table.name: _row(table.columns, weight, _counts(program)) for table in program.tables}
             for _ in engine.run(engine.prepare(changes)):
                 pass
-    _warm.add(engines.fingerprint(plan))
+    _warm.add(program.fingerprint)
 
 
 def warm_up_common() -> None:
     """Loads the kernels that every plan uses, in a process from which workers are forked."""
     schema = {"r": {"a": "int64", "s": "string"}}
     for query in ("Q(a, s, b) :- r(a, s), r(b, s).", "Q(a, b) :- r(a, s), r(b, s)."):
-        warm_up(plans.plan(query, schema))
+        warm_up(plans.program(query, schema))
 
 
-def _counts(plan: Maintainable) -> set[str]:
+def _counts(program: Program) -> set[str]:
     """Returns the columns that say how many rows a group of other cells has, which is never none."""
-    groups = [stage for stage in plan.stages if isinstance(stage, GroupStage)] if isinstance(plan, Program) else []
+    groups = [stage for stage in program.stages if isinstance(stage, GroupStage)]
     inner = {name for stage in groups for one in stage.told if term_of(one) == ROWS for name in one.columns}
     return {out.expr.value for stage in groups for out in stage.feed.columns if stage.told and out.name in inner}
 

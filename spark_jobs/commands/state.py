@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from crown.analysis.hot import HotKey
-from crown.engine import snapshot
 from crown.errors import SnapshotError
-from crown.programs import snapshot as programs
+from crown.programs import snapshot
 from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
@@ -193,7 +192,7 @@ def read_snapshot(path: Path) -> dict[str, Any]:
 
     Raises ``SnapshotError`` if it is not whole.
     """
-    return programs.load(path)[1] if programs.is_one(path) else snapshot.load(path)[1]
+    return snapshot.load(path)[1]
 
 
 def roll_back(log: CellLog, batch: int) -> None:

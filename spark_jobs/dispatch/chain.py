@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from plans.plan import Plan
-from plans.program import Program
 from plans.search.rounds import Round
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step
-from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.ingest.names import plainly_named
@@ -92,12 +90,12 @@ def strides(
             whole=first and _whole(given, on_missing),
         )
         step = Step(
-            plan=json.dumps(cell_plan(given.maintained, envelope).to_json()),
+            program=json.dumps(cell_program(given.maintained, envelope).to_json()),
             grid=given.grid,
             envelope=envelope,
             operator=operator + MERGE * number,
             consolidate=consolidate if last else True,
-            on_missing=on_missing if first else "ignore" if isinstance(given.maintained, Plan) else "trust",
+            on_missing=on_missing if first else "trust",
             quarantine=quarantine if first else None,
             sample=sample if last else 0,
             amplified=amplified if last else None,
@@ -118,8 +116,7 @@ def _once(given: Round) -> bool:
 
 def _whole(given: Round, on_missing: str) -> bool:
     """Returns True if all columns of the rows decide what happens to them, also those that no stage reads."""
-    program = given.maintained
-    return isinstance(program, Program) and (on_missing == "raise" or any(table.by_key for table in program.tables))
+    return on_missing == "raise" or any(table.by_key for table in given.maintained.tables)
 
 
 def applied(
@@ -147,7 +144,8 @@ def applied(
         anchored = step.scratch is not None and pins(spark, placement)
         later = stride is not given[0]
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later)
-        fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
+        columns = [*((out.name, out.type) for out in stride.round.maintained.output), (WEIGHT, "int64")]
+        fields = [T.StructField(name, spark_type(type_)) for name, type_ in columns]
         here = parts if stride is given[-1] else None
         with quietly():
             out = cells.mapInArrow(_task(step, here), T.StructType(fields) if here is None else MANIFEST_ROW)
@@ -182,10 +180,6 @@ def _behind(
 
 def _by_key(stride: Stride) -> bool:
     return any(table.by_key for table in stride.round.maintained.tables)
-
-
-def _field(column: tuple[str, str]) -> tuple[str, T.DataType]:
-    return column[0], spark_type(column[1])
 
 
 def written(deltas: DataFrame, parts: Parts) -> DataFrame:

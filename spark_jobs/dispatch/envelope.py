@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from crown.ingest.masks import with_masks
-from plans.plan import BagAtom, Plan
-from plans.program import JoinStage, Maintainable
+from plans.plan import BagAtom
+from plans.program import JoinStage, Program
 from plans.reads import occurrences, used
 from plans.schema import Column, Table
 from plans.search.cuts import Role
@@ -36,10 +35,10 @@ CELL, TAG, MASK, WEIGHT, BAD = "_cell", "_tag", "_mask", "_weight", "_bad"
 class Envelope:
     """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
 
-    ``masked``: rows carry masks, because there are several cells, of which the aliases of a relation read different
-    rows. A row comes to a cell once, and a relation is stored there once. Programs need none: where occurrences of a
-    relation read different rows, the cell's program has a relation for each (``plans.search.cuts``). ``whole``: rows
-    that no atom wants travel, too, and all their columns.
+    ``masked``: rows carry masks, because there are several cells, of which the occurrences of a relation read different
+    rows. A row comes to a cell once, and a relation is stored there once. Where a program has roles there are none: it
+    has a relation for each (``plans.search.cuts``). ``whole``: rows that no atom wants travel, too, and all their
+    columns.
     """
 
     relations: tuple[str, ...]
@@ -53,6 +52,16 @@ class Envelope:
     def tagged(self) -> bool:
         """Returns True if rows carry the number of their relation."""
         return len(self.relations) > 1 or self.quarantine
+
+    @property
+    def masks(self) -> str | None:
+        """Returns the column of a cell's relations that holds the masks; None without masks."""
+        if not self.masked:
+            return None
+        name = MASK
+        while any(name in map(str.lower, placed) for placed in self.placed):
+            name += "_"
+        return name
 
     def split(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, pa.Table], list[str]]:
         """Returns what arrived at a cell: changes by relation, masks included, and the quarantined rows. O(rows)."""
@@ -91,37 +100,34 @@ class Envelope:
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
         schema = pa.schema([*fields, (WEIGHT, pa.int64())])
         arrays.append(rows.column(WEIGHT))
-        if self.masked:
-            free = MASK
-            while free in map(str.lower, names):  # a column of the relation may be called so
-                free += "_"
-            schema = with_masks(schema.append(pa.field(free, pa.int64())), free)
+        if self.masks is not None:
+            schema = schema.append(pa.field(self.masks, pa.int64()))
             arrays.append(rows.column(MASK))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def envelope_of(
-    plan: Maintainable, *, cells: int, quarantine: bool, roles: Mapping[str, Role] | None = None, whole: bool = False
+    program: Program, *, cells: int, quarantine: bool, roles: Mapping[str, Role] | None = None, whole: bool = False
 ) -> Envelope:
-    """Returns the envelope for a plan or program in that many cells. SparkJobError if it has more atoms than a mask
-    has bits.
+    """Returns the envelope for a program in that many cells. SparkJobError if it has more atoms than a mask has bits.
 
-    ``roles``: what a program's relations have of base relations; those of one base relation carry the same columns.
+    ``roles``: what its relations have of base relations; those of one base relation carry the same columns. None: the
+    rows of several cells carry masks.
     ``whole``: all columns of a relation are carried, not only those that are read.
     """
-    atoms = occurrences(plan)
-    masked = cells > 1 and isinstance(plan, Plan)
+    atoms = occurrences(program)
+    masked = cells > 1 and roles is None
     if masked and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
             f"a query with {len(atoms)} relations runs in one cell (at most {MAX_ATOMS} can be cut): cells=1"
         )
     slots: list[str] = []
     placed: list[dict[str, int]] = []
-    relations = tuple(dict.fromkeys(plan.table(atom.relation).name for atom in atoms))
+    relations = tuple(dict.fromkeys(program.table(atom.relation).name for atom in atoms))
     base = {name.lower(): roles[name].relation for name in relations} if roles is not None else {}
     for relation in relations:
         taken: dict[str, int] = {}
-        for column in _carried(plan.table(relation), atoms, base, whole):
+        for column in _carried(program.table(relation), atoms, base, whole):
             free = [i for i, type_ in enumerate(slots) if type_ == column.type and i not in taken.values()]
             if not free:
                 slots.append(column.type)
@@ -158,18 +164,24 @@ def _cut(table: Table, placed: Mapping[str, int]) -> Table:
     return table if table.by_key else Table(table.name, tuple(c for c in table.columns if c.name in placed))
 
 
-def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:
-    """Returns what a cell's engine runs: the query's plan or program, with tables cut down to the columns carried."""
+def cell_program(program: Program, envelope: Envelope) -> Program:
+    """Returns what a cell's engine runs: the query's program, with tables cut down to the columns carried."""
     cut = {
-        name.lower(): _cut(plan.table(name), placed)
+        name.lower(): _cut(program.table(name), placed)
         for name, placed in zip(envelope.relations, envelope.placed, strict=True)
     }
-    if isinstance(plan, Plan):
-        return replace(plan, tables=tuple(cut.values()))
     stages = tuple(
-        replace(stage, plan=replace(stage.plan, tables=tuple(cut.get(t.name.lower(), t) for t in stage.plan.tables)))
+        replace(
+            stage,
+            plan=replace(stage.plan, tables=tuple(cut.get(t.name.lower(), t) for t in stage.plan.tables)),
+            masks=envelope.masks,
+        )
         if isinstance(stage, JoinStage)
         else stage
-        for stage in plan.stages
+        for stage in program.stages
     )
-    return replace(plan, tables=tuple(cut.values()), stages=stages, whole=plan.whole or envelope.whole)
+    tables = tuple(cut.values())
+    if envelope.masks is not None:
+        masks = Column(envelope.masks, "int64")
+        tables = tuple(replace(table, columns=(*table.columns, masks)) for table in tables)
+    return replace(program, tables=tables, stages=stages, whole=program.whole or envelope.whole)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from plans.lowering.stages import passed
-from plans.program import Feed, LinearStage, Maintainable, Program
+from plans.program import Feed, LinearStage, Program
 from plans.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role
@@ -40,7 +40,7 @@ def by_key(table: Table, cells: int) -> Round:
     return Round(program, grid, {table.name: Role(table.name, hashed)})
 
 
-def strides_by_key(maintained: Maintainable, cells: int, operator: str, **common: Any) -> Mapping[str, Stride]:
+def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any) -> Mapping[str, Stride]:
     """Returns, by relation in lower case, the operators that stand before a program for relations looked up by key.
 
     ``common``: as for ``strides``. Raises :class:`SourceError` for a relation with upserts that has no sequence.

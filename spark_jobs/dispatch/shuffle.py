@@ -112,7 +112,7 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, lat
     table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
     mine = [(bit, atom) for bit, atom in enumerate(occurrences(plan)) if atom.relation.lower() in names]
     column = {name.lower(): F.col(f"s{slot}") for name, slot in placed.items()}
-    wanted = {bit: _wanted(atom, column) for bit, atom in mine}
+    wanted = {bit: None if envelope.whole else _wanted(atom, column) for bit, atom in mine}
     filtered = not (envelope.masked or envelope.whole) and all(condition is not None for condition in wanted.values())
     by_engine = by_engine and not (filtered or table.upserts)
     rows = made_by_cells(frame, list(placed)) if later else check(frame, table, list(placed), by_engine)
@@ -129,8 +129,9 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, lat
         sent = sent.filter(keep | _noteworthy(envelope))
     if given.grid.cells == 1:
         made |= {CELL: F.lit(0), TAG: F.lit(tags[0])}
-    elif isinstance(plan, Plan):
-        sent = _masked(plan, envelope, given.grid, sent, mine, wanted, column)
+    elif given.roles is None:
+        assert plan.plan is not None, "what has no roles is one join"
+        sent = _masked(plan.plan, envelope, given.grid, sent, mine, wanted, column)
         made |= {CELL: F.col(CELL), TAG: F.lit(tags[0]), MASK: F.col(MASK)}
     else:
         sent = _cut(given, envelope, sent, tags, column)
@@ -288,9 +289,14 @@ def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:
     It may let too much through (the engine tests again), never too little: conjuncts with arithmetic, LIKE or
     timestamps, where the two could differ, are left to the engine.
     """
-    conjuncts = atom.predicate.conjuncts() if atom.predicate is not None else ()
-    pushed = [_translated(part, column) for part in conjuncts if _same_in_spark(part)]
-    return F.coalesce(reduce(Column.__and__, pushed), F.lit(False)) if pushed else None
+    translated = [_translated(part, column) for part in pushed(atom)]
+    return F.coalesce(reduce(Column.__and__, translated), F.lit(False)) if translated else None
+
+
+def pushed(atom: BagAtom) -> list[Expr]:
+    """Returns the conjuncts of an atom's predicate by which rows are left out before the cells: a row that does not
+    meet them has no bit for the atom."""
+    return [part for part in (atom.predicate.conjuncts() if atom.predicate is not None else ()) if _same_in_spark(part)]
 
 
 def _same_in_spark(expr: Expr) -> bool:

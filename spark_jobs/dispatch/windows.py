@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plans.plan import Plan
-from plans.program import Maintainable, Program
+from plans.program import Program
 from plans.search.rounds import Round
 from plans.search.within import within
 from spark_jobs.dispatch.chain import Stride, strides, words_of
@@ -21,16 +20,13 @@ WITHIN = ".window."
 """What stands between the operator's name and that of the relation whose window it is."""
 
 
-def strides_within(
-    maintained: Maintainable, behind: Sequence[Round], operator: str, **common: Any
-) -> Mapping[str, Stride]:
+def strides_within(maintained: Program, behind: Sequence[Round], operator: str, **common: Any) -> Mapping[str, Stride]:
     """Returns, by relation in lower case, the operators that stand before a program for its relations with windows.
 
     ``behind``: the rounds of the query, which have no windows if these stand before them. ``common``: as for
     ``strides``.
     """
-    inside = isinstance(behind[0].maintained, Program) and behind[0].maintained.windows
-    if inside or isinstance(maintained, Plan):
+    if behind[0].maintained.windows:
         return {}
     found, windows = {}, within(maintained, common["on_missing"] == "raise")
     words = words_of(windows)

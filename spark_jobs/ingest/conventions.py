@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import code_column
-from plans.program import Maintainable
+from plans.program import Program
 from plans.reads import occurrences
 from plans.schema import BESIDE_CHANGES, Schema, Table
 from spark_jobs.errors import SourceError
@@ -89,7 +89,7 @@ def _unwrapped(frame: DataFrame, table: Table | None) -> DataFrame:
     return unwrapped(frame, table)
 
 
-def check_names(plan: Maintainable, changes: Mapping[str, DataFrame], declared: Schema) -> None:
+def check_names(plan: Program, changes: Mapping[str, DataFrame], declared: Schema) -> None:
     """Raises :class:`SourceError` if a frame, of which nothing is declared, has a column that may be meant for weights.
 
     A column that the query reads is one of the relation's, whatever it is called.

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 
 from crown.changes import DEBEZIUM, WEIGHTS
 from crown.guards.interrupts import Uninterrupted
-from plans.program import Maintainable, Program
+from plans.program import Program
 from plans.schema import Column, Schema, Table
 from spark_jobs.cell.aside import marked
 from spark_jobs.dispatch.envelope import envelope_of
@@ -329,7 +329,7 @@ def _ended(query: StreamingQuery) -> bool:
 def _verified(
     spark: SparkSession,
     job: Job,
-    plan: Maintainable,
+    plan: Program,
     schema: Schema,
     checkpoint: Path,
     summary: Summary,
@@ -363,11 +363,8 @@ def _verified(
         written = spark.read.format(job.format).load(str(local_folder(job.output)))
     else:
         written = read_deltas(spark, job.output)
-    maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
-    if isinstance(plan, Program):
-        expected = verify.digest(verify.recomputed_program(plan, applied, clamped=clamped))
-    else:
-        expected = verify.digest(verify.recomputed(plan, applied, clamped=clamped))
+    maintained = verify.digest(verify.accumulated(written, columns, bag=plan.plan is None))
+    expected = verify.digest(verify.recomputed(plan, applied, clamped=clamped))
     equal = maintained == expected
     if job.json:
         say(json.dumps({"maintained": str(maintained), "recomputed": str(expected), "equal": equal}))

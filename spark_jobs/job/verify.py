@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from plans.expressions.sqltext import spark_sql
 from plans.plan import Plan
-from plans.program import Maintainable, Program
+from plans.program import Program
 from plans.reads import occurrences, used
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SparkJobError
@@ -72,21 +72,46 @@ def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
     return frame.join(F.broadcast(numbers), FILE).drop(FILE)
 
 
-def recomputed(plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
-    """Returns the plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by
-    relation).
+def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
+    """Returns what Spark SQL answers to the program's own text, over the net contents of the change tables ``frames``.
 
     ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
-    are worked out batch by batch. Only for queries whose predicates mean the same in Spark SQL.
+    are worked out batch by batch. Columns that the program does not read are NULL. One join of distinct rows is
+    recomputed by its plan, if its predicates mean the same in Spark SQL. Raises :class:`SparkJobError` if another query
+    was not given as SQL.
     """
+    if program.plan is not None:
+        return _recomputed(program, program.plan, frames, clamped=clamped)
+    if program.windows:
+        raise SparkJobError("--verify recomputes over all rows, and this query has a window, which lets rows go")
+    if ":-" in program.query or "-[" in program.query:
+        raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
+    spark = next(iter(frames.values())).sparkSession
+    for table in program.tables:
+        typed = _typed(program, table.name, frames)
+        read = [name for name in typed.columns if name not in (WEIGHT, BATCH)]
+        net = _repeated(_net(typed, [F.col(quoted(name)) for name in read], clamped))
+        columns = [
+            F.col(quoted(column.name))
+            if column.name in read
+            else F.lit(None).cast(spark_type(column.type)).alias(column.name)
+            for column in table.columns
+        ]
+        net.select(*columns).createOrReplaceTempView(table.name)
+    return spark.sql(program.query)
+
+
+def _recomputed(program: Program, plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
+    """Returns a plan's query by Spark SQL's joins, over the net contents of the change tables."""
     parts: list[DataFrame] = []
     bound: dict[str, Column] = {}
     conditions: list[Column] = []
     for atom in occurrences(plan):
-        typed = _typed(plan, atom.relation, frames)
+        typed = _typed(program, atom.relation, frames)
+        read = [name for name in typed.columns if name not in (WEIGHT, BATCH)]
+        net = _net(typed, [F.col(quoted(name)) for name in read], clamped)
         if atom.predicate is not None:
-            typed = typed.filter(F.expr(spark_sql(atom.predicate)))
-        net = _net(typed, [F.col(quoted(name)) for name in dict.fromkeys(atom.columns)], clamped)
+            net = net.filter(F.expr(spark_sql(atom.predicate)))
         renamed = [
             F.col(quoted(c)).alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
         ]
@@ -110,32 +135,7 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) ->
     return result.select(*(F.expr(spark_sql(output.expr)).alias(output.name) for output in plan.output)).distinct()
 
 
-def recomputed_program(program: Program, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
-    """Returns what Spark SQL answers to the program's own text, over the net contents of the change tables ``frames``.
-
-    ``frames`` and ``clamped``: as for ``recomputed``. Columns that the program does not read are NULL. Raises
-    :class:`SparkJobError` if the query was not given as SQL.
-    """
-    if program.windows:
-        raise SparkJobError("--verify recomputes over all rows, and this query has a window, which lets rows go")
-    if ":-" in program.query or "-[" in program.query:
-        raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
-    spark = next(iter(frames.values())).sparkSession
-    for table in program.tables:
-        typed = _typed(program, table.name, frames)
-        read = [name for name in typed.columns if name not in (WEIGHT, BATCH)]
-        net = _repeated(_net(typed, [F.col(quoted(name)) for name in read], clamped))
-        columns = [
-            F.col(quoted(column.name))
-            if column.name in read
-            else F.lit(None).cast(spark_type(column.type)).alias(column.name)
-            for column in table.columns
-        ]
-        net.select(*columns).createOrReplaceTempView(table.name)
-    return spark.sql(program.query)
-
-
-def _typed(plan: Maintainable, relation: str, frames: Mapping[str, DataFrame]) -> DataFrame:
+def _typed(plan: Program, relation: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     """Returns the good rows of a relation's changes: the columns read, in the planner's types, weight and batch."""
     table = plan.table(relation)
     frame = next(frame for name, frame in frames.items() if name.lower() == table.name.lower())

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.engine.engine import Engine
 from crown.ingest.columns import WEIGHT
 from crown.programs.program import ProgramEngine
 from spark_jobs.dispatch.hashing import xxhash64
@@ -23,7 +22,7 @@ class Sum:
         return Sum(self.rows + other.rows, (self.checksum + other.checksum) % 2**64)
 
 
-def sum_of(engine: Engine | ProgramEngine) -> Sum:
+def sum_of(engine: ProgramEngine) -> Sum:
     """Returns the sum of an engine's result. O(result)."""
     total, width = Sum(), len(engine.plan.output)
     for batch in engine.results():

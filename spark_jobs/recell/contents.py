@@ -8,92 +8,83 @@ that rows are hashed otherwise than here. Then nothing is cut anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.engine import Engine
-from crown.engine.stored import Stored, stored
 from crown.ingest.columns import WEIGHT
-from crown.ingest.masks import EVERY
 from crown.programs.kept import kept
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from plans.search.cuts import Role
 from plans.search.rounds import Round
 from spark_jobs.errors import CheckpointError, DamagedStateError
-from spark_jobs.recell.placed import lacking, of_role, of_stored
+from spark_jobs.recell.placed import lacking, of_plan, of_role
 
-Load = Callable[[int], "Engine | ProgramEngine"]
+Load = Callable[[int], ProgramEngine]
 """Gives the engine of a cell."""
 
-
-@dataclass(frozen=True)
-class Contents:
-    """Base rows: by base relation, with ``_weight``; or, of a plan's cells, the tuples of its stored relations."""
-
-    rows: Mapping[str, pa.Table]
-    tuples: tuple[Stored, ...] = ()
-
-    def as_rows(self) -> dict[str, pa.Table]:
-        """Returns all as rows. Those of tuples are those that pass their plan's predicates, and have what else
-        it reads."""
-        found = {
-            part.relation.name: pa.table([*part.columns, pa.array(part.copies)], [*part.relation.columns, WEIGHT])
-            for part in self.tuples
-        }
-        return found | dict(self.rows)
+Rows = Mapping[str, pa.Table]
+"""Rows by relation, each once, with ``_weight``."""
 
 
-def contents(given: Round, load: Load, where: object) -> Contents:
-    """Returns what the cells of a round hold. O(state), and in memory once; ``load`` is called once per cell.
+def contents(given: Round, load: Load, where: object) -> Rows:
+    """Returns what the cells of a round hold, by base relation. O(state), and in memory once; ``load`` is called once
+    per cell.
 
     Raises :class:`DamagedStateError` if a row is not where it belongs, :class:`CheckpointError` if the cells do not
     keep their rows.
     """
-    if isinstance(given.maintained, Plan):
-        return _of_plan(given, given.maintained, load, where)
-    return _of_program(given, load, where)
+    if given.roles is None:
+        assert given.maintained.plan is not None, "what has no roles is one join"
+        return _of_plan(given, given.maintained.plan, load, where)
+    return _of_roles(given, given.roles, load, where)
 
 
-# -- a plan -----------------------------------------------------------------------------------------------------------
+def _rows(engine: ProgramEngine, relation: str, name: str, where: object) -> pa.Table:
+    """Returns the rows of a relation of a cell, which it calls ``name``."""
+    here = kept(engine, masks=True)
+    if name not in here:
+        raise CheckpointError(
+            f'the cells of {where} do not keep the rows of {relation} (on_missing="trust"), or not when they came (a '
+            "window by arrival), so they cannot be cut anew: start again with a new checkpoint, from bulk_load() with "
+            "cells="
+        )
+    return here[name]
 
 
-def _of_plan(given: Round, plan: Plan, load: Load, where: object) -> Contents:
-    grid, kept_of, found = given.grid, [], []
-    for cell in range(grid.cells):
+def _of_plan(given: Round, plan: Plan, load: Load, where: object) -> Rows:
+    names = [table.name for table in given.maintained.tables]
+    taken: dict[str, list[pa.Table]] = {name: [] for name in names}
+    found: list[dict[str, tuple[int, int]]] = []
+    whole = False
+    for cell in range(given.grid.cells):
         engine = load(cell)
-        assert isinstance(engine, Engine), "a plan is run by an engine"
-        here = stored(engine)
-        found.append([(len(part), int(part.copies.sum())) for part in here])
-        mine = []
-        for part in here:
-            placed = of_stored(plan, grid, part)
-            if not placed.masks(cell).all():
-                raise _misplaced(part.relation.name, cell, where)
-            mine.append(part.chosen(placed.first() == cell))
-        kept_of.append(mine)
-    together = tuple(_joined(list(parts)) for parts in zip(*kept_of, strict=True))
-    for number, part in enumerate(together):
-        placed = of_stored(plan, grid, part)
-        for cell in range(grid.cells):
-            here = placed.masks(cell) != 0
-            if found[cell][number] != (int(np.count_nonzero(here)), int(part.copies[here].sum())):
-                raise _lost(part.relation.name, cell, where)
-    return Contents({}, together)
+        whole = engine.plan.whole
+        found.append({})
+        for name in names:
+            rows = _rows(engine, name, name, where)
+            join = engine.plan.only_join
+            masks = None if join is None else join.masks
+            if masks is not None:
+                read, rows = rows.column(masks).to_numpy(), rows.drop_columns([masks])
+            placed = of_plan(plan, given.grid, name, rows, whole)
+            belongs = placed.masks(cell)
+            if not belongs.all() or (masks is not None and (read & ~belongs).any()):
+                raise _misplaced(name, cell, where)
+            found[cell][name] = _sizes(rows)
+            taken[name].append(rows.filter(pa.array(placed.first() == cell)))
+    together = {name: pa.concat_tables(parts) for name, parts in taken.items()}
+    for name, rows in together.items():
+        placed = of_plan(plan, given.grid, name, rows, whole)
+        for cell in range(given.grid.cells):
+            if found[cell][name] != _sizes(rows.filter(pa.array(placed.masks(cell) != 0))):
+                raise _lost(name, cell, where)
+    return together
 
 
-def _joined(parts: list[Stored]) -> Stored:
-    columns = tuple(pa.concat_arrays(list(arrays)) for arrays in zip(*(part.columns for part in parts), strict=True))
-    return Stored(parts[0].relation, columns, np.concatenate([part.copies for part in parts]), EVERY)
-
-
-# -- a program --------------------------------------------------------------------------------------------------------
-
-
-def _of_program(given: Round, load: Load, where: object) -> Contents:
-    roles, cells = given.roles or {}, given.grid.cells
+def _of_roles(given: Round, roles: Mapping[str, Role], load: Load, where: object) -> Rows:
+    cells = given.grid.cells
     chosen: dict[str, tuple[str, Role]] = {}
     for name, role in roles.items():  # of a relation that is there in several roles one that is cut, if any is
         if role.relation not in chosen or (role.hashed and not chosen[role.relation][1].hashed):
@@ -101,17 +92,10 @@ def _of_program(given: Round, load: Load, where: object) -> Contents:
     parts: dict[str, list[pa.Table]] = {relation: [] for relation in chosen}
     for cell in range(cells):
         engine = load(cell)
-        assert isinstance(engine, ProgramEngine), "a program is run by its own engine"
-        here = kept(engine)
         for relation, (name, role) in chosen.items():
-            if name not in here:
-                raise CheckpointError(
-                    f'the cells of {where} do not keep the rows of {relation} (on_missing="trust"), or not when they '
-                    "came (a window by arrival), so they cannot be cut anew: start again with a new checkpoint, from "
-                    "bulk_load() with cells="
-                )
-            parts[relation].append(_taken(role, here[name], cell, cells, parts[relation], where))
-    return Contents({relation: pa.concat_tables(found) for relation, found in parts.items()})
+            rows = _rows(engine, relation, name, where)
+            parts[relation].append(_taken(role, rows, cell, cells, parts[relation], where))
+    return {relation: pa.concat_tables(found) for relation, found in parts.items()}
 
 
 def _taken(role: Role, rows: pa.Table, cell: int, cells: int, before: list[pa.Table], where: object) -> pa.Table:

@@ -2,92 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.engine import Engine
-from crown.engine.stored import Stored, fill
 from crown.ingest.columns import WEIGHT
-from crown.ingest.masks import with_masks
 from crown.programs.intake import used_columns
 from crown.programs.program import ProgramEngine
-from plans.plan import Plan
-from plans.program import Maintainable, Program, maintainable
+from plans.program import Program
 from plans.search.rounds import Round
-from spark_jobs.cell.engines import QUERY
+from spark_jobs.cell.engines import created
 from spark_jobs.cell.step import Step
-from spark_jobs.dispatch.envelope import MASK
 from spark_jobs.errors import CheckpointError
-from spark_jobs.recell.contents import Contents
-from spark_jobs.recell.placed import lacking, of_plan, of_role, of_stored
+from spark_jobs.recell.contents import Rows
+from spark_jobs.recell.placed import lacking, of_plan, of_role
 
 
-def filled(given: Round, step: Step, base: Contents) -> Iterator[Engine | ProgramEngine]:
+def filled(given: Round, step: Step, base: Rows) -> Iterator[ProgramEngine]:
     """Yields the engines of the cells of a round, in their order, each with its part of ``base``. O(state) each.
 
-    Raises :class:`CheckpointError` if the rows that there are do not say where they belong.
+    Raises :class:`CheckpointError` if the rows that there are do not say where they belong, or lack a column that is
+    read.
     """
-    plan = maintainable(step.plan)
-    if base.tuples and isinstance(plan, Program):
-        base = _known(given, plan, step, base)
+    program = Program.from_json(step.program)
+    _demand_columns(given, program, step, base)
     for cell in range(given.grid.cells):
-        keyed = any(table.upserts for table in plan.tables)  # then what is gone comes as deletes that find nothing
-        engine: Any = QUERY.create(plan, None, "ignore" if keyed else step.on_missing)
+        keyed = any(table.upserts for table in program.tables)  # then what is gone comes as deletes that find nothing
+        engine = created(program, None, "ignore" if keyed else step.on_missing)
         engine.begin()
-        if base.tuples:
-            assert isinstance(given.maintained, Plan), "looked at above"
-            fill(engine, [_mine(given.maintained, given, part, cell) for part in base.tuples])
-        else:
-            changes = changes_of(given, plan, base.rows, cell)
-            for _ in engine.run(engine.prepare(changes), deltas=False):
-                pass
-        if isinstance(engine, ProgramEngine):
-            engine.gate.forget_counters()
+        engine.run(engine.prepare(changes_of(given, program, base, cell)), deltas=False).close()
+        engine.gate.forget_counters()
         engine.on_missing = step.on_missing
         yield engine
 
 
-def _known(given: Round, program: Program, step: Step, base: Contents) -> Contents:
-    """Returns the rows that the tuples of a plan's cells are to a program's.
-
-    Raises :class:`CheckpointError` if it reads more of them.
-    """
-    rows = base.as_rows()
-    has = {relation.lower(): {name.lower() for name in table.column_names} for relation, table in rows.items()}
+def _demand_columns(given: Round, program: Program, step: Step, base: Rows) -> None:
+    """Raises :class:`CheckpointError` if the rows lack a column that the cells read."""
+    has = {relation.lower(): {name.lower() for name in table.column_names} for relation, table in base.items()}
+    roles = {own.lower(): role.relation.lower() for own, role in (given.roles or {}).items()}
     for name, columns in used_columns(program, program.whole or step.on_missing == "raise").items():
-        relation = next(role.relation for own, role in (given.roles or {}).items() if own.lower() == name)
-        if absent := [column.name for column in columns if column.name.lower() not in has[relation.lower()]]:
+        relation = roles.get(name, name)
+        known = {*has[relation], step.envelope.masks}
+        if absent := [column.name for column in columns if column.name.lower() not in known]:
             raise CheckpointError(
                 f"the cells do not keep the column {absent[0]!r} of {relation}, which {given.grid.cells} "
                 f"{'cell reads' if given.grid.cells == 1 else 'cells read'}: start again with a new checkpoint, from "
                 "bulk_load() with cells="
             )
-    if step.on_missing == "raise":
-        raise CheckpointError(
-            'the cells keep the rows that a predicate lets through, and on_missing="raise" wants to know all: start '
-            "again with a new checkpoint, from bulk_load() with cells="
-        )
-    return Contents(rows)
 
 
-def _mine(plan: Plan, given: Round, part: Stored, cell: int) -> Stored:
-    masks = of_stored(plan, given.grid, part).masks(cell)
-    keep = masks != 0
-    return part.chosen(keep, masks[keep])
-
-
-def changes_of(given: Round, plan: Maintainable, base: Mapping[str, pa.Table], cell: int) -> dict[str, pa.Table]:
+def changes_of(given: Round, program: Program, base: Rows, cell: int) -> dict[str, pa.Table]:
     """Returns what a cell of a round gets of the changes of base relations, by the names of its relations.
 
-    ``plan``: what the cell runs. Raises :class:`CheckpointError` if columns that rows are cut by are not there.
+    ``program``: what the cell runs. Raises :class:`CheckpointError` if columns that rows are cut by are not there.
     """
-    if isinstance(given.maintained, Plan):
-        return {table.name: _masked(given.maintained, given, table.name, base, cell) for table in plan.tables}
+    if given.roles is None:
+        return {table.name: _masked(given, program, table.name, base, cell) for table in program.tables}
     found = {}
-    for name, role in (given.roles or {}).items():
+    for name, role in given.roles.items():
         rows = base[role.relation]
         if given.grid.cells > 1 and (absent := lacking(role, rows.column_names)):
             raise CheckpointError(
@@ -99,19 +72,18 @@ def changes_of(given: Round, plan: Maintainable, base: Mapping[str, pa.Table], c
     return found
 
 
-def _masked(plan: Plan, given: Round, name: str, base: Mapping[str, pa.Table], cell: int) -> pa.Table:
+def _masked(given: Round, program: Program, name: str, base: Rows, cell: int) -> pa.Table:
     rows = next(table for relation, table in base.items() if relation.lower() == name.lower())
-    if given.grid.cells == 1:
+    join = program.only_join
+    assert join is not None, "what has no roles is one join"
+    assert given.maintained.plan is not None, "of distinct rows"
+    if join.masks is None:
         return rows
-    masks = of_plan(plan, given.grid, name, rows).masks(cell)
-    free = MASK
-    while free in map(str.lower, rows.column_names):
-        free += "_"
-    rows = rows.append_column(free, pa.array(masks))
-    return rows.replace_schema_metadata(with_masks(rows.schema, free).metadata).filter(pa.array(masks != 0))
+    masks = of_plan(given.maintained.plan, given.grid, name, rows, program.whole).masks(cell)
+    return rows.append_column(join.masks, pa.array(masks)).filter(pa.array(masks != 0))
 
 
-def results(engine: Engine | ProgramEngine) -> pa.Table:
+def results(engine: ProgramEngine) -> pa.Table:
     """Returns the result of an engine as changes of the next round's relation."""
     batches = list(engine.results())
     table = pa.Table.from_batches(batches, engine.result_schema) if batches else engine.result_schema.empty_table()

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plans.plan import Plan
+from crown.programs.program import ProgramEngine
 from plans.search.rounds import Round, rounds, rounds_along
 from plans.search.shares import Grid
+from spark_jobs.cell.kept_plan import NAME as PLAN
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
-from spark_jobs.cell.restored import Restored, rebuilt
+from spark_jobs.cell.restored import rebuilt
 from spark_jobs.dispatch.chain import MERGE, Stride, strides
 from spark_jobs.dispatch.keys import KEYS, by_key
 from spark_jobs.dispatch.windows import WITHIN, strides_within
@@ -38,12 +39,12 @@ class Old:
     round: Round
     batch: int
 
-    def load(self, note: Callable[[str], None]) -> Callable[[int], Restored]:
+    def load(self, note: Callable[[str], None]) -> Callable[[int], ProgramEngine]:
         """Returns what gives the engine of a cell, and tells ``note`` the digest with which its history ends, and those
         of what comes after."""
         backfill = self.folder.parent.parent / "backfill" / self.folder.name
 
-        def loaded(cell: int) -> Restored:
+        def loaded(cell: int) -> ProgramEngine:
             log = CellLog.of(self.folder / str(cell), self.meta)
             engine, digest = rebuilt(log, self.kept, self.batch, backfill if cell_folders(backfill) else None)
             note(digest)
@@ -94,12 +95,9 @@ def job_of(where: Whereabouts, cells: int) -> Job:
     if meta["cells"] == cells:
         raise CheckpointError(f"the state in {folder} is cut into {cells} {_cells(cells)} already")
     kept = kept_plan(folder, meta["fingerprint"])
-    whole = kept.whole or (kept.plan if isinstance(kept.plan, Plan) and name + MERGE not in metas else None)
+    whole = kept.whole
     if whole is None:
-        raise CheckpointError(
-            f"{folder} does not say which query was cut into its cells, because an older version wrote it: run the job "
-            "for one batch with this one, then cut it anew"
-        )
+        raise CheckpointError(f"{folder} does not say which query was cut into its cells: put {PLAN} back from a copy")
     old, new = rounds_along(whole, Grid.from_json(meta["grid"])), rounds(whole, cells)
     common = {"root": str(where.root), "scratch": None, "keep": 0, "run": "", "query": meta["query"]}
     common |= {"fingerprint": meta["fingerprint"], "on_missing": kept.on_missing}
@@ -166,7 +164,7 @@ def _old(folder: Folder, stride: Stride, meta: dict[str, Any] | None, batch: int
 
 def _keyed(folder: Folder, meta: dict[str, Any], cells: int, batch: int, cut: Any) -> tuple[Old, Stride]:
     kept = kept_plan(folder, meta["fingerprint"])
-    (table,) = kept.plan.tables
+    (table,) = kept.program.tables
     own = {"fingerprint": meta["fingerprint"], "query": meta["query"]}
     (before,) = cut((by_key(table, meta["cells"]),), folder.name, None, **own)
     (after,) = cut((by_key(table, cells),), folder.name, None, **own)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.stored import Stored, types_of
+from crown.store.flat import flags
 from plans.plan import Plan
-from plans.reads import occurrences
+from plans.reads import occurrences_of_plan
 from plans.search.cuts import Role
 from plans.search.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.dispatch.hashing import bucket, xxhash64
+from spark_jobs.dispatch.shuffle import pushed
 
 
 @dataclass
@@ -48,37 +49,26 @@ class Placed:
         return found
 
 
-def of_stored(plan: Plan, grid: Grid, given: Stored) -> Placed:
-    """Returns where the tuples of a stored relation belong. An alias reads those without NULL in what it joins on."""
-    kinds = types_of(plan, given.relation)
-    placed = Placed(grid, len(given))
-    for alias in given.relation.aliases:
-        reads = np.ones(len(given), bool)
-        for word in alias.not_null:
-            reads &= given.columns[word].is_valid().to_numpy(zero_copy_only=False)
-        values = {a: (given.columns[w], kinds[w]) for a, w in zip(alias.attributes, alias.words, strict=True)}
-        placed.readers.append((alias.occurrence, _coordinates(plan, grid, values, len(given)), reads))
-    return placed
-
-
-def of_plan(plan: Plan, grid: Grid, relation: str, rows: pa.Table) -> Placed:
-    """Returns where rows of a base relation belong in the cells of a plan."""
-    columns = {name.lower(): (rows.column(name).combine_chunks(), "") for name in rows.column_names}
-    placed, every = Placed(grid, rows.num_rows), np.ones(rows.num_rows, bool)
-    for bit, atom in enumerate(occurrences(plan)):
+def of_plan(plan: Plan, grid: Grid, relation: str, rows: pa.Table, whole: bool) -> Placed:
+    """Returns where rows of a base relation belong in the cells of a plan. ``whole``: rows that nothing reads, too."""
+    columns = {name.lower(): rows.column(name).combine_chunks() for name in rows.column_names}
+    placed, n = Placed(grid, rows.num_rows), rows.num_rows
+    for bit, atom in enumerate(occurrences_of_plan(plan)):
         if atom.relation.lower() == relation.lower():
             values = {a: columns[name.lower()] for a, name in zip(atom.attributes, atom.columns, strict=True)}
-            placed.readers.append((bit, _coordinates(plan, grid, values, rows.num_rows), every))
+            reads = np.ones(n, bool)
+            for part in () if whole else pushed(atom):
+                verdict = part.evaluate({name: columns[name.lower()] for name in part.columns}, n)
+                reads &= flags(verdict.fill_null(False))
+            placed.readers.append((bit, _coordinates(plan, grid, values, n), reads))
     return placed
 
 
-def _coordinates(
-    plan: Plan, grid: Grid, values: Mapping[str, tuple[pa.Array, str]], rows: int
-) -> dict[int, np.ndarray]:
+def _coordinates(plan: Plan, grid: Grid, values: Mapping[str, pa.Array], rows: int) -> dict[int, np.ndarray]:
     found = {}
     for axis, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
         if attribute in values:
-            column = values[attribute][0].cast(arrow_type(plan.attributes[attribute].type))
+            column = values[attribute].cast(arrow_type(plan.attributes[attribute].type))
             found[axis] = bucket(xxhash64([column], rows, first=axis), share)
     return found
 

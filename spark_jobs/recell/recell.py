@@ -32,7 +32,7 @@ from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import CellLog
 from spark_jobs.log.whereabouts import CURRENT, fresh, located, make_current
 from spark_jobs.recell.checksum import Sum, sum_of
-from spark_jobs.recell.contents import Contents, contents
+from spark_jobs.recell.contents import Rows, contents
 from spark_jobs.recell.filled import filled, results
 from spark_jobs.recell.operators import Job, Old, job_of
 from spark_jobs.storage.folder import Folder
@@ -108,29 +108,28 @@ def _written(job: Job, state: Folder) -> Sum:
             _result(job.old[number], mine)
         found, tables = _made(stride, base, state, mine, job.batch)
         if stride.round.carries is not None:
-            base = Contents({stride.round.carries: pa.concat_tables(tables)})
+            base = {stride.round.carries: pa.concat_tables(tables)}
     _compared(_result(job.old[-1], digests), found, job.old[-1].folder)
     return found
 
 
-def _within(job: Job, base: Contents, state: Folder, digests: set[str]) -> Contents:
+def _within(job: Job, base: Rows, state: Folder, digests: set[str]) -> Rows:
     """Writes the cells that are windows, if the new state has such; returns what the query's own cells are made of.
 
     Windows are in the query's one cell, or before its several cells. So the rows of ``base`` become those of windows,
     or the other way round, or it is windows that stay windows.
     """
-    rows = dict(base.rows)
+    rows = dict(base)
     for relation, old in job.was_within.items():
         mine: set[str] = set()
         found = contents(old.round, old.load(mine.add), old.folder)
-        rows |= found.rows
+        rows |= found
         if relation in job.within:
             _compared(_result(old, mine), _made(job.within[relation], found, state, mine, job.batch)[0], old.folder)
     for relation, stride in job.within.items():
         if relation not in job.was_within:
-            _made(stride, Contents(rows), state, digests, job.batch)
-    kept = all(table.name in rows for table in job.new[0].round.maintained.tables) and not job.within
-    return Contents(rows, () if kept else base.tuples)
+            _made(stride, rows, state, digests, job.batch)
+    return rows
 
 
 def _result(old: Old, digests: set[str]) -> Sum:
@@ -139,12 +138,12 @@ def _result(old: Old, digests: set[str]) -> Sum:
     return sum((sum_of(load(cell)) for cell in range(old.meta["cells"])), Sum())
 
 
-def _made(stride: Stride, base: Contents, state: Folder, digests: set[str], batch: int) -> tuple[Sum, list[pa.Table]]:
+def _made(stride: Stride, base: Rows, state: Folder, digests: set[str], batch: int) -> tuple[Sum, list[pa.Table]]:
     """Writes the cells of an operator, and reads them back; returns the sum of their results, and these, if a next
     round is made of them."""
     step, folder = stride.step, state / stride.step.operator
     check_meta(folder, step.meta)
-    keep_plan(folder, fingerprint=step.fingerprint, plan=step.plan, on_missing=step.on_missing, whole=step.whole)
+    keep_plan(folder, fingerprint=step.fingerprint, program=step.program, on_missing=step.on_missing, whole=step.whole)
     kept, total, tables = kept_plan(folder, step.fingerprint), Sum(), []
     for cell, engine in enumerate(filled(stride.round, step, base)):
         log = CellLog.of(folder / str(cell), step.meta)

@@ -6,14 +6,14 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
-from plans.program import Maintainable
+from plans.program import Program
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.types import type_of_spark
 from spark_jobs.tables.parts import BATCH
 
 
-def delta_schema(plan: Maintainable) -> pa.Schema:
+def delta_schema(plan: Program) -> pa.Schema:
     """Returns the columns of a table of deltas with weights: the output's, ``_weight`` and ``_batch``.
 
     Raises :class:`SparkJobError` if the output has a column called ``_batch``, or columns that differ in case only.

@@ -55,7 +55,7 @@ def read_view(
     at. Raises ``CheckpointError`` and its kin if there is no state, or it is not to be trusted.
     """
     place = place_of(located(checkpoint, state, storage_options), operator, batch)
-    plan = kept_plan(place.operator, place.meta["fingerprint"]).plan
+    plan = kept_plan(place.operator, place.meta["fingerprint"]).program
     names = [output.name for output in plan.output]
     if batch_column is not None and batch_column.lower() in map(str.lower, names):
         raise CheckpointError(f"batch_column={batch_column!r}: the result has a column of that name; give another one")
@@ -134,7 +134,7 @@ def cell_rows(place: Place, cell: int, batch_column: str | None) -> Iterator[pa.
     from spark_jobs.cell.warm import warm_up
 
     kept = kept_plan(place.operator, place.meta["fingerprint"])
-    warm_up(kept.plan)
+    warm_up(kept.program)
     backfill = place.operator.parent.parent / "backfill" / place.operator.name
     log = CellLog.of(place.operator / str(cell), place.meta)
     for rows in rows_of(restored(log, kept, place.batch, backfill if cell_folders(backfill) else None)):

@@ -14,6 +14,7 @@ import pytest
 import crown
 from crown.errors import CrownError
 from plans.show import upkeep
+from tests.engine.made import join_stats
 
 R = {"a": "int64", "b": "string"}
 S = {"b": "string", "c": "int64"}
@@ -120,7 +121,7 @@ def test_every_kind_of_engine_is_analyzed(query: str, options: dict[str, Any], t
     used = {table.name for table in view.plan.tables}
     view.apply({name: given for name, given in data.items() if name in used})
     found, text = analyzed(view), view.explain(analyze=True)
-    assert found["verdict"] == upkeep.verdict(view_program(view))
+    assert found["verdict"] == upkeep.verdict(view._engine.plan)
     assert " ".join(found["verdict"].split()) in " ".join(text.split())
     assert found["seconds"] > 0
     assert sum(line.startswith("stage ") for line in text.splitlines()) == len(found["stages"])
@@ -130,12 +131,6 @@ def test_every_kind_of_engine_is_analyzed(query: str, options: dict[str, Any], t
     again = analyzed(crown.load(tmp_path / "state"))
     assert again["stages"][0]["holds"] == found["stages"][0]["holds"]
     assert again["seconds"] is None
-
-
-def view_program(view: crown.View) -> Any:
-    from crown.analysis.parts import program
-
-    return program(view._engine)
 
 
 def test_forms_and_unknown_ones() -> None:
@@ -162,5 +157,5 @@ def test_a_bag_says_what_it_has_done() -> None:
                       {"t": {"a": "int64", "b": "int64"}})  # fmt: skip
     view.apply({"t": [{"a": i % 3, "b": (i + 1) % 3} for i in range(3)]})
     (bag,) = join(view)["bags"].values()
-    assert bag == next(iter(view.stats()["bags"].values()))
+    assert bag == next(iter(join_stats(view)["bags"].values()))
     assert any(line.startswith("  bag       bag[") for line in view.explain(analyze=True).splitlines())

@@ -11,11 +11,14 @@ import pytest
 
 import plans
 from crown.engine.core import Core
-from crown.engine.state.arenas import State
 from crown.errors import CrownError, UnusableStateError
+from crown.ingest.batch import RelationChange
+from crown.ingest.coded import CodedPreparer
+from crown.ingest.masks import EVERY
 from crown.store.codec import NULL
 from crown.store.flat import texts
 from crown.store.zset import Zset
+from tests.engine.made import core_of, memory_of
 from tests.oracles import brute_force
 from tests.oracles.database import Database
 
@@ -41,13 +44,18 @@ def counted(blocks: list[Zset]) -> Counter[tuple[int, ...]]:
     return found
 
 
+def coded(core: Core) -> CodedPreparer:
+    return CodedPreparer(core.state.plan, core.state.dictionary.extern, {})
+
+
 class Stage:
     """A core, and the rows of its relations."""
 
     def __init__(self, name: str) -> None:
         query, self.tables = QUERIES[name]
         self.plan = plans.plan(query, self.tables)
-        self.core = Core(State.create(self.plan, seed=3))
+        self.core = core_of(self.plan)
+        self.coded = coded(self.core)
         self.database = Database(self.tables)
 
     def drawn(self, rng: random.Random) -> dict[str, list[tuple[tuple[int, ...], int]]]:
@@ -62,7 +70,10 @@ class Stage:
 
     def apply(self, batch: dict[str, list[tuple[tuple[int, ...], int]]]) -> Counter[tuple[int, ...]]:
         nets = {name: zset([row for row, _ in c], [w for _, w in c]) for name, c in batch.items()}
-        return counted([block.copy() for block in self.core.apply(self.core.changes(nets))])
+        return counted([block.copy() for block in self.core.apply(self.changes(nets))])
+
+    def changes(self, nets: dict[str, Zset]) -> tuple[RelationChange, ...]:
+        return self.coded.changes({name: (net, EVERY) for name, net in nets.items()})
 
     def result(self) -> set[tuple[int, ...]]:
         return brute_force.results(self.plan, self.database)
@@ -92,7 +103,7 @@ def test_a_batch_that_stands_is_undone_and_says_what_that_changed(name: str) -> 
     for _ in range(6):
         batch = stage.drawn(rng)
         nets = {relation: zset([row for row, _ in c], [w for _, w in c]) for relation, c in batch.items()}
-        changes = stage.core.changes(nets)
+        changes = stage.changes(nets)
         delta = counted([block.copy() for block in stage.core.apply(changes)])
         stage.core.settle()
         undone = counted([stage.core.undo(changes, stage.core.missing)])
@@ -106,7 +117,7 @@ def test_a_core_whose_blocks_are_left_early_is_as_before() -> None:
     stage = Stage("tree")
     stage.apply({"R": [((1, 2), 1)], "S": []})
     stage.core.settle()
-    blocks = stage.core.apply(stage.core.changes({"S": zset([(2, 3), (2, 4)], [1, 1])}))
+    blocks = stage.core.apply(stage.changes({"S": zset([(2, 3), (2, 4)], [1, 1])}))
     assert len(next(blocks)) == 2
     blocks.close()
     assert not list(stage.core.results.tuples())
@@ -127,19 +138,21 @@ def test_codes_of_null_join_nothing_and_unknown_relations_are_refused() -> None:
     assert not stage.apply({"R": [((1, NULL), 1)], "S": [((NULL, 7), 1)]})
     stage.core.settle()
     with pytest.raises(CrownError, match="does not read the relation 't'"):
-        stage.core.changes({"T": zset([(1, 2)], [1])})
+        stage.changes({"T": zset([(1, 2)], [1])})
 
 
 def test_one_core_feeds_another_through_one_dictionary() -> None:
-    first = Core(
-        State.create(plans.plan("Q(x, t) :- R(x, y), S(y, t).", {"R": PAIR, "S": {"y": "int64", "t": "string"}}))
-    )
+    plan = plans.plan("Q(x, t) :- R(x, y), S(y, t).", {"R": PAIR, "S": {"y": "int64", "t": "string"}})
+    memory = memory_of(plan)
+    first = core_of(plan, memory)
     query = "Q(x, t, z) :- P(x, t), U(t, z)."
     schema = {"P": {"x": "int64", "t": "string"}, "U": {"t": "string", "z": "int64"}}
-    second = Core(State.create(plans.plan(query, schema), dictionary=first.state.dictionary))
+    second = core_of(plans.plan(query, schema), memory)
     tag = int(first.state.dictionary.intern(texts(pa.array([b"tag"])), True)[0])
-    for net in first.apply(first.changes({"R": zset([(1, 2)], [1]), "S": zset([(2, tag)], [1])})):
-        blocks = list(second.apply(second.changes({"P": net, "U": zset([(tag, 9)], [1])})))
+    for net in first.apply(
+        coded(first).changes({"R": (zset([(1, 2)], [1]), EVERY), "S": (zset([(2, tag)], [1]), EVERY)})
+    ):
+        blocks = list(second.apply(coded(second).changes({"P": (net, EVERY), "U": (zset([(tag, 9)], [1]), EVERY)})))
         assert counted(blocks) == Counter({(1, tag, 9): 1})
         assert second.head.decoded(blocks[0])[1].to_pylist() == ["tag"]
     second.settle()

@@ -85,7 +85,7 @@ def test_a_batch_that_is_refused_leaves_no_trace() -> None:
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("SELECT r.a, s.b FROM R r, R s WHERE r.b = s.a", "one join of distinct rows"),
+        ("SELECT r.a, s.b FROM R r, R s WHERE r.b = s.a", "have multiplicities"),
         ("SELECT a, COUNT(*) AS n FROM R GROUP BY a", "one join of distinct rows"),
         ("SELECT DISTINCT r.a, s.b FROM R r, R s WHERE r.b = s.a", "projects rows"),
         ("SELECT DISTINCT r.a, r.b, s.b AS c, r.a + s.b AS d FROM R r, R s WHERE r.b = s.a", "computes columns"),

@@ -15,6 +15,7 @@ import pytest
 
 import crown
 from crown.errors import BadRowError, ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError, SnapshotError
+from tests.engine.made import join_stats
 
 TABLES = {
     "R": {"a": "int64", "s": "string"},
@@ -40,7 +41,7 @@ def contents(view: crown.View) -> list[str]:
 
 
 def state(view: crown.View) -> tuple[object, ...]:
-    stats = view.stats()
+    stats = {**join_stats(view), **view.stats()}
     counted = [stats[name] for name in ("rows", "groups", "r_updates", "s_updates", "p_updates", "missing_deletes")]
     return (*counted, contents(view))
 

@@ -1,4 +1,4 @@
-"""A batch may say which occurrences of a relation read its rows: that is how the cells of a plan keep apart.
+"""A column of a relation may say which occurrences read its rows: that is how the cells of a join keep apart.
 
 Random queries, cut into engines that never see one another. A row goes to a cell once, with the mask of the occurrences
 that read it there. Together the engines must be one view: compared with nested loops and DuckDB after every batch, half
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,15 +21,17 @@ from hypothesis.stateful import initialize
 
 import crown
 import plans
-from crown.engine import snapshot
-from crown.engine.engine import Engine
 from crown.ingest.batch import MissingDeletes
-from crown.ingest.masks import with_masks
+from crown.programs import snapshot
+from crown.programs.program import ProgramEngine
 from crown.store.relations import stored_relations
 from plans.plan import BagAtom, Plan
+from plans.program import JoinStage, Program
 from plans.reads import occurrences
+from plans.schema import Column
 from plans.search.shares import hashable, solve
 from tests.engine.comparison import planned
+from tests.engine.made import join_of, join_stats
 from tests.engine.streams.test_maintenance import Maintenance
 from tests.engine.views import Kernel
 from tests.oracles.database import Batch, Row, to_arrow
@@ -39,6 +42,12 @@ from tests.strategies import Query, queries
 MASK = "which"
 
 
+def masked(plan: Plan) -> Program:
+    """The program of a cell of the plan: its tables have the column of masks."""
+    tables = tuple(replace(table, columns=(*table.columns, Column(MASK, "int64"))) for table in plan.tables)
+    return Program(plan.query, tables, (JoinStage(plan, masks=MASK),))
+
+
 class Dealt(Kernel):
     """One engine per cell; what ``spark_jobs.dispatch.shuffle`` does with a change, in Python."""
 
@@ -46,7 +55,7 @@ class Dealt(Kernel):
         self.plan = plan
         self.grid = solve(plan, cells)
         self.schema = {table.name: table for table in plan.tables}
-        self.engines = [Engine.create(plan) for _ in range(cells)]
+        self.engines = [ProgramEngine.create(masked(plan)) for _ in range(cells)]
         self.initial_bytes = sum(engine.stats()["live_bytes"] for engine in self.engines)
         self.batches = 0
 
@@ -67,7 +76,7 @@ class Dealt(Kernel):
             table = whole.append_column(MASK, pa.array(masks, pa.int64()))
             sent = table.filter(pa.array([mask != 0 for mask in masks], pa.bool_()))
             if len(sent):
-                parts[name] = sent.cast(with_masks(sent.schema, MASK))
+                parts[name] = sent
         return parts
 
     def is_in(self, atom: BagAtom, row: dict[str, object], cell: int) -> bool:
@@ -94,7 +103,7 @@ class Dealt(Kernel):
             total.update(delta)
         return total
 
-    def run(self, engine: Engine, part: dict[str, pa.Table]) -> Counter[Row]:
+    def run(self, engine: ProgramEngine, part: dict[str, pa.Table]) -> Counter[Row]:
         return net(engine.run(engine.prepare(part), consolidate=True))
 
     def results(self) -> list[Row]:
@@ -120,7 +129,7 @@ class Dealt(Kernel):
         with tempfile.TemporaryDirectory() as folder:
             for cell, engine in enumerate(self.engines):
                 engine.save(Path(folder) / "cell")
-                self.engines[cell] = snapshot.load(Path(folder) / "cell", plan=self.plan)[0]
+                self.engines[cell] = snapshot.load(Path(folder) / "cell")[0]
 
     def work(self) -> None:
         return None
@@ -128,7 +137,7 @@ class Dealt(Kernel):
     def is_empty(self) -> bool:
         for engine in self.engines:
             engine.compact()
-        stats = [engine.stats() for engine in self.engines]
+        stats = [{**join_stats(engine), **engine.stats()} for engine in self.engines]
         left = [n for s in stats for n in (*s["rows"].values(), *s["groups"].values(), s["dictionary"], s["support"])]
         return not any(left) and sum(s["live_bytes"] for s in stats) == self.initial_bytes
 
@@ -172,21 +181,39 @@ def test_an_alias_has_the_number_of_its_occurrence(case) -> None:
         assert (atom.relation, atom.attributes) == (relation, alias.attributes)
 
 
-def test_a_column_is_a_mask_only_if_the_table_says_so() -> None:
-    schema = {"g": {"a": "int64", "b": "int64"}}
-    view = crown.view("Q(a,b,c) :- g(a,b), g(b,c).", schema)
+SCHEMA = {"g": {"a": "int64", "b": "int64"}}
+HOPS = "Q(a,b,c) :- g(a,b), g(b,c)."
+
+
+def test_a_column_is_a_mask_only_if_the_program_says_so() -> None:
     edges = pa.table({"a": [1, 2], "b": [2, 3], MASK: pa.array([0, 0], pa.int64())})
-    assert len(view.apply({"g": edges})) == 1
-    engine = Engine.create(plans.plan("Q(a,b,c) :- g(a,b), g(b,c).", schema))
-    told = edges.cast(with_masks(edges.schema, MASK))
-    list(engine.run(engine.prepare({"g": told})))
-    assert engine.stats()["input_rows"] == 0
+    assert len(crown.view(HOPS, SCHEMA).apply({"g": edges})) == 1
+    engine = ProgramEngine.create(masked(plans.plan(HOPS, SCHEMA)))
+    assert not list(net(engine.run(engine.prepare({"g": edges}))))
+    assert join_stats(engine)["input_rows"] == 0
+    assert engine.stats()["rows"] == {"g": 2}
+    engine.check_invariants()
+
+
+def test_what_a_delete_finds_is_decided_by_the_whole_row_in_a_cell_too() -> None:
+    plan = plans.plan("SELECT DISTINCT x.a FROM g x, g y WHERE x.a = y.b", SCHEMA)
+    engine = ProgramEngine.create(masked(plan))
+
+    def changes(*rows: tuple[int, int, int]) -> dict[str, pa.Table]:
+        columns = zip(*rows, strict=True)
+        named = {
+            name: pa.array(column, pa.int64()) for name, column in zip(("a", "b", "_weight"), columns, strict=True)
+        }
+        return {"g": pa.table({**named, MASK: pa.array([3] * len(rows), pa.int64())})}
+
+    list(engine.run(engine.prepare(changes((1, 3, 1), (2, 1, 1)))))
+    assert not list(net(engine.run(engine.prepare(changes((1, 9, -1))))))
+    assert [row for block in engine.results() for row in rows(block)] == [(1,)]
 
 
 def test_rows_of_one_tuple_are_netted_with_their_masks() -> None:
-    """Two rows cancel out, one is doubled, one is read by a single alias; the deletes come back from a log."""
-    plan = plans.plan("Q(a,b,c) :- g(a,b), g(b,c).", {"g": {"a": "int64", "b": "int64"}})
-    engine = Engine.create(plan)
+    """Two rows cancel out, one is doubled, one is read by a single alias."""
+    engine = ProgramEngine.create(masked(plans.plan(HOPS, SCHEMA)))
     table = pa.table(
         {
             "a": [1, 1, 2, 2, 3],
@@ -195,7 +222,7 @@ def test_rows_of_one_tuple_are_netted_with_their_masks() -> None:
             MASK: pa.array([3, 3, 3, 3, 1], pa.int64()),
         }
     )
-    change = engine.prepare({"g": table.cast(with_masks(table.schema, MASK))}).changes[0]
+    (change,) = join_of(engine)._changes(list(engine.prepare({"g": table}).nets.values()))
     assert change.gone == 0
     assert change.net.rows.tolist() == [[2, 3], [3, 4]]
     assert change.net.weights.tolist() == [2, 1]

@@ -48,11 +48,7 @@ class Database:
         return net
 
     def without_absent_deletes(self, batch: Batch) -> dict[str, list[tuple[Row, int]]]:
-        """The same batch, consolidated, with each deletion cut down to the copies there are.
-
-        A view sees only the columns that its query uses. Two rows that differ elsewhere are one to it, so deleting an
-        absent row may delete a present one: there, the oracles and the view part. Cut batches mean the same to all.
-        """
+        """The same batch, consolidated, with each deletion cut down to the copies there are."""
         cut = {}
         for relation, changes in batch.items():
             net = self.net(changes)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crown
-from crown.errors import BadRowError, ChangeError, CrownError, DuplicateKeyError, MemoryBudgetError, MissingDeleteError
+from crown.errors import BadRowError, ChangeError, DuplicateKeyError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.programs.intake import used_columns
 from crown.programs.program import ProgramEngine
@@ -18,7 +18,7 @@ from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from plans.program import Program
 from plans.windows import Window
-from tests.oracles.enforced import COLUMNS, ORDERS, SCHEMA, Row, Twin
+from tests.oracles.enforced import ORDERS, SCHEMA, Row, Twin
 from tests.programs.results import added, rows_of, rows_of_engine
 
 QUERIES = (
@@ -284,15 +284,3 @@ def test_a_declaration_on_the_command_line_says_the_same() -> None:
     for text in ("o(id int64 key) enforcedly", "o(id int64 key) enforced distinct"):
         with pytest.raises(PlanError, match="does not declare a table"):
             table_of(text)
-
-
-def test_an_engine_of_one_plan_does_not_take_an_enforced_key() -> None:
-    from crown.engine.engine import Engine
-    from plans import plan
-
-    with pytest.raises(CrownError, match="declared with an enforced key"):
-        Engine.create(plan("SELECT DISTINCT v FROM o", SCHEMA))
-
-
-def test_the_columns_of_the_definition_are_those_of_the_table() -> None:
-    assert list(ORDERS["columns"]) == list(COLUMNS)

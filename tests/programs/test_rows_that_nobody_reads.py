@@ -20,7 +20,7 @@ from plans.program import Program
 from plans.reads import holding, readers
 from plans.schema import Column, Table
 from plans.windows import ttl
-from spark_jobs.cell.engines import QUERY
+from spark_jobs.cell.engines import created
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Batch, Database, Row, to_arrow
@@ -150,21 +150,6 @@ def of(query: str, **options: Any) -> ProgramEngine:
 GROUPED = "SELECT a, SUM(b) AS m FROM r WHERE x > 0.5 GROUP BY a"
 
 
-def test_a_state_that_has_rows_which_nobody_reads_goes_on_without_them(tmp_path: Path) -> None:
-    old = of(GROUPED, selecting=False)
-    apply(old, {"r": [{"a": 1, "b": 2, "x": 1.0}, {"a": 1, "b": 4, "x": 0.0}, {"a": 2, "b": 1, "x": None}]})
-    assert old.stats()["input_rows"] == 3
-    assert "filtered" not in old.stats()
-    old.save(tmp_path / "state")
-    engine, _ = snapshot.load(tmp_path / "state")
-    assert apply(
-        engine, {"r": [{"a": 1, "b": 4, "x": 0.0, "_weight": -1}, {"a": 2, "b": 5, "x": 9.0, "_weight": 1}]}
-    ) == {(2, 5): 1}
-    assert result_of(engine) == {(1, 2): 1, (2, 5): 1}
-    assert engine.stats()["filtered"] == {"r": 1}
-    engine.check_invariants()
-
-
 def test_a_later_stage_that_refuses_a_batch_leaves_the_counters_as_they_were() -> None:
     engine = of("SELECT SUM(m) AS t FROM (SELECT a, SUM(b) AS m FROM r WHERE x > 0.5 GROUP BY a) AS g")
     apply(engine, {"r": [{"a": 1, "b": 2**62, "x": 1.0}, {"a": 1, "b": 1, "x": 0.0}]})
@@ -205,7 +190,7 @@ def test_a_value_that_cannot_be_taken_is_told_by_its_place_in_the_batch() -> Non
 
 def test_cells_on_spark_keep_what_comes() -> None:
     """Rows that no role reads are left out before the shuffle; a role's own cannot stand for those of another."""
-    engine = QUERY.create(program(GROUPED, SCHEMA), None, "ignore")
+    engine = created(program(GROUPED, SCHEMA), None, "ignore")
     assert isinstance(engine, ProgramEngine)
     apply(engine, {"r": [{"a": 1, "b": 2, "x": 1.0}, {"a": 1, "b": 4, "x": 0.0}]})
     assert engine.stats()["input_rows"] == 2

@@ -11,7 +11,7 @@ import pytest
 
 import crown
 from crown import changes as changelog
-from crown.errors import BadRowError, ChangeError, CrownError, MemoryBudgetError, MissingDeleteError, UnusableStateError
+from crown.errors import BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError, UnusableStateError
 from crown.ingest.batch import MissingDeletes
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
@@ -236,14 +236,6 @@ def test_a_declaration_on_the_command_line_says_the_same() -> None:
     assert made == Table("o", made.columns, ("id",), upserts=True, sequence="seq")
     with pytest.raises(PlanError, match="marks two columns"):
         table_of("o(id int64 key, a int64 sequence, seq int64 sequence) upserts")
-
-
-def test_an_engine_of_one_plan_does_not_take_upserts() -> None:
-    from crown.engine.engine import Engine
-    from plans import plan
-
-    with pytest.raises(CrownError, match="declared with upserts"):
-        Engine.create(plan(QUERIES[3], schema()))
 
 
 def test_a_key_of_several_columns_and_text_is_one_key() -> None:

@@ -233,15 +233,6 @@ def test_a_copy_of_the_words_is_a_snapshot(kind):
 
 
 @pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
-def test_deletes_that_find_too_few_are_seen_before(kind):
-    bag = kind(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS))
-    assert not list(bag.apply(0, change([(1, 2), (3, 4)], [2, 1])))
-    assert bag.missing_copies(0, change([(1, 2), (3, 4)], [-2, -1])) == -1
-    assert bag.missing_copies(0, change([(1, 2), (3, 4)], [-2, -2])) == 1
-    assert bag.missing_copies(0, change([(5, 6)], [-1])) == 0
-
-
-@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
 def test_an_exhausted_arena_is_an_error_that_says_so(kind):
     bag = kind(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(4096))
     rows = [(i, i) for i in range(4000)]

@@ -22,7 +22,7 @@ from plans.search.rounds import rounds
 from plans.search.within import within
 from plans.search.worth import worthwhile
 from plans.show.programs import text
-from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.marks import slow
 from tests.oracles import duck
 from tests.oracles.database import Row, to_arrow
@@ -74,7 +74,7 @@ def test_cells_behind_windows_deliver_what_one_cell_does(query: str, windows: st
     read = [table.name for table in program(sql, TABLES).tables]
     made = program(sql, TABLES, windows={name: window for name, window in WINDOWS[windows].items() if name in read})
     many = InCells(made, cells)
-    one = ProgramEngine.create(cell_plan(made, envelope_of(made, cells=1, quarantine=False)))
+    one = ProgramEngine.create(cell_program(made, envelope_of(made, cells=1, quarantine=False)))
     names = {table.name: [column.name for column in table.columns] for table in one.plan.tables}
     twin, total = Twin(TABLES, made.windows), Counter[Row]()
     for turn in range(12):

@@ -9,11 +9,11 @@ import numpy as np
 from bench.cases.checksum import factors
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
+from bench.subjects.baselines.changes import PlanChanges
 from bench.subjects.baselines.join_tree import tree_of
 from bench.subjects.baselines.kernels import propagate, sink, store, yannakakis
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
-from crown.ingest.prepare import Preparer
 from crown.kernels import arena as A
 from crown.kernels import strings
 from crown.kernels.tables import table_at
@@ -71,7 +71,7 @@ class NumbaIvm:
         self._out = np.empty((width, BUFFER_CELLS // width), np.int64)
         self._sink = np.zeros(sink.SINK, np.int64)
         self._factors = factors(width)
-        self._preparer = Preparer(plan, self._intern)
+        self._preparer = PlanChanges(plan, self._intern)
         self._updates = 0
 
     def checking(self) -> None:

@@ -17,9 +17,9 @@ import pyarrow as pa
 from bench.cases.checksum import PRIME, factors
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
+from bench.subjects.baselines.changes import PlanChanges
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
-from crown.ingest.prepare import Preparer
 from crown.store.zset import Zset
 from plans import plan as make_plan
 
@@ -83,7 +83,7 @@ class PythonIvm:
         self._change: dict[int, Change] = {atom.node: space[f"change_{i}"] for i, atom in enumerate(programs.atoms)}
         self._copies: dict[int, dict[tuple[int, ...], int]] = {atom.node: {} for atom in programs.atoms}
         self._support: dict[tuple[int, ...], int] | None = None if programs.full else {}
-        self._preparer = Preparer(plan, _no_strings)
+        self._preparer = PlanChanges(plan, _no_strings)
         self._factors = factors(len(plan.output)).tolist()
         self._checking = False
         self._count = self._sum = 0

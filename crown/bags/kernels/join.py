@@ -288,21 +288,6 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
     return rows
 
 
-@kernel("words, words, int, words, words")
-def missing_rows(arena, plan, atom, flat, weights):
-    """Returns the index of the first delete (weights > 0) that finds too few copies, or -1."""
-    n = weights.size
-    arena, plan, flat, weights = words(arena), constants(plan), words(flat), words(weights)
-    a = P_ATOMS + ATOM * atom
-    k = plan[a + A_WIDTH]
-    for i in range(n):
-        tag = hash_key(arena, plan, plan[P_IDENTITY], k, flat, i * k)
-        row = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, flat, i * k)
-        if row == 0 or arena[counter_of(row, k)] < weights[i]:
-            return i
-    return -1
-
-
 @kernel("words, halves, words, words, words, table")
 def all_rows(arena, halves, plan, bound, cur, out):
     """Returns all results from the cursor on: those of each row of atom 0, or the counted outputs.

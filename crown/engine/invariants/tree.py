@@ -25,7 +25,7 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
     R_WORDS,
 )
-from crown.engine.state.arenas import State
+from crown.engine.state import State
 from crown.engine.statistics import tallies_of
 from crown.kernels import arena as A
 from crown.kernels import geometry as at

@@ -116,24 +116,6 @@ def row_in_view(arena, halves, plan, node, values):
 
 
 @kernel("words, halves, words, int, words, words")
-def missing_copies(arena, halves, plan, rec, rows, weights):
-    """Returns the index of the first delete that finds too few copies, or -1. Changes nothing.
-
-    ``rows``: int64[n * width] of record descriptor ``rec``; ``weights`` > 0.
-    """
-    n = weights.size
-    arena, halves, plan, rows = words(arena), words(halves), constants(plan), words(rows)
-    width = plan[rec + R_WIDTH]
-    identity = plan[P_IDENTITY]
-    for i in range(n):
-        tag = hash_key(arena, plan, identity, width, rows, i * width)
-        record = find(arena, plan[rec + R_TABLE], tag, plan, identity, width, rows, i * width)
-        if record == 0 or copies(halves, record, width) < weights[i]:
-            return i
-    return -1
-
-
-@kernel("words, halves, words, int, words, words")
 def copies_of(arena, halves, plan, rec, rows, out):
     """Writes to ``out`` (int64[n]) how many copies of each tuple there are: 0 of one that is not stored.
 
@@ -144,18 +126,19 @@ def copies_of(arena, halves, plan, rec, rows, out):
     width = plan[rec + R_WIDTH]
     identity = plan[P_IDENTITY]
     t = plan[rec + R_TABLE]
-    for i in range(n):
-        if i + 2 * AHEAD < n:
-            tag = hash_key(arena, plan, identity, width, rows, (i + 2 * AHEAD) * width)
-            prefetch(arena, slot_of(arena, t, tag))
-        if i + AHEAD < n:
-            tag = hash_key(arena, plan, identity, width, rows, (i + AHEAD) * width)
-            prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)
-        tag = hash_key(arena, plan, identity, width, rows, i * width)
-        record = find(arena, t, tag, plan, identity, width, rows, i * width)
-        out[i] = 0
-        if record != 0:
-            out[i] = copies(halves, record, width)
+    for far in range(n + 2 * AHEAD):
+        if far < n:  # a tuple is hashed once: its tag waits where its copies will be
+            out[far] = hash_key(arena, plan, identity, width, rows, far * width)
+            prefetch(arena, slot_of(arena, t, out[far]))
+        near = far - AHEAD
+        if near >= 0 and near < n:
+            prefetch(arena, arena[slot_of(arena, t, out[near])] & LOW32)
+        i = near - AHEAD
+        if i >= 0:
+            record = find(arena, t, out[i], plan, identity, width, rows, i * width)
+            out[i] = 0
+            if record != 0:
+                out[i] = copies(halves, record, width)
 
 
 @kernel("words, halves, words")

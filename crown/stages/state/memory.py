@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from crown.engine.state.arenas import back, limits_of
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.stages.protocol import Part
 from crown.store.budget import SLACK, Budget
 from crown.store.dictionary import Dictionary
-from crown.store.memory import MappedFile, reserve
+from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 from plans.program import JoinStage, LinearStage, Program, Stage
+from plans.search.shares import grids_of
 
 OWN_PARTS = 2  # the dictionary's and the gate's
 
@@ -30,10 +30,22 @@ def parts_of(stage: Stage) -> int:
     return 0 if isinstance(stage, LinearStage) else 1
 
 
-def parts_of_program(program: Program, cells: Sequence[int] | None = None) -> int:
-    """Returns how many parts a program takes whose stages run in so many ``cells`` each; default: one."""
-    cells = [1] * len(program.stages) if cells is None else cells
-    return OWN_PARTS + sum(n * parts_of(stage) for stage, n in zip(program.stages, cells, strict=True))
+def parts_of_program(program: Program, threads: int = 1) -> int:
+    """Returns how many parts a program takes whose joins are cut for so many threads."""
+    grids = grids_of(program, threads)
+    return OWN_PARTS + sum(grid.cells * parts_of(stage) for stage, grid in zip(program.stages, grids, strict=True))
+
+
+def own_words(program: Program, threads: int) -> frozenset[int]:
+    """Returns the numbers of the parts of bags and counts."""
+    found: list[int] = []
+    first = OWN_PARTS
+    for stage, grid in zip(program.stages, grids_of(program, threads), strict=True):
+        parts, tree = parts_of(stage), isinstance(stage, JoinStage) and stage.plan.count is None
+        for cell in range(grid.cells) if isinstance(stage, JoinStage) else ():
+            found += range(first + cell * parts + tree, first + (cell + 1) * parts)
+        first += grid.cells * parts
+    return frozenset(found)
 
 
 class ProgramMemory:
@@ -91,6 +103,13 @@ class ProgramMemory:
         for part in self.parts:
             part[A.H_LIMIT] = len(part)
 
+    def stamp(self, program: Program, threads: int, layout: np.ndarray) -> None:
+        """Writes into every part what it is a part of, two words; bags and counts say themselves what they are of."""
+        others = own_words(program, threads)
+        for number, part in enumerate(self.parts):
+            if number not in others:
+                part[A.H_PLAN0 : A.H_PLAN1 + 1] = layout
+
     def mapping(self, first: int, parts: int) -> np.ndarray:
         """Returns the words of some parts, which lie one after the other."""
         length = len(self.parts[0])
@@ -99,3 +118,32 @@ class ProgramMemory:
     def part(self, number: int) -> Part:
         """Returns a part; ``number`` 0 is the dictionary's."""
         return Part(self.parts[number], number, self.budget, self.dictionary)
+
+
+def limits_of(memory_budget: int | None) -> tuple[int, int]:
+    """Returns the budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
+
+    An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit.
+    """
+    if memory_budget is None:
+        return ADDRESSABLE, ADDRESSABLE
+    words = memory_budget // 8
+    return words, min(ADDRESSABLE, 4 * words + (1 << 20))
+
+
+def back(file: MappedFile, words: Sequence[int]) -> None:
+    """Gives the first ``words`` of each part of a new state file blocks on the disk.
+
+    MemoryBudgetError if it is full.
+    """
+    length = len(file.words) // len(words)
+    file.parts = np.split(file.words, len(words))
+    try:
+        for i, wanted in enumerate(words):
+            file.reserve(i * length, min(wanted, length))
+            file.words[i * length + A.H_LIMIT] = min(wanted, length)
+    except OSError as error:
+        raise MemoryBudgetError(
+            f"the disk has no room for the state file {file.path} ({error.strerror}); make room, or keep the state "
+            "elsewhere"
+        ) from error

@@ -1,31 +1,33 @@
 """Writing a snapshot of a program: one file that holds the program and the state of all its parts.
 
-A file of words (see ``crown.store.words_file``). Its header has the program, what deletes of absent rows do, with
-several threads their number and by what the joins are ``cut`` for them, and what the owner adds (``extra``); its parts
-are those of the memory, up to their high-water marks. ``crown.programs.snapshot`` reads it.
+A file of words (see ``crown.store.words_file``). Its header has the program, what deletes of absent rows do, whether
+rows that nothing reads are left out, the number of threads and how the stages are cut for them (``grids``), and what
+the owner adds (``extra``); its parts are those of the memory, up to their high-water marks. ``crown.programs.snapshot``
+reads it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from crown.guards.arguments import path_of
 from crown.kernels.arena import H_TOP
 from crown.store import words_file
 from plans.program import Program
+from plans.search.shares import grids_of
 
-KIND = b"crown program"
+KIND = b"crown snapshot"
 
 
 def write(
     path: str | os.PathLike[str],
     program: Program,
     on_missing: str,
-    cut: Mapping[str, Any],
+    selecting: bool,
+    threads: int,
     extra: dict[str, Any] | None,
     parts: Sequence[np.ndarray],
 ) -> int:
@@ -33,5 +35,7 @@ def write(
 
     Raises SnapshotError if it cannot be written.
     """
-    header = {"program": program.to_json(), "on_missing": on_missing, **cut, "extra": extra or {}}
-    return words_file.write(path_of(path, "path"), KIND, header, [part[: int(part[H_TOP])] for part in parts])
+    grids = [grid.to_json() for grid in grids_of(program, threads)]
+    header = {"program": program.to_json(), "on_missing": on_missing, "selecting": selecting}
+    header |= {"threads": threads, "grids": grids, "extra": extra or {}}
+    return words_file.write(path, KIND, header, [part[: int(part[H_TOP])] for part in parts])

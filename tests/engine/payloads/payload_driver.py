@@ -23,14 +23,14 @@ RING = 1
 class Driver:
     """Applies batches to a plan with a payload.
 
-    ``rows``: those of the output buffer; ``exact``: leaves that are only summed keep no rows.
+    ``rows``: those of the output buffer.
     """
 
-    def __init__(self, plan: Plan, rows: int = 64, words: int = 1 << 18, exact: bool = False) -> None:
+    def __init__(self, plan: Plan, rows: int = 64, words: int = 1 << 18) -> None:
         self.plan = plan
         assert plan.payload is not None
         self.payload = plan.payload
-        self.compiled = compile_plan(plan, exact)
+        self.compiled = compile_plan(plan)
         assert self.compiled.payload is not None
         self.layout = self.compiled.payload
         self.arena = np.random.default_rng(1).integers(1, 2**62, words, np.int64)

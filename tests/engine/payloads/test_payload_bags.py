@@ -12,14 +12,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crown.engine import snapshot
-from crown.engine.engine import Engine
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.ingest.batch import MissingDeletes
+from crown.programs import snapshot
 from plans.errors import PlanError
 from plans.lowering.lower import plan_of
 from plans.plan import Plan
 from plans.planner import parse
+from tests.engine.made import engine_of, join_of
 from tests.oracles import duck
 from tests.oracles.database import Batch, Database, Row, canonical, to_arrow
 from tests.strategies import Query, batches, loads, queries, removals
@@ -48,7 +48,7 @@ class Sides:
     def __init__(self, plan: Plan, tables: object, sql: str) -> None:
         self.plan, self.sql = plan, sql
         self.database = Database(tables)  # type: ignore[arg-type]
-        self.engine = Engine.create(plan)
+        self.engine = engine_of(plan, "bag")
         self.empty = self.engine.stats()["live_bytes"]
         self.before: Counter[Row] = Counter()
         self.steps = 0
@@ -96,10 +96,8 @@ class Sides:
         """Go on with what comes back from a file."""
         with tempfile.TemporaryDirectory() as folder:
             self.engine.save(Path(folder) / "bag")
-            engine = snapshot.load(Path(folder) / "bag")[0]
-            assert isinstance(engine, Engine)
-            self.engine = engine
-        assert self.engine.plan.payload == self.plan.payload
+            self.engine = snapshot.load(Path(folder) / "bag")[0]
+        assert join_of(self.engine).stage.plan.payload == self.plan.payload
         self.compare()
 
     def compare(self) -> None:
@@ -180,7 +178,7 @@ def test_the_rows_of_cycles_are_counted_with_the_copies_of_their_edges(sql: str)
 
 
 def test_a_row_that_does_not_occur_has_multiplicity_0() -> None:
-    engine = Engine.create(bag_plan(HOP2, G))
+    engine = engine_of(bag_plan(HOP2, G), "bag")
     assert engine.count() == engine.multiplicity({"src": 1, "dst": 2}) == 0
     assert not list(engine.results())
 
@@ -198,7 +196,7 @@ def test_a_count_that_leaves_63_bits_is_refused_and_undone() -> None:
 
 def test_a_batch_beyond_the_budget_is_undone() -> None:
     plan = bag_plan(HOP2, G)
-    engine = Engine.create(plan, memory_budget=1 << 20)
+    engine = engine_of(plan, "bag", memory_budget=1 << 20)
     rows = pa.table({"src": list(range(20)) * 20, "dst": [n // 20 for n in range(400)]})
     engine.run(engine.prepare({"G": rows})).to_table(engine.delta_schema)
     count = engine.count()

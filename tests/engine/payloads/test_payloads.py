@@ -48,10 +48,10 @@ def payloads_of(draw: st.DrawFn, plan: Plan) -> Payload:
 class Sides:
     """The kernels and the definition, side by side."""
 
-    def __init__(self, plan: Plan, database: Database, rows: int, exact: bool = False) -> None:
+    def __init__(self, plan: Plan, database: Database, rows: int) -> None:
         self.database = database
         self.plan = plan
-        self.driver = Driver(plan, rows, exact=exact)
+        self.driver = Driver(plan, rows)
         self.before: payloads.Valued = {}
 
     def step(self, batch: Batch) -> None:
@@ -88,7 +88,7 @@ def difference(after: payloads.Valued, before: payloads.Valued) -> payloads.Valu
 def maintain(data: st.DataObject, max_nodes: int) -> None:
     query, plan = data.draw(normal_plans(max_nodes))
     plan = replace(plan, payload=data.draw(payloads_of(plan)))
-    sides = Sides(plan, Database(query.tables), data.draw(st.sampled_from([1, 3, 64])), data.draw(st.booleans()))
+    sides = Sides(plan, Database(query.tables), data.draw(st.sampled_from([1, 3, 64])))
     sides.step(data.draw(loads(query)))
     for _ in range(data.draw(st.integers(1, 3))):
         sides.undo(data.draw(batches(query, sides.database.rows)))

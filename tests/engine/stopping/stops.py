@@ -20,8 +20,6 @@ import pytest
 
 import crown
 from crown.engine import buffers
-from crown.engine.cells import Cells
-from crown.engine.state import arenas as state_module
 from crown.errors import CrownError, MemoryBudgetError
 from crown.kernels import arena as A
 from crown.programs.result import ResultOf
@@ -31,7 +29,7 @@ from crown.store import budget
 from crown.store.memory import MappedFile
 from crown.store.records import Records
 from plans.program import Program
-from tests.engine.stopping.subjects import Run, Subject, memory_of
+from tests.engine.stopping.subjects import Run, Subject
 
 CROWN = str(Path(crown.__file__).parent)
 
@@ -46,7 +44,6 @@ def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(buffers, "BLOCK_CELLS", 32)
         patch.setattr(budget, "SLACK", 4096)
-        patch.setattr(state_module, "SLACK", 4096)
         patch.setattr(memory_module, "SLACK", 4096)
         yield
 
@@ -57,8 +54,8 @@ def small_blocks() -> Iterator[None]:
 
 def full_arena(run: Run, at: float) -> str:
     """The allocation at that place finds the arena exhausted."""
-    arenas = [part for engine in run.engines for part in engine.parts]
-    arena = arenas[run.random.randrange(len(arenas))]
+    arenas = sorted((part for engine in run.engines for part in engine.parts), key=lambda part: -part[A.H_LIVE])
+    arena = arenas[run.random.randrange(min(len(arenas), 3))]
     needed = _taken(run, arena)
     arena[A.H_FREE : A.H_FREE + A.CLASSES] = 0  # nothing that was freed before is used again,
     arena[A.H_LEFT] = 0  # nor what is left of a block that is being cut up
@@ -80,24 +77,15 @@ def _taken(run: Run, arena: Any) -> int:
 
 def over_budget(run: Run, at: float) -> str:
     """The budget is used up at that place."""
-    engine: Any = run.view._engine
-    used = sum(e.budget.used for e in run.engines)
-    room = int(at * 600)
-    if isinstance(engine, Cells):
-        engine._words = used + engine.dictionary.budget.used + room
-    else:
-        limits = memory_of(engine).budget
-        limits.change(used + room)
-        limits._fixed = False
+    limits = run.view._engine.memory.budget
+    limits.change(limits.used + int(at * 600))
+    limits._fixed = False
     try:
         run.view.apply(run.changes)
         applied = True
     except MemoryBudgetError:
         applied = False
-    if isinstance(engine, Cells):
-        engine._words = 1 << 28
-    else:
-        limits.change(1 << 28)
+    limits.change(1 << 28)
     return run.verify(applied=applied, may_be_lost=False)
 
 
@@ -141,10 +129,7 @@ def reader_leaves(run: Run, at: float) -> str:
 
 def reader_leaves_over_budget(run: Run, at: float) -> str:
     """The consumer closes the iterator, and then the budget is used up: ``close`` says so, and the view goes on."""
-    engine: Any = run.view._engine
-    if isinstance(engine, Cells):
-        return reader_leaves(run, at)
-    limits = memory_of(engine).budget
+    limits = run.view._engine.memory.budget
     limits._fixed = False
     limits.change(limits.used + int(at * 300) + 300)
     applied = True

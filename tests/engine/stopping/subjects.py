@@ -13,9 +13,7 @@ import pytest
 
 import crown
 import plans
-from crown.engine.cells import Cells
 from crown.errors import UnusableStateError
-from crown.programs.running import Running
 from plans.program import Maintainable
 from tests.oracles.database import Batch, Row
 from tests.oracles.expectation import Expectation, by_duckdb, by_nested_loops, net, rows
@@ -182,7 +180,7 @@ class Run:
     @property
     def engines(self) -> list[Any]:
         engine: Any = self.view._engine
-        return engine.engines if isinstance(engine, Cells) else [memory_of(engine)]
+        return [engine.memory]
 
     def verify(self, *, applied: bool | None = None, may_be_lost: bool = True) -> str:
         """The law, after the batch was stopped; ``applied``: which of both states it must be. Returns what it is."""
@@ -254,8 +252,3 @@ class Run:
         if kind == "string":
             return f"tag {self.random.randrange(300)}"
         return self.random.randrange(7 if kind == "int64" else 2)
-
-
-def memory_of(engine: Any) -> Any:
-    """What has the parts and the budget."""
-    return engine.memory if isinstance(engine, Running) else engine

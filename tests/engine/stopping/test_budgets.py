@@ -11,7 +11,7 @@ import pytest
 import crown
 from crown.errors import MemoryBudgetError
 from tests.engine.stopping.stops import small_blocks
-from tests.engine.stopping.subjects import SUBJECTS, TENANTS, WIDE, Run, Subject, memory_of
+from tests.engine.stopping.subjects import SUBJECTS, TENANTS, WIDE, Run, Subject
 
 ROOM = range(-3, 100)  # words
 ONE_ENGINE = [subject for subject in SUBJECTS if not subject.name.startswith(("threads", "mapped"))]
@@ -22,7 +22,7 @@ ONE_ENGINE = [subject for subject in SUBJECTS if not subject.name.startswith(("t
 def test_a_batch_is_refused_or_taken_whatever_room_there_is(subject: Subject, tmp_path: Path) -> None:
     with small_blocks():
         run = Run(subject, 5, tmp_path)
-        limits = memory_of(run.view._engine).budget
+        limits = run.view._engine.memory.budget
         limits._fixed = False
         applied = False
         for room in ROOM:

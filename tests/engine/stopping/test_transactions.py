@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError
+from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.results.head import OutputHead
 from crown.store.memory import MappedFile
 
@@ -180,13 +180,14 @@ def test_no_page_of_a_mapped_state_is_used_before_the_disk_has_a_block_for_it(tm
     assert path.stat().st_blocks * 512 >= view.stats()["reserved_bytes"]
 
 
-def test_on_missing_raise_is_refused_where_an_absent_row_can_look_like_a_present_one() -> None:
-    schema = {"o": {"id": "int64", "uid": "int64"}}
-    with pytest.raises(CrownError, match="does not read its column 'id'"):
-        crown.view("SELECT DISTINCT uid FROM o", schema, on_missing="raise")
-    crown.view("SELECT DISTINCT id, uid FROM o", schema, on_missing="raise")
-    keyed = {"o": {"columns": {"id": "int64", "uid": "int64"}, "key": ["id"]}}
-    crown.view("SELECT id FROM o", keyed, on_missing="raise")
+def test_on_missing_raise_looks_at_all_columns_of_a_row() -> None:
+    view = crown.view("SELECT DISTINCT uid FROM o", {"o": {"id": "int64", "uid": "int64"}}, on_missing="raise")
+    view.update({"o": [{"id": 1, "uid": 7}]})
+    with pytest.raises(MissingDeleteError, match="'id': 2, 'uid': 7"):
+        view.update({"o": [{"id": 2, "uid": 7, "_weight": -1}]})
+    assert view.to_table().to_pylist() == [{"uid": 7}]
+    view.update({"o": [{"id": 1, "uid": 7, "_weight": -1}]})
+    assert not view.count()
 
 
 def test_rows_are_quarantined_only_if_their_batch_is_applied(tmp_path: Path) -> None:

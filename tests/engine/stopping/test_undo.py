@@ -7,23 +7,24 @@ import json
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crown.engine.engine import Engine
 from crown.ingest.batch import MissingDeletes
+from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from tests.engine.comparison import planned
+from tests.engine.made import engine_of, join_stats
 from tests.oracles.database import Database, to_arrow
 from tests.oracles.expectation import rows
 from tests.strategies import batches, loads, queries, removals
 
 
-def _contents(engine: Engine) -> tuple[object, ...]:
+def _contents(engine: ProgramEngine) -> tuple[object, ...]:
     results = [row for batch in engine.results() for row in rows(batch)]
-    stats = engine.stats()
+    stats = join_stats(engine)
     return sorted(results, key=repr), engine.count(), stats["rows"], stats["groups"], stats["support"]
 
 
-def _engine(plan: Plan) -> Engine:
-    return Engine.create(plan, seed=1)
+def _engine(plan: Plan) -> ProgramEngine:
+    return engine_of(plan, seed=1)
 
 
 @settings(max_examples=60)

@@ -14,11 +14,11 @@ import crown
 from crown.engine.load.kernels.edges import TASK
 from crown.engine.load.loader import Loader
 from crown.engine.load.tasks import aliases_of, tasks_of
-from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
 from plans.plan import Plan
 from tests.engine.comparison import SideBySide
+from tests.engine.made import join_of, join_stats, state_of
 from tests.engine.views import Cells, Kernel
 from tests.oracles.database import Batch, Database, Row, to_arrow
 from tests.strategies import batches, loads, normal_plans, removals
@@ -112,14 +112,14 @@ def edges(n: int, keys: int, seed: int = 1) -> pa.Table:
 
 def capacities(view: crown.View) -> list[int]:
     """The slots of every table of the tree."""
-    arena = view._engine.arena
-    return [int(arena[table_at(t) + A.T_CAPACITY]) for t in range(view._engine.state.compiled.tables)]
+    (state,) = join_of(view).states
+    return [int(state.arena[table_at(t) + A.T_CAPACITY]) for t in range(state.compiled.tables)]
 
 
 @pytest.mark.parametrize("keys", [200, 9_000, 40_000])
 def test_a_load_makes_every_table_once_and_of_the_right_size(keys: int) -> None:
     view = crown.view(HOPS, EDGES)
-    arena = view._engine.arena
+    arena = join_of(view).states[0].arena
     top = int(arena[A.H_TOP])
     pairs = np.random.default_rng(1).choice(keys**2, 40_000, replace=False) if keys == 200 else None
     given_ = edges(40_000, keys) if pairs is None else pa.table({"a": pairs // keys, "b": pairs % keys})
@@ -134,14 +134,14 @@ def test_a_load_makes_every_table_once_and_of_the_right_size(keys: int) -> None:
 def test_a_load_counts_no_parent_up() -> None:
     view = crown.view(HOPS, EDGES)
     view.update({"g": edges(20_000, 10_000)})
-    stats = view.stats()
+    stats = join_stats(view)
     assert (stats["r_updates"], stats["p_updates"]) == (20_000, 0)
     view.update({"g": edges(20_000, 20_000, 2)})
-    assert view.stats()["p_updates"] <= 2 * 20_000, "a row of the first load once for each of its two children"
+    assert join_stats(view)["p_updates"] <= 2 * 20_000, "a row of the first load once for each of its two children"
     single = crown.view(HOPS, EDGES)
     for row in (edges(20_000, 10_000).slice(0, 5_000), edges(20_000, 10_000).slice(5_000)):
         single.update({"g": row.slice(0, 10_000)})
-    assert single.stats()["p_updates"] > 1_000, "one by one they are counted up"
+    assert join_stats(single)["p_updates"] > 1_000, "one by one they are counted up"
 
 
 FOUR = "Q(a, b, c, d, e) :- g(a, b), g(b, c), g(c, d), g(d, e)."
@@ -152,7 +152,7 @@ STARS = "Q(a, b, c, d) :- g(a, b), g(a, c), g(a, d)."
     ("query", "passes"), [(HOPS, 3), (FOUR, 4), (STARS, 1), (PAIRS.replace("SELECT", "SELECT DISTINCT"), 2)]
 )
 def test_edges_with_the_same_look_up_are_loaded_together(query: str, passes: int) -> None:
-    state = crown.view(query, EDGES)._engine.state
+    state = join_of(crown.view(query, EDGES)).states[0]
     *words, home = tasks_of(state.compiled, _alias(state.plan)).tolist()
     tasks = list(zip(*[iter(words)] * TASK, strict=True))
     looks = {number: look for look, _, _, number in tasks if look >= 0}
@@ -164,7 +164,7 @@ def test_edges_with_the_same_look_up_are_loaded_together(query: str, passes: int
 @given(st.data())
 def test_what_is_below_an_edge_is_loaded_before_the_edge(data: st.DataObject) -> None:
     _, plan = data.draw(normal_plans(6))
-    state = State.create(plan)
+    state = state_of(plan)
     compiled = state.compiled
     for node in (i for i, one in enumerate(plan.nodes) if one.kind == "input"):
         aliases = aliases_of(compiled, node)

@@ -10,18 +10,16 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown import engines
 from crown.errors import ChangeError, CrownError
 from crown.ingest.batch import MissingDeletes
 from crown.ingest.changes import WEIGHT
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.stages.cells import cells_of
-from plans import Plan, PlanError, Program, program
-from plans.program import program_of
+from plans import PlanError, Program, program
 from plans.search.rounds import rounds
+from plans.search.shares import grids_of
 from plans.types import arrow_type
-from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.marks import seeds, slow
 from tests.oracles.database import Database, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
@@ -33,15 +31,16 @@ CELLS = 3
 
 
 class Cells:
-    """The cells of one round, each an engine of its own, or, for a plan, the engine of several threads."""
+    """The cells of one round, each an engine of its own, or, without roles, the engine of several threads."""
 
     def __init__(self, given, on_missing):
         self.given = given
         if given.roles is None:
-            self.engines = [engines.create(program_of(given.maintained), None, given.grid.cells, None, on_missing)]
+            cells = given.grid.cells
+            self.engines = [ProgramEngine.create(given.maintained, threads=cells, on_missing=on_missing)]
         else:
             envelope = envelope_of(given.maintained, cells=given.grid.cells, quarantine=False, roles=given.roles)
-            plan = cell_plan(given.maintained, envelope)
+            plan = cell_program(given.maintained, envelope)
             self.engines = [ProgramEngine.create(plan, on_missing=on_missing) for _ in range(given.grid.cells)]
 
     def apply(self, changes):
@@ -95,17 +94,15 @@ def compare(query, *, absent=False):
     random = Random(query)
     try:
         made = program(query, TABLES)
-        if made.plan is not None:
-            pytest.skip("a plan is cut by another rule")
         cut = rounds(made, CELLS)
     except PlanError as error:
         if "cannot be counted" not in str(error) and "cannot be cut" not in str(error):
             raise
         pytest.skip(str(error).splitlines()[0])
     for one in cut:
-        assert isinstance(one.maintained, Plan) or Program.from_json(one.maintained.to_json()) == one.maintained
-    whole = ProgramEngine.create(cell_plan(made, envelope_of(made, cells=1, quarantine=False)))
-    parts = [Cells(one, "ignore" if i == 0 or one.roles is None else "trust") for i, one in enumerate(cut)]
+        assert Program.from_json(one.maintained.to_json()).stages == one.maintained.stages
+    whole = ProgramEngine.create(cell_program(made, envelope_of(made, cells=1, quarantine=False)))
+    parts = [Cells(one, "ignore" if i == 0 else "trust") for i, one in enumerate(cut)]
     database = Database(TABLES)
     read = {table.name for table in made.tables}
     for turn in range(8):
@@ -152,7 +149,7 @@ def test_threads_deliver_what_one_engine_does(query, tmp_path):
         made = program(query, TABLES)
     except PlanError as error:
         pytest.skip(str(error).splitlines()[0])
-    if made.plan is not None or max(cells_of(made, CELLS)) == 1:
+    if all(grid.cells == 1 for grid in grids_of(made, CELLS)):
         pytest.skip("there is no join that can be cut")
     whole, many = ProgramEngine.create(made), ProgramEngine.create(made, threads=CELLS)
     database = Database(TABLES)

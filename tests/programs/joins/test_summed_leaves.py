@@ -38,7 +38,7 @@ def joins_of(engine: ProgramEngine) -> list[Join]:
 
 def summed_in(engine: ProgramEngine) -> set[str]:
     """The relations of which some join keeps no rows."""
-    states = [join.state for join in joins_of(engine)]
+    states = [state for join in joins_of(engine) for state in join.states]
     return {state.plan.nodes[i].relation.lower() for state in states for i in state.compiled.summed}
 
 
@@ -86,7 +86,7 @@ def test_sums_are_those_of_duckdb_and_nothing_is_left(query: str, on_missing: st
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
 def test_many_rows_of_a_key_take_a_join_no_more_than_one(on_missing: str) -> None:
     engine = ProgramEngine.create(program(QUERY, SCHEMA), on_missing=on_missing)
-    (state,) = (join.state for join in joins_of(engine))
+    (state,) = (state for join in joins_of(engine) for state in join.states)
     apply(engine, {"d": [{"k": "a", "name": "p"}], "f": [{"k": "a", "x": 1}]})
     held, all_held = int(state.arena[A.H_LIVE]), engine.stats()["live_bytes"]
     apply(engine, {"f": [{"k": "a", "x": x} for x in range(2, 5000)]})
@@ -115,7 +115,7 @@ def test_a_delete_that_its_key_cannot_give_is_counted_and_takes_nothing() -> Non
 def test_a_key_that_would_count_more_rows_than_63_bits_is_refused_before_it_does() -> None:
     engine = ProgramEngine.create(program(QUERY, SCHEMA), on_missing="trust")
     apply(engine, {"f": [{"k": "a", "x": 1}]})
-    (state,) = (join.state for join in joins_of(engine))
+    (state,) = (state for join in joins_of(engine) for state in join.states)
     (node,) = state.compiled.summed
     (group,) = groups(state, node)
     count = at.published(int(group), 1)

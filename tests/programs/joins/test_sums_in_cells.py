@@ -20,7 +20,7 @@ from plans import program
 from plans.program import GroupStage, Program
 from plans.search.rounds import rounds
 from spark_jobs.cell import warm
-from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.plans.lowering.program_queries import TABLES
 from tests.programs.joins.test_cells_of_programs import CELLS, Cells, compare, deltas
 
@@ -54,7 +54,7 @@ def telling(cut):
 def test_a_worker_tries_the_kernels_of_both_rounds_on_a_row_that_cells_could_send(query, monkeypatch):
     monkeypatch.setattr(warm, "_warm", set())
     for one in rounds(program(query, TABLES), CELLS):
-        warm.warm_up(cell_plan(one.maintained, envelope_of(one.maintained, cells=1, quarantine=False)))
+        warm.warm_up(cell_program(one.maintained, envelope_of(one.maintained, cells=1, quarantine=False)))
     assert len(warm._warm) == 2
 
 
@@ -82,7 +82,7 @@ def test_sums_of_doubles_that_meet_are_rounded_as_one_sum_and_end_in_nothing(see
     made = program("SELECT SUM(x) AS s, AVG(x) AS m, VAR_POP(x) AS v FROM m", schema)
     cut = rounds(made, CELLS)
     parts = [Cells(one, "ignore" if i == 0 else "trust") for i, one in enumerate(cut)]
-    whole = ProgramEngine.create(cell_plan(made, envelope_of(made, cells=1, quarantine=False)))
+    whole = ProgramEngine.create(cell_program(made, envelope_of(made, cells=1, quarantine=False)))
     usual = VALUES[:8] if seed % 2 else VALUES
     alive: list[tuple[int, float]] = []
     for turn in range(12):

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.engine.engine import Engine
 from crown.errors import MissingDeleteError
+from crown.programs.program import ProgramEngine
 from spark_jobs.cell import live
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.commands.state import roll_back
@@ -32,9 +32,9 @@ from spark_jobs.log.state_log import CellLog
 from tests.oracles.expectation import net
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}}
-HOPS = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d).", SCHEMA)
-ENDS = plans.plan("Q(a,c) :- g(a,b), g(b,c).", SCHEMA)
-NAMES = plans.plan(
+HOPS = plans.program("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d).", SCHEMA)
+ENDS = plans.program("Q(a,c) :- g(a,b), g(b,c).", SCHEMA)
+NAMES = plans.program(
     "Q(x,y) :- p(x,n), q(n,y).", {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64"}}
 )
 
@@ -54,7 +54,7 @@ def stream(count=8, size=40, seed=1):
 
 
 def expected(plan, changes):
-    engine = Engine.create(plan)
+    engine = ProgramEngine.create(plan)
     return [net(engine.run(engine.prepare(batch))) for batch in changes]
 
 
@@ -177,9 +177,9 @@ def test_a_killed_process_leaves_nothing_half_done(make, point, monkeypatch):
     for batch, table in enumerate(changes):
         if batch == 2:
             if point == "after the log":
-                monkeypatch.setattr(Engine, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+                monkeypatch.setattr(ProgramEngine, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
             if point == "in the snapshot":
-                monkeypatch.setattr("crown.engine.state.saving.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+                monkeypatch.setattr("crown.stages.state.saving.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             target = _die_in_the_middle if point == "in the middle" else _apply_all
             child = multiprocessing.get_context("fork").Process(target=target, args=(make, batch, table))
             child.start()
@@ -309,7 +309,7 @@ def test_deletes_of_absent_rows_can_be_refused_and_leave_no_trace(make):
     apply(make(on_missing="raise"), 0, first)
     with pytest.raises(MissingDeleteError):
         apply(make(on_missing="raise"), 1, rows((1, 2, -1), (7, 7, -1)))
-    assert make(on_missing="raise").stats()["input_rows"] == 9
+    assert make(on_missing="raise").stats()["input_rows"] == 3
 
 
 def test_a_stream_that_goes_on_with_other_promises_keeps_them(make):

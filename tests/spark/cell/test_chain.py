@@ -152,8 +152,8 @@ def test_the_history_of_a_stream_begins_with_one_backfill(tmp_path):
     step = steps.Step(
         **dict.fromkeys(steps.Step.__dataclass_fields__)
         | {"grid": steps.Grid(), "fingerprint": HOPS.fingerprint, "query": "Q", "operator": "crown"}
-        | {"plan": json.dumps(HOPS.to_json()), "root": str(tmp_path / "crown"), "run": "r"}
-        | {"engines": steps.QUERY, "backfill": True, "on_missing": "ignore", "envelope": _Whole(CHANGES[0])}
+        | {"program": json.dumps(HOPS.to_json()), "root": str(tmp_path / "crown"), "run": "r"}
+        | {"backfill": True, "on_missing": "ignore", "envelope": _Whole(CHANGES[0])}
     )
     list(steps.one_shot(step, 0, ()))
     base = tmp_path / "crown" / "backfill" / "crown" / "0" / f"{BACKFILL}.snapshot"

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.engine.engine import Engine
 from crown.errors import CrownError, MemoryBudgetError
 from crown.programs.program import ProgramEngine
 from crown.store import residence
@@ -31,8 +30,7 @@ QUERIES = {
 
 def made(name):
     program = plans.program(QUERIES[name], SCHEMA)
-    plan = program.plan or program
-    return plan, (ProgramEngine if plan is program else Engine).create(plan)
+    return program, ProgramEngine.create(program)
 
 
 def rows(rng, size, plan, weight=1):
@@ -114,8 +112,8 @@ def bounded_here(tmp_path):
 def test_a_cell_in_less_memory_than_it_has_state_gives_the_same_deltas(cell_of, tmp_path):
     """Batches, a batch again, snapshots, and a cell that is rebuilt."""
     bounded_here(tmp_path)
-    plan = plans.plan("Q(a,b,c) :- g(a,b), h(b,c).", {name: {"src": "int64", "dst": "int64"} for name in "gh"})
-    oracle, rng, limit = Engine.create(plan), random.Random(7), 16 << 20
+    plan = plans.program("Q(a,b,c) :- g(a,b), h(b,c).", {name: {"src": "int64", "dst": "int64"} for name in "gh"})
+    oracle, rng, limit = ProgramEngine.create(plan), random.Random(7), 16 << 20
     spilled = 0
     for batch in range(10):
         size = 20_000

@@ -8,12 +8,11 @@ import pytest
 
 import crown
 import plans
-from crown.engine.engine import Engine
 from crown.programs.program import ProgramEngine
 from plans.windows import last_rows
 from spark_jobs.cell import table
-from spark_jobs.cell.engines import QUERY
-from spark_jobs.dispatch.envelope import CELL, WEIGHT, cell_plan, envelope_of
+from spark_jobs.cell.engines import created
+from spark_jobs.dispatch.envelope import CELL, WEIGHT, cell_program, envelope_of
 
 TABLES = {"R": {"a": "int64", "b": "int64"}}
 QUERIES = [
@@ -35,11 +34,6 @@ class Batches:
             yield pa.RecordBatch.from_pydict({CELL: [0], WEIGHT: [weight], "s0": [a], "s1": [b]})
 
 
-def of(program):
-    """The plan of a query that is one join."""
-    return program.plan or next(stage.plan for stage in program.stages if hasattr(stage, "plan"))
-
-
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("deletes", [False, True])
 @pytest.mark.parametrize(("share", "most", "parts"), [(1 << 40, 10, [53, 46, 39]), (1, 10, [50, 40, 30])])
@@ -50,8 +44,8 @@ def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, shar
     rows = [(rng.randrange(5), rng.randrange(5), rng.choice([1, 2, -1] if deletes else [1])) for _ in range(60)]
     rng.shuffle(rows)
     program = plans.program(query, TABLES)
-    envelope = envelope_of(of(program), cells=1, quarantine=False)
-    engine = Engine.create(cell_plan(of(program), envelope))
+    envelope = envelope_of(program, cells=1, quarantine=False)
+    engine = ProgramEngine.create(cell_program(program, envelope))
     entered = []
     run, given = engine.run, Batches(rows)
     monkeypatch.setattr(engine, "run", lambda *a, **k: entered.append(given.waiting) or run(*a, **k))
@@ -105,6 +99,7 @@ def rows_of(batches):
 def test_parts_of_a_table_enter_a_program_with_the_result_of_one_batch(query, deletes, on_missing, monkeypatch):
     monkeypatch.setattr(table, "PART_ROWS", 7)
     monkeypatch.setattr(table, "SHARE", 1 << 40)
+    monkeypatch.setattr(table, "JOIN_SHARE", 1 << 40)
     rng = random.Random(7)
     rows = [(rng.randrange(5), rng.randrange(5), rng.choice([1, 2])) for _ in range(60)]
     if deletes:  # of rows that are there, some before they come
@@ -113,8 +108,8 @@ def test_parts_of_a_table_enter_a_program_with_the_result_of_one_batch(query, de
     program = plans.program(query, TABLES)
     assert program.plan is None
     envelope = envelope_of(program, cells=1, quarantine=False)
-    cut = cell_plan(program, envelope)
-    engine, other = QUERY.create(cut, None, on_missing), QUERY.create(cut, None, on_missing)
+    cut = cell_program(program, envelope)
+    engine, other = created(cut, None, on_missing), created(cut, None, on_missing)
     assert table.by_parts(engine)
     given, entered = Batches(rows), []
     run = engine.run
@@ -132,7 +127,7 @@ def test_a_part_of_a_program_grows_with_its_state(monkeypatch):
     monkeypatch.setattr(table, "PART_ROWS", 7)
     program = plans.program("SELECT a, COUNT(*) AS n FROM R GROUP BY a", TABLES)
     envelope = envelope_of(program, cells=1, quarantine=False)
-    engine = ProgramEngine.create(cell_plan(program, envelope))
+    engine = ProgramEngine.create(cell_program(program, envelope))
     size = next(iter(Batches([(1, 1, 1)]))).nbytes
     bytes_of = iter([0, 20 * size * table.SHARE, 0, 0])
     monkeypatch.setattr(engine, "stats", lambda: {"live_bytes": next(bytes_of)})
@@ -144,4 +139,4 @@ def test_a_part_of_a_program_grows_with_its_state(monkeypatch):
 
 def test_a_program_with_a_window_takes_its_rows_at_once():
     program = plans.program("SELECT a, COUNT(*) AS n FROM R GROUP BY a", TABLES, windows={"R": last_rows(3, by="b")})
-    assert not table.by_parts(QUERY.create(program, None, "ignore"))
+    assert not table.by_parts(created(program, None, "ignore"))

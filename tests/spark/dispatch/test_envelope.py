@@ -8,16 +8,15 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.ingest.masks import given_masks
 from plans.reads import occurrences
-from spark_jobs.dispatch.envelope import MASK, cell_plan, envelope_of
+from spark_jobs.dispatch.envelope import MASK, cell_program, envelope_of
 from spark_jobs.errors import SparkJobError
 
 
 @pytest.mark.parametrize("cells", [1, 2])
 def test_slots_are_shared_by_relations_and_types_keep_apart(cells):
     schema = {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64", "z": "int64"}}
-    plan = plans.plan("Q(x,n,y) :- p(x,n), q(n,y,z), z > 3.", schema)
+    plan = plans.program("Q(x,n,y) :- p(x,n), q(n,y,z), z > 3.", schema)
     envelope = envelope_of(plan, cells=cells, quarantine=False)
     assert sorted(envelope.slots) == ["int64", "int64", "string"]
     assert len(set(envelope.placed[0].values())) == 2
@@ -25,15 +24,17 @@ def test_slots_are_shared_by_relations_and_types_keep_apart(cells):
 
 def test_the_plan_of_a_cell_is_the_query_s_however_many_cells_there_are():
     schema = {"g": {"a": "int64", "b": "int64"}}
-    plan = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), g(d,a), g(a,c).", schema)
-    one, four = (cell_plan(plan, envelope_of(plan, cells=cells, quarantine=False)) for cells in (1, 4))
-    assert one.fingerprint == four.fingerprint == plan.fingerprint
+    plan = plans.program("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), g(d,a), g(a,c).", schema)
+    one, four = (cell_program(plan, envelope_of(plan, cells=cells, quarantine=False)) for cells in (1, 4))
+    assert one.fingerprint == plan.fingerprint
+    assert four.stages[0].plan.fingerprint == plan.stages[0].plan.fingerprint
+    assert four.stages[0].masks == four.tables[0].columns[-1].name == MASK
     assert [table.name for table in four.tables] == ["g"]
 
 
 def test_a_row_is_given_to_its_relation_once_with_its_mask():
     schema = {"g": {"a": "int64", "_Mask": "int64"}, "h": {"b": "int64"}}
-    plan = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), h(d).", schema)
+    plan = plans.program("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), h(d).", schema)
     envelope = envelope_of(plan, cells=2, quarantine=False)
     sent = pa.record_batch(
         {
@@ -52,18 +53,13 @@ def test_a_row_is_given_to_its_relation_once_with_its_mask():
         "_Mask": [20, 22, 22],
         "_weight": [1, 2, 2],
     }
+    assert envelope.masks == MASK + "_"
     for name, masks in {"g": [5, 7, 7], "h": [8]}.items():
-        table = changes[name].combine_chunks()
-        assert (
-            given_masks(
-                table.schema.metadata or {}, table.column_names, lambda i, t=table: t.column(i).combine_chunks()
-            ).tolist()
-            == masks
-        )
+        assert changes[name].column(envelope.masks).to_pylist() == masks
 
 
 def test_a_batch_of_one_relation_is_taken_apart_without_a_copy():
-    plan = plans.plan(
+    plan = plans.program(
         "Q(a,b,c) :- g(a,b), h(b,c).", {"g": {"a": "int64", "b": "int64"}, "h": {"b": "int64", "c": "int64"}}
     )
     envelope = envelope_of(plan, cells=1, quarantine=False)
@@ -83,8 +79,10 @@ def test_a_batch_of_one_relation_is_taken_apart_without_a_copy():
 
 
 def test_a_query_with_more_relations_than_a_mask_has_bits_runs_in_one_cell():
-    plan = plans.plan("Q(a,b) :- g(a,b).", {"g": {"a": "int64", "b": "int64"}})
-    wide = dataclasses.replace(plan, nodes=plan.nodes * 63)
+    plan = plans.program("Q(a,b) :- g(a,b).", {"g": {"a": "int64", "b": "int64"}})
+    join = plan.stages[0]
+    nodes = dataclasses.replace(join.plan, nodes=join.plan.nodes * 63)
+    wide = dataclasses.replace(plan, stages=(dataclasses.replace(join, plan=nodes),))
     assert len(occurrences(wide)) == 63
     assert not envelope_of(wide, cells=1, quarantine=False).masked
     with pytest.raises(SparkJobError, match=r"63 relations runs in one cell \(at most 62 can be cut\): cells=1"):
@@ -93,7 +91,7 @@ def test_a_query_with_more_relations_than_a_mask_has_bits_runs_in_one_cell():
 
 def test_columns_that_no_atom_reads_do_not_travel():
     schema = {"p": {"x": "int64", "unused": "string", "y": "int64"}}
-    plan = plans.plan("SELECT DISTINCT x FROM p WHERE y > 1", schema)
+    plan = plans.program("SELECT DISTINCT x FROM p WHERE y > 1", schema)
     envelope = envelope_of(plan, cells=1, quarantine=False)
     assert set(envelope.placed[0]) == {"x", "y"}
-    assert [column.name for column in cell_plan(plan, envelope).tables[0].columns] == ["x", "y"]
+    assert [column.name for column in cell_program(plan, envelope).tables[0].columns] == ["x", "y"]

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.engine.engine import Engine
 from crown.errors import CrownError
 from crown.ingest.streams import window
+from crown.programs.program import ProgramEngine
 from plans.errors import PlanError
 from spark_jobs.commands import state, submit
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
@@ -52,7 +52,7 @@ def write_edges(path, pairs):
 
 def embedded(pairs, length, batch_rows):
     """Deltas per batch of the sliding window, by an engine in memory."""
-    engine = Engine.create(plans.plan(PATHS, {"g": {"src": "int64", "dst": "int64"}}))
+    engine = ProgramEngine.create(plans.program(PATHS, {"g": {"src": "int64", "dst": "int64"}}))
     table = pa.table({"src": [a for a, _ in pairs], "dst": [b for _, b in pairs]})
     batches = window.sliding(table, length, batch_rows) if length else window.appended(table, batch_rows)
     return [sum(batch.num_rows for batch in engine.run(engine.prepare({"g": changes}))) for changes in batches]

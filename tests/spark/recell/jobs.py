@@ -11,8 +11,7 @@ from collections import Counter
 import pyarrow as pa
 
 from crown.programs.program import ProgramEngine
-from plans.plan import Plan
-from plans.program import maintainable
+from plans.program import Program
 from plans.search.rounds import rounds
 from plans.types import arrow_type
 from spark_jobs.cell.cell import Cell, Report
@@ -34,7 +33,7 @@ class Job:
 
     def __init__(self, folder, program, cells, state=None, options=None, on_missing="ignore", floor=1 << 30):
         self.folder, self.place, self.on_missing, self.floor = folder, (state, options), on_missing, floor
-        self.query = program.plan or program
+        self.query = program
         self.oracle = ProgramEngine.create(program, on_missing=on_missing)
         self.batch, self.limits = 0, NONE
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,15 +95,15 @@ class Job:
             "spark": self.folder,
             "limits": self.limits,
         }
-        return Cell(maintainable(step.plan), log, scratch, **more)
+        return Cell(Program.from_json(step.program), log, scratch, **more)
 
     def _applied(self, stride, given):
-        step, plan = stride.step, maintainable(stride.step.plan)
+        step, plan = stride.step, Program.from_json(stride.step.program)
         operator = self.root / "s" / step.operator
         check_meta(operator, step.meta)
-        said = {"plan": step.plan, "on_missing": step.on_missing, "whole": step.whole}
+        said = {"program": step.program, "on_missing": step.on_missing, "whole": step.whole}
         keep_plan(operator, fingerprint=step.fingerprint, **said)
-        columns = step.engines.columns(stride.round.maintained)
+        columns = [*((out.name, out.type) for out in stride.round.maintained.output), ("_weight", "int64")]
         schema = pa.schema([(name, arrow_type(kind)) for name, kind in columns])
         base, found = _read(stride, plan, given), []
         for cell in range(step.grid.cells):
@@ -119,9 +118,10 @@ def _read(stride, plan, given):
     """The changes of the base relations that a round reads, with the columns that travel."""
     roles, base = stride.round.roles or {}, {}
     for table in plan.tables:
-        relation = table.name if isinstance(plan, Plan) else roles[table.name].relation
-        columns = [column.name for column in table.columns]
-        fields = [(column.name, arrow_type(column.type)) for column in table.columns]
+        relation = roles[table.name].relation if roles else table.name
+        carried = [column for column in table.columns if column.name != stride.step.envelope.masks]
+        columns = [column.name for column in carried]
+        fields = [(column.name, arrow_type(column.type)) for column in carried]
         nothing = pa.schema([*fields, ("_weight", pa.int64())]).empty_table()
         come = given.get(relation.lower())
         base[relation] = nothing if come is None else come.select([*columns, "_weight"]).cast(nothing.schema)

@@ -62,11 +62,10 @@ class Site:
         """What a task is told."""
         (self.folder.parent / host).mkdir(exist_ok=True)
         known = {"grid": steps.Grid(), "fingerprint": HOPS.fingerprint, "query": "Q", "operator": "crown"}
-        known |= {"plan": json.dumps(HOPS.to_json()), "root": self.place[0], "run": "r", "options": self.place[1]}
+        known |= {"program": json.dumps(HOPS.to_json()), "root": self.place[0], "run": "r", "options": self.place[1]}
         known |= {"checkpoint": str(self.folder), "scratch": str(self.folder.parent / host), "keep": 3, "sample": 0}
         known |= {
             "limits": steps.NONE,
-            "engines": steps.QUERY,
             "on_missing": "ignore",
             "backfill": False,
             "envelope": Given(changes, bad),
@@ -332,8 +331,8 @@ die = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 if point == "before the log":
     here.CellLog.publish = die
 if point == "after the log":
-    from crown.engine.engine import Engine
-    Engine.run = die
+    from crown.programs.program import ProgramEngine
+    ProgramEngine.run = die
 if point == "in the snapshot":
     here.CellLog.snapshot_due = lambda *_: True
     here.CellLog.write_snapshot = die

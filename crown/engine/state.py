@@ -1,0 +1,109 @@
+"""What a join core keeps: a piece of memory, divided into its own arena and one per bag.
+
+All of it is plain words, so a state is created, attached to and copied as those.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+
+from crown.bags.protocol import BagSpec, open_bag
+from crown.engine.compile import compile_plan
+from crown.engine.kernels import state, turns
+from crown.engine.kernels.warm import ensure_view_compiled
+from crown.guards.uncopyable import NotCopyable
+from crown.kernels import arena as A
+from crown.kernels.geometry import groups_table, rows_table, support_table, table_total
+from crown.kernels.tables import table_at
+from crown.results.support import Support
+from crown.store.budget import Budget
+from crown.store.codec import uses_dictionary
+from crown.store.dictionary import Dictionary
+from crown.store.memory import MappedFile, numbers
+from plans.plan import Plan
+
+
+class State(NotCopyable, instead="save(path) and crown.load(path) make another one"):
+    """The state of one join core: arenas, compiled plan, bags, header.
+
+    ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``file``: what it is mapped
+    from, if it is. ``dictionary`` and ``budget`` are shared with the other stages of a program.
+    """
+
+    def __init__(
+        self, plan: Plan, arena: np.ndarray, file: MappedFile | None, dictionary: Dictionary, budget: Budget
+    ) -> None:
+        ensure_view_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
+        self.plan = plan
+        self.file = file
+        self.compiled = compile_plan(plan)
+        n = len(plan.nodes)
+        bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
+        # The state of each bag lies in an equal part of the same mapping, with a header of its own.
+        self.parts = np.split(arena, 1 + len(bags))
+        self.arena = self.parts[0]
+        self.header = numbers(self.arena[: A.header_words(table_total(n))])
+        self.halves = self.arena.view(np.int32)
+        self.plan_array = self.compiled.array
+        self.budget = budget
+        self.dictionary = dictionary
+        self.counts = Support(self.arena, table_at(support_table(n)), len(plan.output), self.budget)
+        limits = [_reserved(part) for part in self.parts]
+        self.bags = {
+            i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
+            for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
+            if node.bag is not None
+        }
+        for part, reserved in zip(self.parts, limits, strict=True):
+            part[A.H_LIMIT] = len(part) if file is None else reserved
+
+    def format(self, words: int, seed: int | None = None) -> None:
+        """Writes an empty state into a new arena.
+
+        ``words``: its budget; ``seed``: of the hash tables, random by default, so that no input can be built to
+        collide.
+        """
+        chosen = secrets.randbits(62) if seed is None else seed
+        known = int(self.arena[A.H_LIMIT])
+        state.create(self.arena, self.halves, self.plan_array, self.compiled.tables, known, words, chosen)
+        if any(node.padded for node in self.plan.nodes):
+            turns.make_paddings(self.arena, self.halves, self.plan_array)
+
+    @property
+    def lost(self) -> bool:
+        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
+        return bool(self.header[A.H_OPEN])
+
+    @property
+    def epoch(self) -> int:
+        """Returns a number that every change of the state moves on."""
+        return self.header[A.H_EPOCH]
+
+    def mark_values(self) -> None:
+        """Marks everything in the dictionary that this state refers to. O(state)."""
+        dictionary, attributes = self.dictionary, self.plan.attributes
+        for i, words in enumerate(self.compiled.words):  # of a relation the first alias has the table, the others none
+            for a, word in words.items():
+                if uses_dictionary(attributes[a].type):
+                    dictionary.mark_column(self.arena, table_at(rows_table(i)), word)
+        for i in self.compiled.summed:  # no row is there, but keys are
+            for place, a in enumerate(self.plan.nodes[i].key):
+                if uses_dictionary(attributes[a].type):
+                    table = groups_table(len(self.plan.nodes), self.compiled.index[i])
+                    dictionary.mark_column(self.arena, table_at(table), place)
+        for bag in self.bags.values():
+            for a in bag.spec.attributes:
+                if uses_dictionary(attributes[a].type):
+                    dictionary.mark_codes(bag.values(a))
+        if self.plan.support:
+            for j, output in enumerate(self.plan.output):
+                if uses_dictionary(output.type):
+                    dictionary.mark_column(self.arena, self.counts.table, j)
+
+
+def _reserved(part: np.ndarray) -> int:
+    """Returns how much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
+    limit = int(part[A.H_LIMIT])
+    return limit if limit < len(part) else int(part[A.H_TOP])

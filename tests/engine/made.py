@@ -1,0 +1,52 @@
+"""Engines and cores of one plan, and what is asked of them, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crown.engine.core import Core
+from crown.engine.state import State
+from crown.programs.program import ProgramEngine
+from crown.stages.join import Join
+from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
+from crown.store.budget import Share
+from plans.plan import Plan
+from plans.program import JoinStage, Program, program_of
+
+
+def engine_of(plan: Plan, mode: str = "set", **options: Any) -> ProgramEngine:
+    """Returns a new engine of a program of one join."""
+    program = program_of(plan) if mode == "set" else Program(plan.query, plan.tables, (JoinStage(plan, mode),))
+    return ProgramEngine.create(program, **options)
+
+
+def memory_of(plan: Plan) -> ProgramMemory:
+    """Returns new memory with room for a core of a plan."""
+    return ProgramMemory.create(OWN_PARTS + parts_of(JoinStage(plan)))
+
+
+def state_of(plan: Plan, memory: ProgramMemory | None = None, seed: int | None = None) -> State:
+    """Returns a new, empty state of a plan; cores in one ``memory`` share their dictionary."""
+    own = memory_of(plan)
+    parts = own.mapping(OWN_PARTS, parts_of(JoinStage(plan)))
+    state = State(plan, parts, None, (memory or own).dictionary, Share(own.budget, OWN_PARTS))
+    state.format(own.budget.words, seed)
+    return state
+
+
+def core_of(plan: Plan, memory: ProgramMemory | None = None) -> Core:
+    """Returns a new core of a plan."""
+    return Core(state_of(plan, memory, 3))
+
+
+def join_of(engine: Any) -> Join:
+    """Returns the join of an engine, or of the engine of a view, that has no other stage."""
+    (join,) = getattr(engine, "_engine", engine).stages
+    assert isinstance(join, Join)
+    return join
+
+
+def join_stats(engine: Any) -> dict[str, Any]:
+    """Returns what the only join of an engine or view says of itself."""
+    found: dict[str, Any] = engine.stats()["stages"][-1]
+    return found

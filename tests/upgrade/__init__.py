@@ -1,1 +1,0 @@
-"""Files that a release wrote, and that the next one must open."""
