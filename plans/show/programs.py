@@ -142,6 +142,8 @@ def lines_of(stage: Stage) -> list[str]:
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]
+    if not stage.terms:
+        return ["no rows: no view needs this stage any more"]
     return ["sum of " + _feed(stage.terms[0]), *("   plus " + _feed(term) for term in stage.terms[1:])]
 
 
