@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -34,6 +33,7 @@ from crown.results import pulse, rich
 from crown.results.subscribers import Subscribed
 from crown.store import words_file
 from plans import program as make_program
+from plans.callers import levels_to_caller
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
@@ -163,6 +163,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return self._started(self._prepared(changes), deltas, consolidate, factorized)
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
+        self._changeable()
         self._meter.begin()
         if self._unread:
             changes = relations_of(changes)
@@ -195,7 +196,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         if watch is not None and found is not None:
             watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
             said = f"{watch.told}; view.explain(analyze=True) shows why"
-            warnings.warn(said, AmplifiedWarning, stacklevel=_levels_to_caller())
+            warnings.warn(said, AmplifiedWarning, stacklevel=levels_to_caller())
         bad = prepared.bad
         if bad:
             assert self._quarantine_dir is not None
@@ -306,14 +307,6 @@ def view(
     if first:
         made.update(first)
     return made
-
-
-def _levels_to_caller() -> int:
-    """Returns how many frames above the one that asks is the first that is not of this package."""
-    frame, levels = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
-        frame, levels = frame.f_back, levels + 1
-    return levels
 
 
 def unread_of(declared: Any, program: Program) -> frozenset[str]:

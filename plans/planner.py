@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from plans.callers import levels_to_caller
 from plans.errors import PlanError, QueryWarning
 from plans.frontends.datalog import program as datalog
 from plans.frontends.motif import flat, patterns
@@ -136,7 +137,7 @@ def _relation(query: Any, schema: Any, dialect: str) -> Any:
         raise PlanError(f"a query is text or a Plan, not {_kind(query)}", hint=_advice(query))
     parsed = with_room(_parsed, query, Schema.of(schema), dialect)
     for message in parsed.warnings:
-        warnings.warn(message, QueryWarning, stacklevel=3)
+        warnings.warn(message, QueryWarning, stacklevel=levels_to_caller())
     return rewritten(parsed)
 
 

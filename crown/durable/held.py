@@ -18,6 +18,7 @@ from crown.errors import RecoveryWarning, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch
 from crown.ingest.watermarks import with_watermark
+from plans.callers import levels_to_caller
 
 
 class InFolder:
@@ -79,7 +80,9 @@ class InFolder:
             try:
                 self.snapshot()
             except SnapshotError as error:  # the log has everything; the next batch tries again
-                warnings.warn(f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=5)
+                warnings.warn(
+                    f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=levels_to_caller()
+                )
 
     def _append(self, prepared: PreparedBatch, more: Mapping[str, Any]) -> None:
         """Writes a batch down; when this returns, it stands."""

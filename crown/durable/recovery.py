@@ -26,6 +26,7 @@ import pyarrow as pa
 from crown.durable.identity import Identity
 from crown.durable.segment import Reader
 from crown.errors import DamagedStateError, RecoveryWarning, SnapshotError
+from plans.callers import levels_to_caller
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
 _COPY = "Put it back from a copy"
@@ -197,4 +198,4 @@ class Recovery(Generic[E]):
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, RecoveryWarning, stacklevel=6)
+    warnings.warn(message, RecoveryWarning, stacklevel=levels_to_caller())

@@ -15,7 +15,14 @@ from crown.errors import ConcurrentChangeError, UnusableStateError
 from crown.guards.interrupts import Uninterrupted
 
 Batches = Generator[pa.RecordBatch, None, None]
-BUSY = "a batch is still being applied; exhaust or close the iterator of its deltas first"
+BUSY = (
+    "a batch is still being applied: exhaust or close the iterator of its deltas first; if another thread applies it, "
+    "let one thread at a time use the view, with a lock"
+)
+CHANGED = (
+    "the view has changed since this iteration began: call results() again; if another thread changes it, let one "
+    "thread at a time use the view, with a lock"
+)
 LOST = (
     "A batch was stopped half-way and could not be taken back: the state is neither before nor after it. Load the last "
     "snapshot, or start anew"
@@ -108,7 +115,7 @@ class Guard:
         """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
         self.ready()
         if self._state.epoch != epoch:
-            raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
+            raise ConcurrentChangeError(CHANGED)
 
 
 def refuse(busy: bool, lost: bool) -> None:

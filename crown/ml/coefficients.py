@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from crown.errors import CrownError
 from crown.ml.normal import Exact, solve
+from plans.callers import levels_to_caller
 
 
 class RankDeficientWarning(UserWarning):
@@ -96,7 +97,7 @@ def fit(sums: ExactSums, features: Sequence[str], target: str, ridge: float | Fr
             f"only {rank} of {len(features)} features are independent over the {n} rows: several models fit equally "
             f"well, and the one with the least sum of squared coefficients was taken; leave features out, or use ridge",
             RankDeficientWarning,
-            stacklevel=3,
+            stacklevel=levels_to_caller(),
         )
     explained = sum((b * single[name] for b, name in zip(solution, features, strict=True)), Fraction(0))
     intercept = Fraction(single[target] - explained) / n

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crown.engine.delivery import CHANGED
 from crown.errors import ConcurrentChangeError, CrownError
 from crown.ingest.changes import WEIGHT
 from crown.programs.answers import Answers
@@ -74,7 +75,7 @@ class ResultOf:
         while True:
             self._running.ready()
             if self._running.epoch != epoch:
-                raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
+                raise ConcurrentChangeError(CHANGED)
             batch = next(batches, None)
             if batch is None:
                 return

@@ -18,6 +18,7 @@ import warnings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from plans.callers import levels_to_caller
 from spark_jobs import cluster
 from spark_jobs.dispatch.envelope import CELL
 from spark_jobs.errors import SparkJobError
@@ -40,7 +41,9 @@ def pins(spark: SparkSession, placement: str) -> bool:
     said = "cells cannot be kept on their executors while spark.sql.adaptive.enabled is true: set it to false"
     if placement == PINNED:
         raise SparkJobError(f'{said}, or give placement="{ANYWHERE}"')
-    warnings.warn(f'{said}, or give placement="{ANYWHERE}" if all of them are on one host', stacklevel=4)
+    warnings.warn(
+        f'{said}, or give placement="{ANYWHERE}" if all of them are on one host', stacklevel=levels_to_caller()
+    )
     return False
 
 

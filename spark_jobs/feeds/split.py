@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from plans.callers import levels_to_caller
 from plans.errors import QueryWarning
 from plans.files.delimited import UNREADABLE
 from plans.schema import Schema, Table
@@ -129,7 +130,7 @@ def _check_positions(frame: DataFrame, tables: Sequence[Table]) -> None:
                 f"declare the key, upserts and the sequence, as in {table.name}(id int64 key, ..., {_OFFSET} int64 "
                 "sequence) upserts",
                 QueryWarning,
-                stacklevel=3,
+                stacklevel=levels_to_caller(),
             )
 
 

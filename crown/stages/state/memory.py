@@ -72,9 +72,7 @@ class ProgramMemory:
         ``memory_budget``: bytes; ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
         little to begin with, or the disk full.
         """
-        words, limit = limits_of(memory_budget)
-        if words < parts * (A.header_words(2) + 1024):
-            raise MemoryBudgetError(f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB")
+        words, limit = limits_of(memory_budget, parts * (A.header_words(2) + _LEAST))
         file = None if path is None else MappedFile.create(path, limit * parts)
         made = cls(reserve(limit * parts) if file is None else file.words, parts, words, file)
         made.limit([max(SLACK, size) for size in sizes] or [SLACK] * parts)
@@ -120,14 +118,23 @@ class ProgramMemory:
         return Part(self.parts[number], number, self.budget, self.dictionary)
 
 
-def limits_of(memory_budget: int | None) -> tuple[int, int]:
+_LEAST = 1024  # words of every part, beside its header, that are there to begin with
+
+
+def limits_of(memory_budget: int | None, least: int = 0) -> tuple[int, int]:
     """Returns the budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
 
-    An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit.
+    An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit. Raises
+    MemoryBudgetError for fewer words than ``least``.
     """
     if memory_budget is None:
         return ADDRESSABLE, ADDRESSABLE
     words = memory_budget // 8
+    if words < least:
+        raise MemoryBudgetError(
+            f"memory_budget={memory_budget} is too small for this query to start with; give at least "
+            f"{-(-8 * least // 1024)} KiB"
+        )
     return words, min(ADDRESSABLE, 4 * words + (1 << 20))
 
 
