@@ -101,7 +101,7 @@ WRONG: list[tuple[str, bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "data", "said"), WRONG)
+@pytest.mark.parametrize(("name", "data", "said"), WRONG, ids=[f"{i} {name}" for i, (name, _, _) in enumerate(WRONG)])
 def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(
     name: str, data: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
