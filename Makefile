@@ -46,7 +46,7 @@ check: lint types test  ## lint, types and tests: what a change must pass
 docs: $(VENV)/.docs  ## build the documentation into out/site, and look for links that lead nowhere
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && $(BIN)/python -m tests.pages.built out/site
 
-wheels: java $(VENV)/.dev  ## build wheel and source archive, install them into empty environments, and try them (some minutes)
+wheels: java $(VENV)/.dev  ## compile all kernels, build wheel and source archive, install them into empty environments, and try them (some 10 min)
 	@$(BIN)/python -m tests.wheels out/wheels
 
 bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-folder, SECTION="targets engines ..."

@@ -36,7 +36,7 @@ def names(requirements: str) -> set[str]:
 def test_the_base_is_slim_and_every_part_brings_what_it_imports(setup: configparser.ConfigParser) -> None:
     assert names(setup["options"]["install_requires"]) == {"numpy", "pyarrow", "sqlglot", "highspy"}
     extras = setup["options.extras_require"]
-    assert names(extras["spark"]) == {"pyspark", "pandas", "deltalake", "obstore"}
+    assert names(extras["spark"]) == {"pyspark", "pandas", "deltalake", "obstore", "pyyaml"}
     for extra in ("graphframes", "bench", "test"):
         assert names(extras["spark"]) <= names(extras[extra]), extra
     assert "duckdb" in names(extras["bench"]) & names(extras["test"])

@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
     look_into(wheel, sources)
     home, house = folder / "environment", folder / "packages"
     shutil.rmtree(house, ignore_errors=True)
-    run(sys.executable, "-m", "venv", "--clear", home)
+    run(_python(), "-m", "venv", "--clear", home)
     with took(f"installed {wheel.name}"):
         run(*_pip(home), "install", wheel)
     brought = installed(home)
@@ -57,6 +57,13 @@ def main(folder: Path) -> None:
     assert installed(home) >= BASE | {"pyspark", "pandas"}, "what these bring is theirs to decide"
     attempt(home, "smoke_spark.py")
     from_sources(folder / "from-sources", sources)
+
+
+def _python() -> str:
+    """Returns a Python that every user may run: this one, if it is not in a folder of one user, else the system's."""
+    mine = Path(sys.executable).resolve()
+    shared = all(folder.stat().st_mode & 0o001 for folder in mine.parents)
+    return str(mine) if shared else "/usr/bin/python3"
 
 
 def attempt(home: Path, smoke: str, alone: bool = False) -> None:
