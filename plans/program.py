@@ -89,6 +89,7 @@ class Summed:
     """An argument of aggregates that the payload has the sums of; it need not be a column of the feed.
 
     A value of `expr`, over the relations behind the join, is summed as an integer, times 2^-`bits` times 10^-`digits`.
+    It is a sum of products of at most so many `doubles`.
     """
 
     json_row: ClassVar[bool] = True
@@ -97,13 +98,15 @@ class Summed:
     expr: Expr
     bits: int = 0
     digits: int = 0
+    doubles: int = 0
 
 
 @dataclass(frozen=True)
 class Carried:
     """A sum (see `plans.payloads.sums.Term`, whose fields come first) that the feed's payload has, of `limbs` limbs.
 
-    `parts` are pairs of a coefficient and the number of a term of the payload: the sum is theirs.
+    `parts` are pairs of a coefficient and the number of a term of the payload: the sum is theirs. Each is a product of
+    at most so many `doubles`.
     """
 
     json_row: ClassVar[bool] = True
@@ -113,6 +116,7 @@ class Carried:
     side: int
     of: str
     limbs: int
+    doubles: int
     parts: tuple[tuple[int, int], ...]
 
 
@@ -120,7 +124,8 @@ class Carried:
 class Told:
     """A sum (see `plans.payloads.sums.Term`, whose fields come first) as whole numbers, which can travel.
 
-    `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.payloads.sums.DIGIT`.
+    `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.payloads.sums.DIGIT`. `far`: of sums of
+    products of so many `doubles`, the column with the far part, as bytes, or NULL.
     """
 
     json_row: ClassVar[bool] = True
@@ -130,7 +135,9 @@ class Told:
     side: int
     of: str
     limbs: int
+    doubles: int
     columns: tuple[str, ...]
+    far: str | None = None
 
 
 @dataclass(frozen=True)

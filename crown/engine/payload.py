@@ -1,7 +1,8 @@
 """Which integers a payload plan keeps where: the parts of every node's payload, and of a result's.
 
 Terms whose factors agree below a node share a part there, so a leaf keeps only what is different about its rows. Parts
-with fewer limbs come first, the count is the very first.
+with fewer limbs come first, the count is the very first. A part of doubles has a word behind its limbs, for its far
+part (``crown.kernels.fixed``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from crown.engine.kernels import layout as L
+from crown.kernels.fixed import FAR_LIMBS
 from crown.kernels.geometry import link_of, payload_words
 from plans.payloads.counting import check
-from plans.payloads.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Payload, Term, limbs_of
+from plans.payloads.payload import (
+    COUNTED,
+    DOWN,
+    EXISTS,
+    MINUS,
+    PLUS,
+    UP,
+    VALID,
+    VALUE,
+    Payload,
+    Term,
+    doubles_of,
+    limbs_of,
+)
 from plans.plan import Plan
 
 Place = Callable[[Sequence[int]], int]
@@ -26,27 +41,41 @@ _HOW_OF_FLOATS = {
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a payload, in order: their terms, and the first word and the limbs of each."""
+    """The parts of a payload, in order: their terms, and of each the first word, the limbs, and of how many doubles it
+    is a product."""
 
     terms: tuple[Term, ...]
     at: Mapping[Term, int]
     limbs: Mapping[Term, int]
+    doubles: Mapping[Term, int]
 
     @property
     def words(self) -> int:
         """Returns words of all parts."""
-        return sum(self.limbs.values())
+        return sum(self.limbs.values()) + len(self.far)
+
+    @cached_property
+    def far(self) -> list[tuple[int, int]]:
+        """Returns the first word and the limbs of each part that can have a far part."""
+        return [(self.at[term], self.limbs[term]) for term in self.terms if self.doubles[term]]
+
+    def far_limbs(self, term: Term) -> int:
+        """Returns the limbs of the far part of a part; 0 if it has none."""
+        doubles = self.doubles[term]
+        return self.limbs[term] + FAR_LIMBS * doubles if doubles else 0
 
     @staticmethod
     def of(terms: Iterable[Term], plan: Plan) -> Parts:
         """Returns the distinct terms among ``terms`` as parts."""
-        limbs = {term: limbs_of((plan.attributes[name].type, what) for _, name, what in term) for term in terms}
+        factors = {term: [(plan.attributes[name].type, what) for _, name, what in term] for term in terms}
+        limbs = {term: limbs_of(of) for term, of in factors.items()}
         ordered = sorted(limbs, key=lambda term: (limbs[term], len(term)))
+        doubles = {term: doubles_of(factors[term]) for term in ordered}
         at, word = {}, 0
         for term in ordered:
             at[term] = word
-            word += limbs[term]
-        return Parts(tuple(ordered), at, {term: limbs[term] for term in ordered})
+            word += limbs[term] + (doubles[term] > 0)
+        return Parts(tuple(ordered), at, {term: limbs[term] for term in ordered}, doubles)
 
 
 class PayloadLayout:
@@ -74,6 +103,11 @@ class PayloadLayout:
 
     def _subtree(self, i: int) -> set[int]:
         return {i}.union(*(self._subtree(c) for c in self._children[i]))
+
+    def doubles(self, i: int) -> set[str]:
+        """Returns the attributes of node ``i`` that are doubles and factors of sums."""
+        factors = {factor for term in self._payload.terms for factor in term if factor[0] == i and factor[2] == VALUE}
+        return {name for _, name, _ in factors if self._plan.attributes[name].type == "float64"}
 
     def has_groups(self, i: int) -> bool:
         """Returns True iff the groups above node ``i`` have payloads."""
@@ -110,10 +144,13 @@ class PayloadLayout:
         return self.first_handle + len(self.weighing)
 
     @property
-    def scratch_words(self) -> tuple[int, int]:
-        """Returns words of the largest payload, limbs of the largest integer."""
+    def scratch_words(self) -> tuple[int, int, int, int]:
+        """Returns words of the largest payload, limbs of the largest integer; limbs of all far parts of a payload, at
+        most, and of the largest."""
         every = [*self.parts, self.result]
-        return max(p.words for p in every), max(n for p in every for n in p.limbs.values())
+        far = [[parts.far_limbs(term) for term in parts.terms] for parts in every]
+        limbs = max(n for parts in every for n in parts.limbs.values())
+        return max(parts.words for parts in every), limbs, max(map(sum, far)), max(map(max, far))
 
     def handle_column(self, i: int) -> int:
         """Returns the column with the handles of free node ``i``."""
@@ -129,16 +166,25 @@ class PayloadLayout:
         node, links = self._plan.nodes[i], self.links(i)
         pairs = [w for c in links for w in (link_of(self._children[i].index(c)), len(self._plan.nodes[c].key))]
         parts: list[int] = []
-        for term in self.parts[i].terms:
+        for term, head in zip(self.parts[i].terms, _heads(self.parts[i]), strict=True):
             own = [w for e, name, what in term if e == i for w in (word_of(name), self._how(name, what))]
-            parts += [self.parts[i].at[term], self.parts[i].limbs[term], len(own) // 2, place(own)]
+            word, limbs, *_, doubles, _, far = head
+            parts += [word, limbs, len(own) // 2, place(own), doubles, self._before(term, i), far]
             for c in links:
                 rest = self.below(term, c)
-                parts += [self.parts[c].at[rest], self.parts[c].limbs[rest]]
+                parts += [self.parts[c].at[rest], self.parts[c].limbs[rest], self.parts[c].doubles[rest]]
         column = self.handle_column(i) if node.free else 0
         above = 0 if node.free else self.links(node.parent).index(i)
         weighed = int(self._payload.kinds[i] == COUNTED)
-        return place([*_sizes(self.parts[i]), weighed, column, above, len(links), place(pairs), place(parts)])
+        sizes, doubles = _sizes(self.parts[i]), len(self.parts[i].far)
+        return place([*sizes, weighed, column, above, len(links), place(pairs), place(parts), doubles])
+
+    def _before(self, term: Term, i: int) -> int:
+        """Returns of how many doubles a result has been multiplied by before the rows of free node ``i`` are."""
+        if not self._plan.nodes[i].free:
+            return 0
+        before = [c for node in self.weighing[: self.weighing.index(i)] for c in self.links(node)]
+        return sum(self.parts[c].doubles[self.below(term, c)] for c in before)
 
     def _how(self, name: str, what: str) -> int:
         """Returns how kernels get a factor from the code of an attribute."""
@@ -148,8 +194,8 @@ class PayloadLayout:
     def header(self, place: Place) -> dict[int, int]:
         """Returns the header words of the plan array."""
         edges = self.edges()
-        parts = [w for term in self.result.terms for w in (self.result.at[term], self.result.limbs[term], 0, 0)]
-        value = place([*_sizes(self.result), 0, 0, 0, 0, 0, place(parts)])
+        parts = place([w for head in _heads(self.result) for w in head])
+        value = place([*_sizes(self.result), 0, 0, 0, 0, 0, parts, len(self.result.far)])
         return {
             L.P_EDGES: len(edges),
             L.P_EDGE0: place(edges),
@@ -158,6 +204,15 @@ class PayloadLayout:
             L.P_WEIGHING0: place(self.weighing),
             L.P_COLUMN: len(self._plan.free),
         }
+
+
+def _heads(parts: Parts) -> list[list[int]]:
+    """Returns the words of each part before its links, with neither factors nor doubles before it."""
+    found, far = [], 0
+    for term in parts.terms:
+        found.append([parts.at[term], parts.limbs[term], 0, 0, parts.doubles[term], 0, far])
+        far += parts.far_limbs(term)
+    return found
 
 
 def _sizes(parts: Parts) -> list[int]:

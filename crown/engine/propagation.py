@@ -20,9 +20,10 @@ import numpy as np
 from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, publish, summed, turns, update
+from crown.engine.kernels import layout, loans, publish, summed, turns, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
+from crown.engine.loans import with_slices
 from crown.engine.padded import Paddings
 from crown.engine.state import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
@@ -51,6 +52,7 @@ class Propagation:
         self._budget = state.budget
         self._scratch = compiled.new_scratch()
         self._marks = numbers(self._scratch)
+        self._marks[layout.X_LENDS] = 1
         self._loader = Loader(state.arena, compiled, state.budget, self._scratch)
         self._free = free
         self._ring = compiled.ring
@@ -89,6 +91,8 @@ class Propagation:
         self._marks[layout.X_FACTORED] = int(factorized)
         self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
         self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
+        if self._header[A.H_LOANS]:  # a batch was stopped
+            loans.call(self._arena)
         self._running = self._run()
         return self._running
 
@@ -252,7 +256,11 @@ class Propagation:
             self.buffers.grow()
             return
         weights = self._weights[sign] if self.buffers is self._flat else np.full(n, sign, np.int64)
-        yield self._compiled.block(self.buffers.out, n, self._free, weights)
+        block = self._compiled.block(self.buffers.out, n, self._free, weights)
+        if self._header[A.H_LOANS]:
+            assert self._compiled.payload is not None, "nothing else is lent"
+            block = with_slices(block, self._arena, self._compiled.payload.result)
+        yield block
         self._marks[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, change: RelationChange, sign: int) -> Blocks:

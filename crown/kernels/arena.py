@@ -23,11 +23,12 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
-FORMAT = 6
+FORMAT = 7
 
 # Header words.
 H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
 H_TOP, H_LIMIT, H_LIVE = 4, 5, 6
+H_FAR = 7  # blocks with far numbers (``far``)
 H_VERSION, H_CLEAN, H_EPOCH = 8, 9, 10  # batch version, commit mark, number of changes ever applied
 H_ROOT = 11  # handle of the root's group
 H_LIVE_ON = 12  # 1 while live views are maintained
@@ -42,7 +43,8 @@ H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows t
 H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.step``)
 H_CUT, H_LEFT = 29, 30  # the block that is being cut up: what is left of it, in words
 H_LARGE = 31  # 0 if there is no free block of a class above EXACT, 1 if there may be one
-H_FREE = 32  # heads of the free lists
+H_LOANS = 32  # of a payload plan: the first of the far numbers that results were given, or 0
+H_FREE = 33  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
 LINE = 8  # words of a line of the processor's cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,15 +14,12 @@ from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowErr
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.ingest.selection import Selection
-from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
 from crown.store.codec import Intern
 from crown.store.relations import stored_relations
 from crown.store.shown import shown
 from crown.store.zset import Zset, is_net
-from plans.payloads.payload import VALUE
-from plans.payloads.sums import COUNTS, ORDERED
 from plans.program import GroupStage, JoinStage, LinearStage, Program
 from plans.reads import Parts, occurrences, only_read_by, sources
 from plans.schema import Column, Table
@@ -49,37 +46,6 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
         if whole:
             used[name] |= {column.lower() for column in table.typed}
     return {name: tuple(c for c in table.columns if c.name.lower() in used[name]) for name, table in tables.items()}
-
-
-def summed_columns(program: Program) -> dict[str, frozenset[str]]:
-    """Returns per base relation the columns of doubles of which all values are summed."""
-    found: dict[str, set[str]] = {table.name.lower(): set() for table in program.tables}
-    for stage in program.stages:
-        if isinstance(stage, GroupStage) and isinstance(stage.feed.source, str) and stage.feed.where is None:
-            plain = {o.name: o.expr.value for o in stage.feed.columns if o.expr.op == "col" and o.type == "float64"}
-            for call in stage.aggregates:
-                if call.where is None and len(call.arguments) == 1 and call.function not in (*COUNTS, *ORDERED):
-                    found[stage.feed.source.lower()] |= {plain[name] for name in call.arguments if name in plain}
-        elif isinstance(stage, JoinStage) and stage.plan.payload is not None:
-            for term in stage.plan.payload.terms:
-                for i, name, what in term:
-                    node = stage.plan.nodes[i]
-                    floating = what == VALUE and stage.plan.attributes[name].type == "float64"
-                    if floating and node.predicate is None and node.relation.lower() in found:
-                        found[node.relation.lower()].add(node.columns[node.attributes.index(name)])
-    return {name: frozenset(columns) for name, columns in found.items()}
-
-
-def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBatch:
-    """Returns a batch in which rows with a double that cannot be summed are bad ones. O(rows)."""
-    if not columns:
-        return batch
-    reasons: dict[int, str] = {}
-    for name in columns:
-        values = np.nan_to_num(batch.columns[name].to_numpy(zero_copy_only=False), nan=0.0, posinf=0.0, neginf=0.0)
-        for row in np.flatnonzero(too_large(values)).tolist():
-            reasons.setdefault(row, f"column {name!r}: {float(values[row])!r} {TOO_LARGE}")
-    return _without(batch, reasons)
 
 
 def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> CheckedBatch:
@@ -151,10 +117,9 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
 class Intake:
     """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
 
-    ``summed``: columns of doubles that must not be too large; ``apart``: relations that those who read them net, and of
-    which nobody looks for absent deletes: equal rows of them may stay apart. ``retained``: those with windows.
-    ``selected``: those of which only rows are taken that meet the conditions of one who reads them. ``refused``: of
-    those with an enforced key, which keys a net would break.
+    ``apart``: relations that those who read them net, and of which nobody looks for absent deletes: equal rows of them
+    may stay apart. ``retained``: those with windows. ``selected``: those of which only rows are taken that meet the
+    conditions of one who reads them. ``refused``: of those with an enforced key, which keys a net would break.
     """
 
     def __init__(
@@ -162,7 +127,6 @@ class Intake:
         tables: tuple[Table, ...],
         used: Mapping[str, tuple[Column, ...]],
         intern: Intern,
-        summed: Mapping[str, frozenset[str]],
         apart: frozenset[str] = frozenset(),
         retained: Mapping[str, Retained] | None = None,
         selected: Mapping[str, frozenset[Parts]] | None = None,
@@ -173,7 +137,6 @@ class Intake:
         self._upserts = upserts_of(tables, used)
         self._checkers = {table.name.lower(): Checker(table, self._checked(table)) for table in tables}
         self._intern = intern
-        self._summed = summed
         self._retained = retained or {}
         self._apart = apart - set(self._retained)
         self._refused = refused or {}
@@ -208,7 +171,7 @@ class Intake:
                 raise ChangeError(f"relation {given!r} is not part of this query, which reads: {known}")
             if name in nets:
                 raise ChangeError(f"relation {given!r} occurs twice in one batch; concatenate its changes")
-            batch = without_too_large(self._checkers[name].check(data), self._summed[name])
+            batch = self._checkers[name].check(data)
             if name in self._retained and not again:
                 batch = without_late(batch, self._retained[name], self._intern)
             if batch.bad and strict:

@@ -27,7 +27,7 @@ from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes, PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.intake import SUMMING, Intake, added_relations, netted_by_joins, summed_columns, used_columns
+from crown.programs.intake import SUMMING, Intake, added_relations, netted_by_joins, used_columns
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
 from crown.stages.cyclic import CyclicCount
@@ -91,9 +91,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         apart = self._apart | (added_relations(program) if trusted else frozenset())
         again, windows = self._read_again(), program.windows
         self.gate = Gate(memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced)
-        intern, summed = memory.dictionary.intern, summed_columns(program)
+        intern = memory.dictionary.intern
         refused = {name: partial(self.gate.refused_keys, name) for name in enforced}
-        self._intake = Intake(program.tables, self._used, intern, summed, apart, self.gate.retained, chosen, refused)
+        self._intake = Intake(program.tables, self._used, intern, apart, self.gate.retained, chosen, refused)
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS

@@ -29,11 +29,13 @@ from crown.reference import padded
 from crown.reference.view import ReferenceView, Result, Row, _check
 from crown.store.relations import Alias
 from plans.payloads.counting import check
-from plans.payloads.payload import COUNTED, DOWN, EXISTS, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
+from plans.payloads.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 from plans.types import decimal_parts
 
 Value = dict[Term, int]
+FLOAT_UNIT = 1136
+"""The value of a double is an integer in units of 2^-1136, which every finite double is."""
 _TOLD = ""  # under this name a result that is told has its value: no attribute is called so
 
 
@@ -237,7 +239,7 @@ def factor(value: Any, kind: str, what: str) -> int:
         return int(value is not None)
     if what == VALUE:
         if isinstance(value, float):
-            return round(Fraction(value) * (1 << FLOAT_BITS)) if math.isfinite(value) else 0
+            return int(Fraction(value) * (1 << FLOAT_UNIT)) if math.isfinite(value) else 0
         parts = decimal_parts(kind)
         return int(value.scaleb(parts[1])) if parts is not None and isinstance(value, Decimal) else int(value)
     holds = {PLUS: value == math.inf, MINUS: value == -math.inf, UP: value >= 0, DOWN: value <= 0}

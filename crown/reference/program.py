@@ -1,8 +1,7 @@
 """The readable twin of the stages: every stage recomputed from its definition, over bags of plain Python values.
 
 A bag is a Counter: row -> multiplicity. Nothing here is incremental, and nothing is shared with the kernels but the
-evaluation of scalar expressions. Sums are fractions, so they are exact; floats are taken to the unit of 2^-112 first,
-as `crown.stages` says.
+evaluation of scalar expressions. Sums are fractions, so they are exact.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from plans.types import arrow_type, decimal_parts
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]
-_UNIT = 1 << 112
 _DIGITS = Context(prec=80)
 
 
@@ -224,7 +222,7 @@ def _rank(value: Any) -> Any:
 def _exact(value: Any) -> Fraction:
     """Returns the number that is summed for a value; not finite ones count as 0 here."""
     if isinstance(value, float):
-        return Fraction(round(Fraction(value) * _UNIT), _UNIT) if math.isfinite(value) else Fraction(0)
+        return Fraction(value) if math.isfinite(value) else Fraction(0)
     return Fraction(value)
 
 
@@ -238,7 +236,24 @@ def _sum(call: Aggregate, values: Sequence[Any]) -> Any:
     if call.type != "float64":
         return int(exact)
     special = [value for value in values if isinstance(value, float) and not math.isfinite(value)]
-    return normalise(sum(special) if special else float(exact))
+    return normalise(sum(special) if special else rounded(exact))
+
+
+def rounded(exact: Fraction | float) -> float:
+    """Returns the double next to a fraction; an infinity if it is too large."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _root(exact: Fraction | float) -> float:
+    """Returns the square root of the double next to a fraction, or if that is too large or small next to it times
+    2^-1200 or 2^1200."""
+    value = rounded(exact)
+    if value == math.inf:
+        return math.ldexp(math.sqrt(exact / 2**1200), 600)
+    return math.ldexp(math.sqrt(exact * 2**1200), -600) if value < 2.0**-1000 else math.sqrt(value)
 
 
 def _moment(function: str, ys: Sequence[Any], xs: Sequence[Any]) -> float | None:
@@ -248,17 +263,17 @@ def _moment(function: str, ys: Sequence[Any], xs: Sequence[Any]) -> float | None
     vy = n * sum(b * b for b in y) - sy * sy
     joint = n * sxy - sx * sy
     if function in ("var_samp", "stddev_samp", "var_pop", "stddev_pop"):
-        value = float(Fraction(vx, 1) / (n * (n - 1) if function.endswith("samp") else n * n))
-        return math.sqrt(value) if function.startswith("stddev") else value
+        value = Fraction(vx, 1) / (n * (n - 1) if function.endswith("samp") else n * n)
+        return _root(value) if function.startswith("stddev") else rounded(value)
     if function in ("covar_pop", "covar_samp"):
-        return float(joint / (n * (n - 1) if function == "covar_samp" else n * n))
+        return rounded(joint / (n * (n - 1) if function == "covar_samp" else n * n))
     if function == "corr":
-        return None if not vx or not vy else math.copysign(math.sqrt(joint * joint / (vx * vy)), joint)
+        return None if not vx or not vy else _root(joint * joint / (vx * vy)) * (-1 if joint < 0 else 1)
     if function == "regr_r2":
-        return None if not vx else 1.0 if not vy else float(joint * joint / (vx * vy))
+        return None if not vx else 1.0 if not vy else rounded(joint * joint / (vx * vy))
     if function == "regr_slope":
-        return float(joint / vx) if vx else None
+        return rounded(joint / vx) if vx else None
     if function == "regr_intercept":
-        return float((sy * sum(a * a for a in x) - sx * sxy) / vx) if vx else None
+        return rounded((sy * sum(a * a for a in x) - sx * sxy) / vx) if vx else None
     simple = {"regr_avgx": sx, "regr_avgy": sy, "regr_sxx": vx, "regr_syy": vy, "regr_sxy": joint}
-    return float(simple[function] / n)
+    return rounded(simple[function] / n)

@@ -23,7 +23,7 @@ from crown.engine.core import Core
 from crown.engine.invariants import tree as invariants
 from crown.engine.state import State
 from crown.engine.statistics import statistics, together
-from crown.errors import ChangeError, CrownError, MemoryBudgetError, UnusableStateError
+from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.guards.threads import Threads
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.coded import CodedPreparer
@@ -31,14 +31,12 @@ from crown.ingest.masks import EVERY
 from crown.kernels import arena as A
 from crown.kernels.batches import rows_of_cell
 from crown.results.factorized import FactorizedHead
-from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
 from crown.store.codec import decode
 from crown.store.memory import ADDRESSABLE
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
-from plans.payloads.payload import VALUE
 from plans.plan import Plan
 from plans.program import JoinStage
 from plans.reads import Parts
@@ -117,7 +115,6 @@ class Join:
         self.known = self._taken.known(held)
         self._coded = CodedPreparer(plan, memory.dictionary.extern, self.known, apart)
         self._dictionary = memory.dictionary
-        self._floats = _summed_floats(plan)
         self._conditions = [
             {_key(relation): _conditions(relation, grid, cell) for relation in stored_relations(plan)}
             for cell in range(grid.cells if grid.cells > 1 else 0)
@@ -130,10 +127,7 @@ class Join:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``; in payload mode the rows carry their sums. O(changes * lambda + deltas).
-
-        Raises ChangeError for a double that cannot be summed.
-        """
+        """See ``Stage.apply``; in payload mode the rows carry their sums. O(changes * lambda + deltas)."""
         changes = self._changes(nets)
 
         try:
@@ -244,22 +238,7 @@ class Join:
         return found.net() if self._repeats and not self._added else found
 
     def _changes(self, nets: Sequence[Zset]) -> tuple[RelationChange, ...]:
-        changes = self._coded.changes(self._taken.nets(nets))
-        for change in changes if self._floats else ():
-            self._refuse_too_large(change)
-        return changes
-
-    def _refuse_too_large(self, change: RelationChange) -> None:
-        """Raises ChangeError if a value that is a factor of a sum has no fixed point."""
-        for relation, column in self._floats:
-            if change.relation.name.lower() != relation or column not in change.relation.columns:
-                continue
-            word = change.relation.columns.index(column)
-            for sign in (-1, 1):
-                values = np.ascontiguousarray(change.tuples(sign).rows[:, word]).view(np.float64)
-                found = too_large(values)
-                if found.any():
-                    raise ChangeError(f"column {column!r}: {float(values[found.argmax()])!r} {TOO_LARGE}")
+        return self._coded.changes(self._taken.nets(nets))
 
     def _part(self, changes: Sequence[RelationChange], cell: int) -> list[RelationChange]:
         """Returns the part of a cell: every change, with the tuples that some alias reads there.
@@ -430,14 +409,3 @@ def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan
         for table, names in zip(plan.tables, come, strict=True)
     )
     return replace(plan, tables=tables)
-
-
-def _summed_floats(plan: Plan) -> list[tuple[str, str]]:
-    """Returns the relations (in lower case) and columns of doubles that are factors of sums."""
-    found = set()
-    for term in plan.payload.terms if plan.payload is not None else ():
-        for i, name, what in term:
-            node = plan.nodes[i]
-            if what == VALUE and plan.attributes[name].type == "float64":
-                found.add((node.relation.lower(), node.columns[node.attributes.index(name)]))
-    return sorted(found)

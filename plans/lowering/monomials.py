@@ -15,7 +15,7 @@ from typing import Any
 
 from plans.expressions.build import Expr, call
 from plans.lowering.matches import aliases_of
-from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE
+from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, doubles_of
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 MOST_TERMS = 64
@@ -73,6 +73,10 @@ class Monomials:
         for leaf in self.leaves[kept:]:
             del self._number[leaf]
         del self.leaves[kept:]
+
+    def doubles(self, monomial: Monomial) -> int:
+        """Returns of how many doubles a product is one."""
+        return doubles_of((expr.type, what) for expr, what in map(self.leaves.__getitem__, monomial))
 
     # Polynomials
     # ------------------------------------------------------------------------------------------------------------------
@@ -336,7 +340,7 @@ def _constant(expr: Expr) -> Value:
     except (TypeError, ValueError, OverflowError):
         raise NotFactorableError from None
     if expr.type == "float64":
-        bits = min(exact.denominator.bit_length() - 1, FLOAT_BITS)
-        return Value({(): round(exact * (1 << bits))} if exact else {}, bits)
+        bits = exact.denominator.bit_length() - 1
+        return Value({(): int(exact * (1 << bits))} if exact else {}, bits)
     digits = _digits(expr.type)
     return Value({(): int(exact * 10**digits)} if exact else {}, 0, digits)

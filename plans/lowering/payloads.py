@@ -91,7 +91,8 @@ class _Expansion:
             value = self.monomials.value(expr) if name in {f for s in found for f in s.factors} else Value({})
             self.summed.setdefault(name, Summed(name, expr.type, expr))
             if value.bits or value.digits:
-                self.summed[name] = replace(self.summed[name], bits=value.bits, digits=value.digits)
+                doubles = max(map(self.monomials.doubles, value.polynomial), default=0)
+                self.summed[name] = replace(self.summed[name], bits=value.bits, digits=value.digits, doubles=doubles)
 
     def _polynomial(self, sum_: Sum) -> Polynomial:
         made, exprs = self.monomials, self._exprs
@@ -176,7 +177,7 @@ def _stage(group: Group, query: Query, exprs: dict[str, Expr], expansion: _Expan
         group.having,
         group.whole,
         tuple(expansion.summed.values()),
-        tuple(_carried(sum_, one, terms, numbers, plan) for sum_, one in expansion.sums.items()),
+        tuple(_carried(sum_, one, terms, numbers, plan, expansion) for sum_, one in expansion.sums.items()),
     )
 
 
@@ -231,7 +232,12 @@ def _terms(plan: Plan, expansion: _Expansion, attribute: dict[int, str]) -> dict
 
 
 def _carried(
-    sum_: Sum, polynomial: Polynomial, terms: dict[Monomial, Term], numbers: dict[Monomial, int], plan: Plan
+    sum_: Sum,
+    polynomial: Polynomial,
+    terms: dict[Monomial, Term],
+    numbers: dict[Monomial, int],
+    plan: Plan,
+    expansion: _Expansion,
 ) -> Carried:
     def bits(monomial: Monomial, coefficient: int) -> int:
         factors = [(plan.attributes[name].type, what) for _, name, what in terms[monomial]]
@@ -242,4 +248,5 @@ def _carried(
     if sum_.factors:
         most = max((bits(m, c) for m, c in polynomial.items()), default=0)
         limbs = max(1, ceil((most + len(parts).bit_length() + 1) / LIMB))
-    return Carried(sum_.needs, sum_.where, sum_.factors, sum_.side, sum_.of, limbs, parts)
+    doubles = sum(expansion.summed[name].doubles for name in sum_.factors)
+    return Carried(sum_.needs, sum_.where, sum_.factors, sum_.side, sum_.of, limbs, doubles, parts)

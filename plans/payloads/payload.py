@@ -24,7 +24,8 @@ NaN. `down`: it is at most 0, or NaN. The last four follow the sign of products 
 """
 LIMB = 64
 FLOAT_BITS = 112
-"""A double is summed as an integer, in units of 2^-FLOAT_BITS."""
+"""A *near* double is summed as an integer, in units of 2^-FLOAT_BITS: all its bits lie between that and 2^80. A sum of
+products of doubles has a *far* part beside it, for products with a factor that is not near (`crown.kernels.fixed`)."""
 COUNT_BITS = 63
 _FLOAT_SIZE = 192
 
@@ -79,6 +80,12 @@ def sum_bits(factors: Iterable[tuple[str, str]]) -> int:
     return COUNT_BITS + sum(factor_bits(kind, what) for kind, what in factors)
 
 
+def doubles_of(factors: Iterable[tuple[str, str]]) -> int:
+    """Returns of how many doubles a product of factors, given by type and what of it, is one."""
+    return sum(kind == "float64" and what == VALUE for kind, what in factors)
+
+
 def limbs_of(factors: Iterable[tuple[str, str]]) -> int:
-    """Returns limbs of a sum of products of factors that cannot overflow while the count fits 63 bits."""
+    """Returns limbs of a sum of products of factors that cannot overflow while the count fits 63 bits; without its far
+    part."""
     return ceil((sum_bits(factors) + 1) / LIMB)

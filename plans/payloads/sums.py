@@ -63,10 +63,15 @@ def term_of(known: Carried | Told) -> Term:
 
 
 def limbs_of(term: Term, types: Mapping[str, str]) -> int:
-    """Returns how many limbs a sum takes that cannot wrap while the count fits 63 bits."""
+    """Returns how many limbs a sum, without its far part, takes that cannot wrap while the count fits 63 bits."""
     if not term.factors:
         return 1
     return (COUNT_BITS + sum(_bits(types[name]) for name in term.factors) + 1 + 63) // 64
+
+
+def doubles_of(term: Term, types: Mapping[str, str]) -> int:
+    """Returns of how many doubles the products are that a sum adds up."""
+    return sum(types[name] == "float64" for name in term.factors)
 
 
 def _bits(type_: str) -> int:
@@ -82,10 +87,15 @@ def digits_of(limbs: int) -> int:
     return 1 if limbs == 1 else -(-64 * limbs // DIGIT)
 
 
-def unit(type_: str) -> tuple[int, int]:
-    """Returns (b, s): the integer that stands for a value of a type is the value times 2^b times 10^s."""
-    parts = decimal_parts(type_)
-    return (FLOAT_BITS if type_ == "float64" else 0, 0 if parts is None else parts[1])
+Unit = tuple[int, int, int]
+"""(b, s, d): the integer that stands for a value is the value times 2^b times 10^s; in a far part, where the value is a
+product of `d` doubles, times 2^(1024 d) more."""
+
+
+def unit(type_: str) -> Unit:
+    """Returns the unit of the values of a type."""
+    parts, floating = decimal_parts(type_), type_ == "float64"
+    return (FLOAT_BITS if floating else 0, 0 if parts is None else parts[1], int(floating))
 
 
 class Sums:

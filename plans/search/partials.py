@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.expressions.build import col
-from plans.payloads.sums import ORDERED, ROWS, Sums, Term, digits_of, limbs_of, term_of, unit
+from plans.payloads.sums import ORDERED, ROWS, Sums, Unit, digits_of, doubles_of, limbs_of, term_of, unit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Summed, Told
 from plans.queries.algebra import unused
@@ -47,7 +47,12 @@ def merged(stage: GroupStage, parts: GroupStage, relation: str, columns: tuple[C
     whole = GroupStage(feed, stage.keys, aggregates, stage.outputs, stage.having, stage.whole)
     if not parts.tells:
         return whole
-    told = tuple(replace(one, columns=tuple(place[name] for name in one.columns)) for one in parts.tells)
+    told = tuple(
+        replace(
+            one, columns=tuple(place[name] for name in one.columns), far=None if one.far is None else place[one.far]
+        )
+        for one in parts.tells
+    )
     types = _types(stage)
     summed = {
         name: Summed(name, types[name], col(name, types[name]), *of) for name, of in (_units(stage) or {}).items()
@@ -59,7 +64,8 @@ def _with_outputs(stage: GroupStage, aggregates: tuple[Aggregate, ...], tells: t
     """Returns the stage with its keys, these aggregates and the digits of these sums as what it puts out."""
     types = {column.name: column.type for column in stage.feed.columns}
     whats = [*((key, types[key]) for key in stage.keys), *((a.name, a.type) for a in aggregates)]
-    whats += [(name, "int64") for one in tells for name in one.columns]
+    for one in tells:
+        whats += [(name, "int64") for name in one.columns] + ([] if one.far is None else [(one.far, "binary")])
     names: list[str] = []
     for what, _ in whats:
         names.append(unused(what, [*names, WEIGHT]))
@@ -69,28 +75,26 @@ def _with_outputs(stage: GroupStage, aggregates: tuple[Aggregate, ...], tells: t
 
 def _telling(stage: GroupStage) -> tuple[Told, ...]:
     """Returns the sums that the aggregates are made of, with names for their digits."""
-    types, carried = _types(stage), {term_of(one): one.limbs for one in stage.carried}
+    types, carried = _types(stage), {term_of(one): (one.limbs, one.doubles) for one in stage.carried}
     made = [term for a in stage.aggregates if a.function not in ORDERED for term in Sums(a, types).terms]
     taken = [*stage.keys, *types, *(a.name for a in stage.aggregates)]
     found = []
     for number, term in enumerate(dict.fromkeys([ROWS, *made])):
-        limbs = carried[term] if term in carried else limbs_of(term, types)
+        limbs, doubles = carried[term] if term in carried else (limbs_of(term, types), doubles_of(term, types))
         columns: list[str] = []
         for digit in range(digits_of(limbs)):
             columns.append(unused(f"sum {number} digit {digit}", [*taken, *columns]))
-        found.append(_told(term, limbs, tuple(columns)))
+        far = unused(f"sum {number} far", [*taken, *columns]) if doubles else None
+        of = (term.needs, term.where, term.factors, term.side, term.of)
+        found.append(Told(*of, limbs, doubles, tuple(columns), far))
     return tuple(found)
 
 
-def _told(term: Term, limbs: int, columns: tuple[str, ...]) -> Told:
-    return Told(term.needs, term.where, term.factors, term.side, term.of, limbs, columns)
-
-
-def _units(stage: GroupStage) -> dict[str, tuple[int, int]] | None:
+def _units(stage: GroupStage) -> dict[str, Unit] | None:
     """Returns the units of the arguments of sums; None if one argument has two, as a column and as a carried sum."""
     types, carried = _types(stage), {term_of(one) for one in stage.carried}
-    given = {one.name: (one.bits, one.digits) for one in stage.summed}
-    found: dict[str, tuple[int, int]] = {}
+    given = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
+    found: dict[str, Unit] = {}
     for aggregate in stage.aggregates:
         if aggregate.function in ORDERED:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plans.payloads.payload import EXISTS, limbs_of
+from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.plan import Plan
 from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage, TopStage
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
@@ -101,7 +101,8 @@ def payload_words(plan: Plan, i: int) -> int:
         if plan.nodes[below].parent in inside:
             inside.add(below)
     parts = {tuple(sorted(factor for factor in term if factor[0] in inside)) for term in plan.payload.terms}
-    return sum(limbs_of((plan.attributes[name].type, what) for _, name, what in part) for part in parts)
+    factors = [[(plan.attributes[name].type, what) for _, name, what in part] for part in parts]
+    return sum(limbs_of(part) + (doubles_of(part) > 0) for part in factors)
 
 
 def verdict(program: Program) -> str:

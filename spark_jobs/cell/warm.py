@@ -42,7 +42,7 @@ def warm_up(program: Program) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         engine = created(program, None, "ignore")
         for weight in (1, -1):
-            changes = {table.name: _row(table.columns, weight, _counts(program)) for table in program.tables}
+            changes = {table.name: _row(table.columns, weight, _told(program)) for table in program.tables}
             for _ in engine.run(engine.prepare(changes)):
                 pass
     _warm.add(program.fingerprint)
@@ -55,15 +55,25 @@ def warm_up_common() -> None:
         warm_up(plans.program(query, schema))
 
 
-def _counts(program: Program) -> set[str]:
-    """Returns the columns that say how many rows a group of other cells has, which is never none."""
-    groups = [stage for stage in program.stages if isinstance(stage, GroupStage)]
-    inner = {name for stage in groups for one in stage.told if term_of(one) == ROWS for name in one.columns}
-    return {out.expr.value for stage in groups for out in stage.feed.columns if stage.told and out.name in inner}
+def _told(program: Program) -> dict[str, int | None]:
+    """Returns the columns of what groups of other cells tell that not any value may be in: how many rows a group has,
+    which is never none, and the far parts of sums, of which there are none."""
+    found: dict[str, int | None] = {}
+    for stage in program.stages:
+        if isinstance(stage, GroupStage):
+            outer = {column.name: column.expr.value for column in stage.feed.columns}
+            for one in stage.told:
+                if term_of(one) == ROWS:
+                    found |= {outer[name]: 1 for name in one.columns}
+                if one.far is not None:
+                    found[outer[one.far]] = None
+    return found
 
 
-def _row(columns: Any, weight: int, counts: set[str]) -> pa.Table:
-    values = {c.name: pa.array([1 if c.name in counts else _value(c.type)], arrow_type(c.type)) for c in columns}
+def _row(columns: Any, weight: int, told: dict[str, int | None]) -> pa.Table:
+    values = {
+        c.name: pa.array([told[c.name] if c.name in told else _value(c.type)], arrow_type(c.type)) for c in columns
+    }
     return pa.table({**values, "_weight": pa.array([weight], pa.int64())})
 
 

@@ -345,8 +345,7 @@ def _verified(
     if unknown:
         raise SparkJobError(
             f"--verify cannot compare: it recomputes from the rows as they came, and {unknown} of them are in the "
-            "quarantine that only the cells found to be bad (an enforced key, a double too large to be summed): leave "
-            "--verify out"
+            "quarantine that only the cells found to be bad (an enforced key): leave --verify out"
         )
     frames = _frames(spark, schema, job, checkpoint, False)
     relations = envelope_of(plan, cells=1, quarantine=False).relations

@@ -11,7 +11,7 @@ import pytest
 
 import crown
 import plans
-from crown.errors import BadRowError, ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
+from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.programs.intake import added_relations, netted_by_joins
 from crown.programs.program import ProgramEngine
@@ -207,20 +207,6 @@ def test_a_batch_over_the_memory_budget_is_taken_back_from_all_parts() -> None:
     assert result_of(engine) == before
     apply(engine, {"r": [{"k": "a", "x": 5, "unread": 1}]})
     assert engine.get({"k": "a"}) == {"k": "a", "n": 1, "s": 5}
-
-
-def test_a_row_with_a_double_too_large_to_sum_is_a_bad_row() -> None:
-    table = Table("r", (Column("x", "float64"),))
-    feed = Feed("r", (Output("x", "float64", col("x", "float64")),))
-    calls = (Aggregate("s", "float64", "sum", ("x",)),)
-    stage = GroupStage(feed, (), calls, (Output("s", "float64", col("s", "float64")),), whole=True)
-    engine = ProgramEngine.create(Program("sum", (table,), (stage,)))
-    with pytest.raises(BadRowError, match=r"row 1: column 'x': 1e\+30 is too large to be summed exactly"):
-        engine.prepare({"r": {"x": [1.0, 1e30]}})
-    prepared = engine.prepare({"r": [{"x": 1.0}, {"x": "no number"}, {"x": -1e30}, {"x": 2.0}]}, strict=False)
-    assert list(prepared.bad["r"].bad) == [1, 2]
-    assert '"x": -1e+30' in prepared.bad["r"].bad_rows[1]
-    assert bag(engine.run(prepared).to_table(engine.delta_schema)) == {(3.0,): 1}
 
 
 def test_a_batch_that_its_owner_cannot_close_is_taken_back() -> None:

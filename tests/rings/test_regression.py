@@ -385,7 +385,6 @@ def test_deletes_of_absent_rows_are_counted_or_refused() -> None:
         ({"a": [], "A": []}, ChangeError, "relation 'A' occurs twice in one batch"),
         ({"a": [{"k": 1}]}, ChangeError, "column 'f1' is missing"),
         ({"a": [{"k": 1, "f1": "x"}]}, BadRowError, "relation 'a', row 0: "),
-        ({"b": [{"k": 1, "f2": 1e30, "y": 1}]}, BadRowError, "row 0: column 'f2': 1e\\+30 is too large to be summed"),
         ([], ChangeError, "changes must be a dict"),
     ],
 )

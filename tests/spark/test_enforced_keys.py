@@ -168,24 +168,6 @@ def test_late_rows_of_a_window_are_set_aside_too(spark, tmp_path):
         assert "is late: the watermark is 100" in told[0]["reason"]
 
 
-def test_doubles_that_cannot_be_summed_are_set_aside_in_one_cell(spark, tmp_path):
-    schema, sql = {"r": {"k": "int64", "x": "float64"}}, "SELECT k, SUM(x) AS s FROM r GROUP BY k"
-    files, sink = ChangeFiles(tmp_path / "in", schema), Result()
-    files.add({"r": [(1, 0.5, 1), (1, 1e40, 1), (2, 2.0, 1)]})
-    options = {"schema": schema, "cells": 1, "sink": sink}
-    with pytest.raises(SparkJobError, match="is too large to be summed exactly"), plain_errors():
-        run(spark, sql, files, tmp_path / "stopped", **options)
-    run(spark, sql, files, tmp_path / "state", on_bad_row="quarantine", **options)
-    assert sink.state() == Counter({(1, 0.5): 1, (2, 2.0): 1})
-    (line,) = [line for file in tmp_path.glob("state/quarantine/**/*.jsonl") for line in file.open()]
-    assert json.loads(json.loads(line)["data"]) == {"k": 1, "x": 1e40, "_weight": 1}
-    tables = {"r": spark.createDataFrame([(1, 0.5), (1, 1e40), (2, 2.0)], "k long, x double")}
-    aside = {"on_bad_row": "quarantine", "quarantine": str(tmp_path / "aside")}
-    assert rows_of(maintain(spark, sql, tables, schema=schema, cells=1, **aside)) == sink.state()
-    (line,) = [line for file in tmp_path.glob("aside/**/*.jsonl") for line in file.open()]
-    assert "is too large to be summed exactly" in json.loads(line)["reason"]
-
-
 def test_with_trusted_deletes_one_of_a_key_without_a_row_is_set_aside_and_the_stream_goes_on(spark, tmp_path):
     declared = Schema.of({"o": SCHEMA["o"]})
     files, sink = ChangeFiles(tmp_path / "in", declared), Result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+from collections import Counter
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -134,3 +135,15 @@ def test_submit_verifies_a_program_by_the_text_of_its_query(tmp_path, capsys, sq
     said = capsys.readouterr().out
     assert said.rstrip().endswith("equal")
     assert "recomputed  0 rows" not in said
+
+
+def test_doubles_of_every_size_are_summed_in_several_cells(spark, tmp_path):
+    schema, sql = {"r": {"k": "int64", "x": "float64"}}, "SELECT SUM(x) AS s, AVG(x) AS a FROM r"
+    files, sink = ChangeFiles(tmp_path / "in", schema), Result()
+    options = {"schema": schema, "cells": 2, "sink": sink}
+    files.add({"r": [(1, 1e308, 1), (2, 1e308, 1), (3, -1e308, 1), (4, 1e-30, 1)]})
+    run(spark, sql, files, tmp_path / "state", **options)
+    assert sink.state() == Counter({(1e308, 2.5e307): 1})
+    files.add({"r": [(1, 1e308, -1), (2, 1e308, -1), (3, -1e308, -1)]})
+    run(spark, sql, files, tmp_path / "state", **options)
+    assert sink.state() == Counter({(1e-30, 1e-30): 1})

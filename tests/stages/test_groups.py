@@ -179,16 +179,22 @@ def test_a_sum_outside_of_int64_is_refused_and_names_group_and_column() -> None:
     assert not len(delta), "the sum has not changed"
 
 
-def test_a_double_too_large_to_sum_is_refused() -> None:
+def test_a_far_part_is_kept_as_long_as_it_is_not_zero() -> None:
     stage, columns = one_sum("float64", "float64")
     (part,) = parts(1)
     groups = Groups(stage, columns, part)
-    with pytest.raises(Exception, match=r"column 'x': 1e\+30 is too large"):
-        groups.apply([net_of([(("a", 1e30), 1)], columns, part)])
-    assert not bag_of(groups.scan(), groups.columns, part)
+    groups.apply([net_of([(("a", 0.5), 1)], columns, part)])
+    before = int(part.arena[A.H_LIVE])
+    for value in (1e30, 1e-30, 5e-324):
+        groups.apply([net_of([(("a", value), 1)], columns, part)])
+        assert part.arena[A.H_FAR] == 1
+        groups.apply([net_of([(("a", -value), 1)], columns, part)])
+        assert part.arena[A.H_FAR] == 0
+        assert bag_of(groups.scan(), groups.columns, part) == {("a", 0.5): 1}
+    assert int(part.arena[A.H_LIVE]) == before
 
 
-def test_a_double_too_large_to_sum_is_taken_where_a_filter_leaves_it_out() -> None:
+def test_a_far_double_that_a_filter_leaves_out_counts_nowhere() -> None:
     columns = (Column("p", "bool"), Column("x", "float64"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
     calls = (Aggregate("s", "float64", "sum", ("x",), where="p"), Aggregate("m", "float64", "max", ("x",)))
@@ -197,6 +203,7 @@ def test_a_double_too_large_to_sum_is_taken_where_a_filter_leaves_it_out() -> No
     groups = Groups(GroupStage(feed, (), calls, outputs, whole=True), columns, part)
     delta = groups.apply([net_of([((False, 1e30), 1), ((True, 1.5), 2)], columns, part)])
     assert bag_of([delta], groups.columns, part) == {(3.0, 1e30): 1}
+    assert part.arena[A.H_FAR] == 0
 
 
 def test_decimals_with_too_many_digits_are_refused() -> None:

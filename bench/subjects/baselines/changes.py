@@ -31,7 +31,7 @@ class PlanChanges:
     def __init__(self, plan: Plan, intern: Intern) -> None:
         program = program_of(plan)
         used = used_columns(program, True)
-        self._intake = Intake(program.tables, used, intern, {name: frozenset() for name in used})
+        self._intake = Intake(program.tables, used, intern)
         self._coded = CodedPreparer(plan, _no_values, {})
 
     def prepare(self, batch: Batch) -> Changes:

@@ -19,9 +19,11 @@ from crown.engine.kernels.payload import first_entry
 from crown.engine.payload import Parts, PayloadLayout
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
+from crown.kernels.far import load_far
+from crown.kernels.fixed import FAR_SHIFT, FLOAT_BITS
 from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32, table_at
-from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
+from plans.payloads.payload import DOWN, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 
 _COUNT: Term = ()
@@ -33,9 +35,30 @@ def number(words: Sequence[int] | np.ndarray) -> int:
     return low - (1 << 64 * len(words)) if int(words[-1]) < 0 else low
 
 
-def numbers(words: Sequence[int] | np.ndarray, parts: Parts) -> dict[Term, int]:
-    """Returns the value of every term of a payload."""
-    return {term: number(words[parts.at[term] : parts.at[term] + parts.limbs[term]]) for term in parts.terms}
+def numbers(words: Sequence[int] | np.ndarray, parts: Parts, arena: np.ndarray) -> dict[Term, int]:
+    """Returns the value of every term of a payload, of which ``arena`` has the far parts; that of doubles in their
+    unit."""
+    found = {}
+    for term in parts.terms:
+        first, limbs, doubles = parts.at[term], parts.limbs[term], parts.doubles[term]
+        found[term] = number(words[first : first + limbs]) << 64 * FAR_SHIFT * doubles
+        if doubles:
+            far = np.empty(parts.far_limbs(term), np.int64)
+            load_far(arena, int(words[first + limbs]), far, 0, len(far))
+            found[term] += number(far)
+    return found
+
+
+def far_words(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> list[int]:
+    """Returns the words of every far part in the payloads of groups."""
+    payload, found = compiled.payload, []
+    for i in range(len(plan.nodes)) if payload is not None else ():
+        assert payload is not None
+        for word in [first + limbs for first, limbs in payload.parts[i].far] if payload.has_groups(i) else ():
+            for g in _groups(arena, compiled, i):
+                far = int(arena[int(at.published(g, len(plan.nodes[i].key))) + word])
+                found += [1 + (int(arena[far]) >> 32)] if far else []
+    return found
 
 
 def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
@@ -51,7 +74,7 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
         k, parts, children = len(plan.nodes[i].key), payload.parts[i], _children(arena, plan, compiled, i)
         for g in _groups(arena, compiled, i):
             first = int(at.published(g, k))
-            found = numbers(arena[first : first + parts.words], parts)
+            found = numbers(arena[first : first + parts.words], parts, arena)
             n = int(at.children_count(halves, g, k))
             worth = [_own(arena, halves, plan, compiled, payload, i, h) for h in children.get(g, [])]
             expected = {term: sum(own[term] for own in worth) for term in parts.terms}
@@ -103,7 +126,7 @@ def _factor(code: int, kind: str, what: str) -> int:
     if what == VALUE:
         if kind != "float64":
             return code
-        return round(Fraction(value) * (1 << FLOAT_BITS)) if math.isfinite(value) else 0
+        return int(Fraction(value) * (1 << FLOAT_BITS + 64 * FAR_SHIFT)) if math.isfinite(value) else 0
     holds = {PLUS: value == math.inf, MINUS: value == -math.inf, UP: value >= 0, DOWN: value <= 0}
     return int(value != value or holds[what])
 
@@ -122,6 +145,6 @@ def _own(
         for c in payload.links(i):
             g = int(at.linked_group(halves, row, at.link_of(compiled.children[i].index(c))))
             first = int(at.published(g, len(plan.nodes[c].key)))
-            below = numbers(arena[first : first + payload.parts[c].words], payload.parts[c])
+            below = numbers(arena[first : first + payload.parts[c].words], payload.parts[c], arena)
             own[term] *= below[payload.below(term, c)]
     return own

@@ -350,6 +350,9 @@ def _check_words(
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
         total += block(int(strings.entry_words(int(state.arena[h]) & strings.LENGTH)))
     total += len(reader.handles(state.counts.table)) * block(at.counted_words(len(plan.output)))
+    far = payload_invariants.far_words(state.arena, plan, state.compiled)
+    assert len(far) == int(state.arena[A.H_FAR]), f"{int(state.arena[A.H_FAR])} far parts, {len(far)} in groups"
+    total += sum(map(block, far))
     assert total == int(state.arena[A.H_LIVE]), f"{int(state.arena[A.H_LIVE])} words handed out, {total} accounted for"
 
 

@@ -57,9 +57,13 @@ Y_COLUMN = 5  # of a free node: the column with the handles of its rows
 Y_ABOVE = 6  # of a bound node: the number of its edge among the links of its parent
 Y_LINKS, Y_LINK0 = 7, 8  # bound children with payloads: how many; plan offset of (link, key words) pairs
 Y_PARTS = 9  # plan offset of the parts
-# A part: first word, limbs, how many factors, plan offset of (word counted from the row, what of it) pairs; then per
-# link first word and limbs of the child's part that it is multiplied by.
-Z_WORD, Z_LIMBS, Z_FACTORS, Z_FACTOR0, Z_LINKS = 0, 1, 2, 3, 4
+Y_DOUBLES = 10  # how many parts are products of doubles
+# A part: first word, limbs, how many factors, plan offset of (word counted from the row, what of it) pairs; of how many
+# doubles it is a product, how many of them are those of free nodes before this one, and where in the scratch array its
+# far part is calculated; then per link first word, limbs and doubles of the child's part that it is multiplied by. One
+# of doubles has a word behind its limbs: the handle of its far part (in the scratch array 1), or 0.
+Z_WORD, Z_LIMBS, Z_FACTORS, Z_FACTOR0, Z_DOUBLES, Z_BEFORE, Z_FAR, Z_LINKS = 0, 1, 2, 3, 4, 5, 6, 7
+Z_LINK = 3  # words per link
 # What of a word is a factor: an integer, a double in fixed point, or 1 where something holds (see ``plans.payloads``).
 WORD, FLOAT, IS_VALID, IS_PLUS, IS_MINUS, IS_UP, IS_DOWN, IS_DOWN_FLOAT = 0, 1, 2, 3, 4, 5, 6, 7
 
@@ -99,7 +103,9 @@ X_VALUE, X_PRODUCT = 25, 26  # where a payload is calculated, and room for three
 X_FACTORED = 27  # 1 if results leave as factorized rows
 X_LISTS = 28  # where entries written, and entries of the row at hand, stand per branch
 X_FOUND = 29  # where the bundles are that have been looked up for the tuple at hand, and for a virtual row
-X_AREAS = 30
+X_FAR, X_WIDE = 30, 31  # where far parts are calculated, and room for three of the largest
+X_LENDS = 32  # 1 if results are given the handles of far parts, which is a loan (``H_LOANS``)
+X_AREAS = 33
 RING = 16  # rows whose tags are kept; one more to spare
 FRAME = 4  # words of a frame of the walk
 F_ROW, F_NODE, F_POSITION, F_PHASE = 0, 1, 2, 3  # position: in the parents list that P-UPDATE goes through
@@ -112,10 +118,11 @@ O_WORDS = 3  # of a leaf whose list carries values: 1 if they are words, 0 if ha
 MODE_VIEWS, MODE_LIVE, MODE_DELTAS = 0, 1, 2
 
 
-def new_scratch(nodes: int, payload: int = 0, limbs: int = 0) -> np.ndarray:
+def new_scratch(nodes: int, payload: int = 0, limbs: int = 0, far: int = 0, wide: int = 0) -> np.ndarray:
     """Returns a scratch array (int64) for ``nodes`` nodes: frames, live frames, current rows, steps, leaves, tags.
 
-    ``payload``: words of the plan's largest payload; ``limbs``: of the largest integer in it.
+    ``payload``: words of the plan's largest payload; ``limbs``: of the largest integer in it. ``far``: limbs of all far
+    parts of a payload, at most; ``wide``: of the largest far part.
     """
     current, steps, leaves = nodes, OPEN * nodes, OPEN * nodes
     ring = X_AREAS + (FRAME + LFRAME) * (nodes + 1) + current + steps + leaves
@@ -123,12 +130,14 @@ def new_scratch(nodes: int, payload: int = 0, limbs: int = 0) -> np.ndarray:
     stride = 1 + lookups  # tags: of the record, of each look-up
     found = ring + 2 * (RING + 1) * stride  # and for each tag the slot in which it was found last
     value = found + 2 * lookups
-    lists = value + payload + 3 * limbs
+    parts = value + payload + 3 * limbs
+    lists = parts + far + 3 * wide
     scratch = np.zeros(lists + 2 * nodes, np.int64)
     scratch[X_FOUND] = found
     scratch[X_LISTS] = lists
     scratch[X_VALUE] = value
     scratch[X_PRODUCT] = value + payload
+    scratch[X_FAR], scratch[X_WIDE] = parts, parts + far
     scratch[X_RING] = ring
     scratch[X_STRIDE] = stride
     scratch[X_LFRAMES] = X_AREAS + FRAME * (nodes + 1)

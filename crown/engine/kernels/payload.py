@@ -12,6 +12,9 @@ drops them.
 
     0          low: the group, 0 if it has emptied     high: the next entry of the edge
     1 ..       what is to be added to ``Pub``
+
+A payload is its parts, one after the other. A part of doubles has a word more: the handle of its far part, or 0. That
+of a result is a loan: it is there until ``loans.call``.
 """
 
 from __future__ import annotations
@@ -39,28 +42,41 @@ from crown.engine.kernels.layout import (
     X_CAPACITY,
     X_CHANGE,
     X_DELTA,
+    X_FAR,
     X_FILL,
+    X_LENDS,
     X_LINK,
     X_MODE,
     X_PHASE,
     X_RECORD,
     X_VALUE,
     X_WEIGHT,
+    X_WIDE,
     X_WITNESS,
     Y_COLUMN,
+    Y_DOUBLES,
     Y_LINKS,
     Y_ONES,
     Y_OTHERS,
     Y_PAIRS,
-    Y_PARTS,
     Y_WEIGHED,
     Y_WORDS,
+    Z_DOUBLES,
+    Z_FAR,
     Z_LIMBS,
-    Z_LINKS,
     Z_WORD,
 )
-from crown.engine.kernels.worth import begin, checked_product, multiply_by_row, weight_of
+from crown.engine.kernels.worth import (
+    begin,
+    checked_product,
+    far_limbs,
+    first_other,
+    multiply_by_row,
+    part_words,
+    weight_of,
+)
 from crown.kernels.arena import (
+    H_LOANS,
     H_WRAPPED,
     NONE,
     ZERO,
@@ -70,6 +86,7 @@ from crown.kernels.arena import (
     set_hi,
     set_lo,
 )
+from crown.kernels.far import load_far, release_far, store_far
 from crown.kernels.geometry import (
     T_ENTRIES,
     children_count,
@@ -80,9 +97,7 @@ from crown.kernels.geometry import (
     row_weight,
     set_row_weight,
 )
-from crown.kernels.jit import (
-    device,
-)
+from crown.kernels.jit import device
 from crown.kernels.limbs import (
     add,
     clear,
@@ -134,25 +149,98 @@ def entry_change(entry):
 
 
 @device
-def add_parts(ctx, y, out, o, src, i):
-    """Adds the payload at ``src[i]`` to the one at ``out[o]``, part by part."""
-    plan = ctx.plan
+def _add_near(ctx, y, o, src, i):
+    """Adds the payload at ``src[i]``, without far parts, to the one at ``arena[o]``, part by part."""
+    arena, plan = ctx.arena, ctx.plan
     ones = plan[y + Y_ONES]
     for w in range(ones):
-        if sum_leaves(out[o + w], src[i + w]):
-            ctx.arena[H_WRAPPED] = 1
-        out[o + w] = plus(out[o + w], src[i + w])
+        if sum_leaves(arena[o + w], src[i + w]):
+            arena[H_WRAPPED] = 1
+        arena[o + w] = plus(arena[o + w], src[i + w])
     if plan[y + Y_WORDS] > ones:
         for q in range(plan[y + Y_PAIRS]):
             w = ones + 2 * q
-            low, high = sum_of_pairs(out[o + w], out[o + w + 1], src[i + w], src[i + w + 1])
-            out[o + w] = low
-            out[o + w + 1] = high
-        stride = Z_LINKS + 2 * plan[y + Y_LINKS]
-        z = plan[y + Y_PARTS] + stride * (ones + plan[y + Y_PAIRS])
+            low, high = sum_of_pairs(arena[o + w], arena[o + w + 1], src[i + w], src[i + w + 1])
+            arena[o + w] = low
+            arena[o + w + 1] = high
+        z = first_other(plan, y)
         for _ in range(plan[y + Y_OTHERS]):
-            add(out, o + plan[z + Z_WORD], src, i + plan[z + Z_WORD], plan[z + Z_LIMBS])
-            z += stride
+            add(arena, o + plan[z + Z_WORD], src, i + plan[z + Z_WORD], plan[z + Z_LIMBS])
+            z += part_words(plan[y + Y_LINKS])
+
+
+@device
+def _add_far(ctx, field, src, i, n):
+    """Adds the far part of ``n`` limbs at ``src[i]`` to the one whose handle is at ``arena[field]``."""
+    scratch = ctx.scratch
+    total = scratch[X_WIDE]
+    load_far(ctx.arena, ctx.arena[field], scratch, total, n)
+    add(scratch, total, src, i, n)
+    made = store_far(ctx.arena, scratch, total, n)
+    release_far(ctx.arena, ctx.arena[field])
+    ctx.arena[field] = made
+
+
+@device
+def add_value(ctx, y, o):
+    """Adds the value to the payload at ``arena[o]``."""
+    plan, scratch = ctx.plan, ctx.scratch
+    _add_near(ctx, y, o, scratch, scratch[X_VALUE])
+    if plan[y + Y_DOUBLES] == 0:
+        return
+    z = first_other(plan, y)
+    for _ in range(plan[y + Y_OTHERS]):
+        word = plan[z + Z_WORD] + plan[z + Z_LIMBS]
+        if plan[z + Z_DOUBLES] > 0 and scratch[scratch[X_VALUE] + word] != 0:
+            _add_far(ctx, o + word, scratch, scratch[X_FAR] + plan[z + Z_FAR], far_limbs(plan, z))
+        z += part_words(plan[y + Y_LINKS])
+
+
+@device
+def add_payload(ctx, y, o, i):
+    """Adds the payload at ``arena[i]`` to the one at ``arena[o]``."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    _add_near(ctx, y, o, arena, i)
+    if plan[y + Y_DOUBLES] == 0:
+        return
+    z = first_other(plan, y)
+    for _ in range(plan[y + Y_OTHERS]):
+        word = plan[z + Z_WORD] + plan[z + Z_LIMBS]
+        if plan[z + Z_DOUBLES] > 0 and arena[i + word] != 0:
+            n = far_limbs(plan, z)
+            load_far(arena, arena[i + word], scratch, scratch[X_WIDE] + n, n)
+            _add_far(ctx, o + word, scratch, scratch[X_WIDE] + n, n)
+        z += part_words(plan[y + Y_LINKS])
+
+
+@device
+def _write_value(ctx, y, o):
+    """Writes the value as a payload to ``arena[o]``, where none is."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    at = scratch[X_VALUE]
+    for w in range(plan[y + Y_WORDS]):
+        arena[o + w] = scratch[at + w]
+    if plan[y + Y_DOUBLES] == 0:
+        return
+    z = first_other(plan, y)
+    for _ in range(plan[y + Y_OTHERS]):
+        word = plan[z + Z_WORD] + plan[z + Z_LIMBS]
+        if plan[z + Z_DOUBLES] > 0 and scratch[at + word] != 0:
+            arena[o + word] = store_far(arena, scratch, scratch[X_FAR] + plan[z + Z_FAR], far_limbs(plan, z))
+        z += part_words(plan[y + Y_LINKS])
+
+
+@device
+def release_far_parts(ctx, y, o):
+    """Gives back the far parts of the payload at ``arena[o]``."""
+    arena, plan = ctx.arena, ctx.plan
+    if plan[y + Y_DOUBLES] == 0:
+        return
+    z = first_other(plan, y)
+    for _ in range(plan[y + Y_OTHERS]):
+        if plan[z + Z_DOUBLES] > 0:
+            release_far(arena, arena[o + plan[z + Z_WORD] + plan[z + Z_LIMBS]])
+        z += part_words(plan[y + Y_LINKS])
 
 
 @device
@@ -164,13 +252,13 @@ def first_entry(plan, d):
 @device
 def pend(ctx, d, g):
     """Notes that the value is to be added to the payload of the group when the batch is published."""
-    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     y = plan[d + N_PAYLOAD]
     n = plan[y + Y_WORDS]
     field = entry_field(g, plan[d + N_KEY], n)
     entry = lo(halves, field)
     if entry != 0:
-        add_parts(ctx, y, arena, entry_change(entry), scratch, scratch[X_VALUE])
+        add_value(ctx, y, entry_change(entry))
         return
     entry = alloc(arena, entry_words(n))
     head = first_entry(plan, d)
@@ -178,8 +266,7 @@ def pend(ctx, d, g):
     set_entry_next(halves, entry, arena[head])
     arena[head] = entry
     set_lo(halves, field, entry)
-    for w in range(n):
-        arena[entry_change(entry) + w] = scratch[scratch[X_VALUE] + w]
+    _write_value(ctx, y, entry_change(entry))
 
 
 @device
@@ -187,7 +274,7 @@ def entered(ctx, ring, d, row, g, first):
     """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so nobody is to be told."""
     if ring is None:
         return
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    arena, plan = ctx.arena, ctx.plan
     y = plan[d + N_PAYLOAD]
     if y == 0:
         return
@@ -197,9 +284,7 @@ def entered(ctx, ring, d, row, g, first):
     begin(ctx, y, weight_of(ctx, y, row))
     multiply_by_row(ctx, y, row, NONE, ZERO)
     if first:
-        at = published(g, plan[d + N_KEY])
-        for w in range(plan[y + Y_WORDS]):
-            arena[at + w] = scratch[scratch[X_VALUE] + w]
+        _write_value(ctx, y, published(g, plan[d + N_KEY]))
     else:
         pend(ctx, d, g)
 
@@ -222,9 +307,9 @@ def leaves(ctx, ring, d, row, g):
         multiply_by_row(ctx, y, row, NONE, ZERO)
         pend(ctx, d, g)
         return
-    n = plan[y + Y_WORDS]
-    clear(arena, published(g, k), n)
-    field = entry_field(g, k, n)
+    release_far_parts(ctx, y, published(g, k))
+    clear(arena, published(g, k), plan[y + Y_WORDS])
+    field = entry_field(g, k, plan[y + Y_WORDS])
     entry = lo(halves, field)
     if entry != 0:
         set_entry_group(halves, entry, ZERO)
@@ -247,6 +332,28 @@ def witness(ctx, ring, d, node, row, sign):
     if y != 0:
         scratch[X_WEIGHT] = sign * weight_of(ctx, y, row)
     scratch[X_LINK] = NONE
+
+
+@device
+def _lend(ctx, y, out, at):
+    """Writes the handles of the far parts of the value, which are loans, where they are in a row of ``out``.
+
+    0 of one that is 0, and if nobody asks for loans.
+    """
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    z = first_other(plan, y)
+    for _ in range(plan[y + Y_OTHERS]):
+        word = plan[z + Z_WORD] + plan[z + Z_LIMBS]
+        if plan[z + Z_DOUBLES] > 0 and scratch[scratch[X_VALUE] + word] != 0:
+            number = ZERO
+            if scratch[X_LENDS] == 1:
+                number = store_far(arena, scratch, scratch[X_FAR] + plan[z + Z_FAR], far_limbs(plan, z))
+            if number != 0:
+                loan = alloc(arena, 2)
+                arena[loan], arena[loan + 1] = arena[H_LOANS], number
+                arena[H_LOANS] = loan
+            out[at + word * scratch[X_CAPACITY]] = number
+        z += part_words(plan[y + Y_LINKS])
 
 
 @device
@@ -275,6 +382,8 @@ def _multiply_rows(ctx, ring, out, start):
                 multiply_by_row(ctx, y, out[plan[y + Y_COLUMN] * capacity + i], link, scratch[X_DELTA])
         for w in range(plan[value + Y_WORDS]):
             out[(plan[P_COLUMN] + w) * capacity + i] = scratch[scratch[X_VALUE] + w]
+        if plan[value + Y_DOUBLES] > 0:
+            _lend(ctx, value, out, plan[P_COLUMN] * capacity + i)
 
 
 @device

@@ -35,13 +35,14 @@ from crown.engine.kernels.layout import (
 )
 from crown.engine.kernels.payload import (
     TELLING,
-    add_parts,
+    add_payload,
     entry_change,
     entry_group,
     entry_next,
     entry_words,
     first_entry,
     pend,
+    release_far_parts,
     resume_deltas,
 )
 from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
@@ -143,11 +144,12 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
                     _tell_bound(ctx, d, dp, g, delta)
                 elif not _tell_free(ctx, ring, d, parent, g, delta, out):
                     return FULL
-                add_parts(ctx, y, arena, published(g, plan[d + N_KEY]), arena, delta)
+                add_payload(ctx, y, published(g, plan[d + N_KEY]), delta)
             if g != 0:
                 set_lo(halves, entry_field(g, plan[d + N_KEY], plan[y + Y_WORDS]), ZERO)
             scratch[X_PARENT] = 0
             arena[head] = entry_next(halves, entry)
+            release_far_parts(ctx, y, delta)
             release(arena, entry, entry_words(plan[y + Y_WORDS]))
         scratch[X_EDGE] += 1
     scratch[X_EDGE] = 0
@@ -167,7 +169,8 @@ def enumerate_weighed(arena, halves, plan, scratch, ring, out):
 
 @kernel("words, halves, words, words, words, words")
 def payload_of(arena, halves, plan, scratch, rows, out):
-    """Writes the payload of one result to ``out``: ``rows`` (int64) of the free nodes that weigh, in order."""
+    """Writes the payload of one result to ``out``, without far parts: ``rows`` (int64) of the free nodes that weigh, in
+    order."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
     rows, out = words(rows), words(out)
     ctx = Context(arena, halves, plan, scratch)

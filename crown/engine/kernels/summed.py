@@ -24,11 +24,10 @@ from crown.engine.kernels.layout import (
     X_I,
     X_PHASE,
     X_RECORD,
-    X_VALUE,
     Y_WORDS,
 )
 from crown.engine.kernels.padding import group_of
-from crown.engine.kernels.payload import add_parts, entry_change, pend
+from crown.engine.kernels.payload import add_value, entry_change, pend
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.engine.kernels.worth import begin, multiply_by_row
@@ -82,13 +81,13 @@ def _add(ctx, d, row, g, weight):
 
     At once, if the group has no parent, or one that is outside of V_s: then there is nobody to be told.
     """
-    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
+    halves, plan = ctx.halves, ctx.plan
     y, k = plan[d + N_PAYLOAD], plan[d + N_KEY]
     begin(ctx, y, weight)
     multiply_by_row(ctx, y, row, NONE, ZERO)
     parents = parents_count(halves, g, k)
     if parents == 0 or (parents == 1 and row_place(halves, at32(halves, parents_base(halves, g, k))) < 0):
-        add_parts(ctx, y, ctx.arena, published(g, k), scratch, scratch[X_VALUE])
+        add_value(ctx, y, published(g, k))
     else:
         pend(ctx, d, g)
 

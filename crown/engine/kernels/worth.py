@@ -11,8 +11,10 @@ from crown.engine.kernels.layout import (
     IS_UP,
     N_PAYLOAD,
     WORD,
+    X_FAR,
     X_PRODUCT,
     X_VALUE,
+    X_WIDE,
     Y_LINK0,
     Y_LINKS,
     Y_ONES,
@@ -21,20 +23,28 @@ from crown.engine.kernels.layout import (
     Y_PARTS,
     Y_WEIGHED,
     Y_WORDS,
+    Z_BEFORE,
+    Z_DOUBLES,
     Z_FACTOR0,
     Z_FACTORS,
+    Z_FAR,
     Z_LIMBS,
+    Z_LINK,
     Z_LINKS,
     Z_WORD,
 )
 from crown.kernels.arena import H_WRAPPED, NONE, ONE, ZERO
-from crown.kernels.fixed import FLOAT_LIMBS, lift_float
+from crown.kernels.far import load_far
+from crown.kernels.fixed import FAR_LIMBS, FLOAT_LIMBS, lift_far, lift_float, widen
 from crown.kernels.geometry import linked_group, published, row_weight
 from crown.kernels.jit import device
 from crown.kernels.limbs import (
+    add,
+    clear,
     extend,
     multiply,
     multiply_word,
+    negate,
     product_leaves,
     product_of_pairs,
     times,
@@ -91,6 +101,24 @@ def _factor(ctx, row, pair):
 
 
 @device
+def part_words(links):
+    """Returns the words of a part in a descriptor with so many links."""
+    return Z_LINKS + Z_LINK * links
+
+
+@device
+def first_other(plan, y):
+    """Returns the first part of more than two limbs."""
+    return plan[y + Y_PARTS] + part_words(plan[y + Y_LINKS]) * (plan[y + Y_ONES] + plan[y + Y_PAIRS])
+
+
+@device
+def far_limbs(plan, z):
+    """Returns the limbs of the far part of a part of doubles."""
+    return plan[z + Z_LIMBS] + FAR_LIMBS * plan[z + Z_DOUBLES]
+
+
+@device
 def begin(ctx, y, weight):
     """Sets every part of the value that is being calculated to ``weight``."""
     plan, scratch = ctx.plan, ctx.scratch
@@ -105,10 +133,13 @@ def begin(ctx, y, weight):
             scratch[at + w] = sign
         for q in range(plan[y + Y_PAIRS]):
             scratch[at + ones + 2 * q] = weight
-        stride = Z_LINKS + 2 * plan[y + Y_LINKS]
-        z = plan[y + Y_PARTS] + stride * (ones + plan[y + Y_PAIRS])
+        stride = part_words(plan[y + Y_LINKS])
+        z = first_other(plan, y)
         for _ in range(plan[y + Y_OTHERS]):
-            scratch[at + plan[z + Z_WORD]] = weight
+            word = at + plan[z + Z_WORD]
+            scratch[word] = weight
+            if plan[z + Z_DOUBLES] > 0:
+                scratch[word + plan[z + Z_LIMBS]] = 0
             z += stride
 
 
@@ -126,7 +157,7 @@ def _multiply_pairs(ctx, y, row, link, delta):
     """Runs ``multiply_by_row`` for the parts of two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
-    stride = Z_LINKS + 2 * links
+    stride = part_words(links)
     z = plan[y + Y_PARTS] + stride * plan[y + Y_ONES]
     at = scratch[X_VALUE] + plan[y + Y_ONES]
     for _ in range(plan[y + Y_PAIRS]):
@@ -135,7 +166,7 @@ def _multiply_pairs(ctx, y, row, link, delta):
             factor = _factor(ctx, row, plan[z + Z_FACTOR0] + 2 * f)
             low, high = product_of_pairs(low, high, factor, factor >> 63)
         for x in range(links):
-            part = z + Z_LINKS + 2 * x
+            part = z + Z_LINKS + Z_LINK * x
             base = payload_below(ctx, y, row, x, link, delta) + plan[part]
             above = arena[base] >> 63
             if plan[part + 1] == 2:
@@ -148,34 +179,115 @@ def _multiply_pairs(ctx, y, row, link, delta):
 
 
 @device
+def _multiply_far(ctx, z, before, more):
+    """Multiplies a part of ``before`` doubles by a number of ``more`` doubles, of which some is far.
+
+    The near part of the number is at ``scratch[X_PRODUCT]``, as long as that of the product, its far part at
+    ``scratch[X_WIDE]``. What the product is worth beyond the product of the near parts is its far part.
+    """
+    plan, scratch = ctx.plan, ctx.scratch
+    n, m = plan[z + Z_LIMBS], far_limbs(plan, z)
+    at, far, near = scratch[X_VALUE] + plan[z + Z_WORD], scratch[X_FAR] + plan[z + Z_FAR], scratch[X_PRODUCT]
+    factor = scratch[X_WIDE]
+    value, rest = factor + m, factor + 2 * m
+    widen(scratch, rest, m, scratch, near, n, more)
+    add(scratch, factor, scratch, rest, m)
+    widen(scratch, value, m, scratch, at, n, before)
+    if scratch[at + n] != 0:
+        add(scratch, value, scratch, far, m)
+    multiply(scratch, far, scratch, factor, scratch, value, m)
+    multiply(scratch, near + n, scratch, at, scratch, near, n)
+    extend(scratch, at, n, scratch, near + n, n)
+    widen(scratch, rest, m, scratch, at, n, before + more)
+    negate(scratch, rest, m)
+    add(scratch, far, scratch, rest, m)
+    scratch[at + n] = 1
+
+
+@device
+def _begin_with_double(ctx, z, code):
+    """Multiplies a part that is a weight still by a double."""
+    plan, scratch = ctx.plan, ctx.scratch
+    n, at = plan[z + Z_LIMBS], scratch[X_VALUE] + plan[z + Z_WORD]
+    weight = scratch[at]
+    is_far = lift_float(code, scratch, at)
+    extend(scratch, at, n, scratch, at, FLOAT_LIMBS)
+    if weight != 1:
+        multiply_word(scratch, at, n, weight)
+    if is_far:
+        far = scratch[X_FAR] + plan[z + Z_FAR]
+        lift_far(code, scratch, far, far_limbs(plan, z))
+        multiply_word(scratch, far, far_limbs(plan, z), weight)
+        scratch[at + n] = 1
+
+
+@device
+def _multiply_double(ctx, z, code, before):
+    """Multiplies a part of ``before`` doubles by one."""
+    plan, scratch = ctx.plan, ctx.scratch
+    n, at, product = plan[z + Z_LIMBS], scratch[X_VALUE] + plan[z + Z_WORD], scratch[X_PRODUCT]
+    is_far = lift_float(code, scratch, product)
+    extend(scratch, product, n, scratch, product, FLOAT_LIMBS)
+    if is_far or scratch[at + n] != 0:
+        if is_far:
+            lift_far(code, scratch, scratch[X_WIDE], far_limbs(plan, z))
+        else:
+            clear(scratch, scratch[X_WIDE], far_limbs(plan, z))
+        _multiply_far(ctx, z, before, 1)
+    else:
+        multiply(scratch, product + n, scratch, at, scratch, product, n)
+        extend(scratch, at, n, scratch, product + n, n)
+
+
+@device
+def _multiply_below(ctx, z, base, limbs, doubles, before):
+    """Multiplies a part of ``before`` doubles by a child's, at ``arena[base]``."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    n, at, product = plan[z + Z_LIMBS], scratch[X_VALUE] + plan[z + Z_WORD], scratch[X_PRODUCT]
+    far = 0
+    if doubles > 0:
+        far = arena[base + limbs]
+    if far != 0 or (plan[z + Z_DOUBLES] > 0 and scratch[at + n] != 0):
+        extend(scratch, product, n, arena, base, limbs)
+        load_far(arena, far, scratch, scratch[X_WIDE], far_limbs(plan, z))
+        _multiply_far(ctx, z, before, doubles)
+    elif limbs == 1:
+        multiply_word(scratch, at, n, arena[base])
+    else:
+        extend(scratch, product, n, arena, base, limbs)
+        multiply(scratch, product + n, scratch, at, scratch, product, n)
+        extend(scratch, at, n, scratch, product + n, n)
+
+
+@device
 def _multiply_others(ctx, y, row, link, delta):
     """Runs ``multiply_by_row`` for the parts of more than two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
-    stride = Z_LINKS + 2 * links
-    z = plan[y + Y_PARTS] + stride * (plan[y + Y_ONES] + plan[y + Y_PAIRS])
-    product = scratch[X_PRODUCT]
+    stride = part_words(links)
+    z = first_other(plan, y)
     for _ in range(plan[y + Y_OTHERS]):
         at = scratch[X_VALUE] + plan[z + Z_WORD]
         n = plan[z + Z_LIMBS]
+        doubles = plan[z + Z_BEFORE]
         for f in range(plan[z + Z_FACTORS]):
             pair = plan[z + Z_FACTOR0] + 2 * f
             if plan[pair + 1] == FLOAT:
-                lift_float(arena[row + plan[pair]], scratch, product)
-                extend(scratch, product, n, scratch, product, FLOAT_LIMBS)
-                multiply(scratch, product + n, scratch, at, scratch, product, n)
-                extend(scratch, at, n, scratch, product + n, n)
+                if f == 0:
+                    _begin_with_double(ctx, z, arena[row + plan[pair]])
+                else:
+                    _multiply_double(ctx, z, arena[row + plan[pair]], doubles)
+                doubles += 1
             else:
-                multiply_word(scratch, at, n, _factor(ctx, row, pair))
+                factor = _factor(ctx, row, pair)
+                multiply_word(scratch, at, n, factor)
+                if plan[z + Z_DOUBLES] > 0 and scratch[at + n] != 0:
+                    multiply_word(scratch, scratch[X_FAR] + plan[z + Z_FAR], far_limbs(plan, z), factor)
         for x in range(links):
-            part = z + Z_LINKS + 2 * x
+            part = z + Z_LINKS + Z_LINK * x
             base = payload_below(ctx, y, row, x, link, delta) + plan[part]
-            if plan[part + 1] == 1:
-                multiply_word(scratch, at, n, arena[base])
-            else:
-                extend(scratch, product, n, arena, base, plan[part + 1])
-                multiply(scratch, product + n, scratch, at, scratch, product, n)
-                extend(scratch, at, n, scratch, product + n, n)
+            _multiply_below(ctx, z, base, plan[part + 1], plan[part + 2], doubles)
+            doubles += plan[part + 2]
         z += stride
 
 
@@ -187,7 +299,7 @@ def multiply_by_row(ctx, y, row, link, delta):
     """
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
-    stride = Z_LINKS + 2 * links
+    stride = part_words(links)
     z = plan[y + Y_PARTS]
     at = scratch[X_VALUE]
     for w in range(plan[y + Y_ONES]):
@@ -195,7 +307,7 @@ def multiply_by_row(ctx, y, row, link, delta):
         for f in range(plan[z + Z_FACTORS]):
             value = checked_product(ctx, value, _factor(ctx, row, plan[z + Z_FACTOR0] + 2 * f))
         for x in range(links):
-            base = payload_below(ctx, y, row, x, link, delta) + plan[z + Z_LINKS + 2 * x]
+            base = payload_below(ctx, y, row, x, link, delta) + plan[z + Z_LINKS + Z_LINK * x]
             value = checked_product(ctx, value, arena[base])
         scratch[at + w] = value
         z += stride

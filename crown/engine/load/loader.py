@@ -11,13 +11,15 @@ import numpy as np
 
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_PARENT
+from crown.engine.kernels.layout import N_PARENT, R_WIDTH
 from crown.engine.kernels.update import DONE
 from crown.engine.load.kernels import bulk, distinct
 from crown.engine.load.kernels.warm import ensure_load_compiled
 from crown.engine.load.room import words_for
 from crown.engine.load.tasks import aliases_of, tasks_of
 from crown.ingest.masks import EVERY
+from crown.kernels import arena as A
+from crown.kernels.fixed import FLOAT_TOP
 from crown.store.budget import Budget
 
 MASKED = 32  # aliases of a source: so many bits of a mask a load carries with a record
@@ -47,7 +49,10 @@ class Loader:
         for all that they might need, or one might get more copies than there may be. O(n + P-updates).
         """
         n, record = len(copies), self._compiled.record[node]
-        if n < self.least or (step := self._fitting(record, n, n)) < self.least:
+        if n < self.least:
+            return 0
+        far = self._far(node, values)
+        if (step := self._fitting(record, n, n, far)) < self.least:
             return 0
         if masks is not EVERY and len(aliases_of(self._compiled, node)) > MASKED:
             return 0
@@ -57,7 +62,7 @@ class Loader:
         step = max(min(step, 2 * new), self.least)  # of tuples that are there already records are made, and freed
         starts, fresh, entries = np.empty(bulk.WORK, np.int64), np.empty(step, np.int64), np.empty(step, np.int64)
         tasks, total, done = tasks_of(self._compiled, node), int(copies.sum()), 0
-        while (m := self._fitting(record, min(n - done, step), 0)) >= min(n - done, self.least) > 0:
+        while (m := self._fitting(record, min(n - done, step), 0, far)) >= min(n - done, self.least) > 0:
             batch = (values, copies, masks, self._compiled.ring, done, m, total, tasks)
             if bulk.load_batch(*self._state, record, *batch, starts, fresh, entries, out) != DONE:
                 break
@@ -71,15 +76,33 @@ class Loader:
                 self._depths[node] = max(map(self._depth, aliases_of(self._compiled, node)))
         return sorted(range(len(nodes)), key=lambda i: -self._depths[nodes[i]])
 
-    def _fitting(self, record: int, n: int, total: int) -> int:
-        """Returns how many tuples, at most ``n``, can enter at once; tables are made for ``total``."""
-        n = min(n, self.most)
-        while n >= self.least and not self._budget.provide(0, words_for(self._arena, self._compiled, record, n, total)):
+    def _fitting(self, record: int, n: int, total: int, far: bool) -> int:
+        """Returns how many tuples, at most ``n``, can enter at once; tables are made for ``total``. ``far``: sums may
+        have far parts."""
+        n, of = min(n, self.most), (self._arena, self._compiled, record)
+        while n >= self.least and not self._budget.provide(0, words_for(*of, n, total, far)):
             n //= 2
         return n
+
+    def _far(self, node: int, values: np.ndarray) -> bool:
+        """Returns True if sums may have far parts when tuples, one after the other, are in the source of ``node``."""
+        payload = self._compiled.payload
+        if payload is None or not any(parts.far for parts in payload.parts):
+            return False
+        if self._arena[A.H_FAR]:
+            return True
+        width = int(self._compiled.array[self._compiled.record[node] + R_WIDTH])
+        words = {self._compiled.words[i][name] for i in aliases_of(self._compiled, node) for name in payload.doubles(i)}
+        return not all(_near(values[word::width].view(np.float64)).all() for word in words)
 
     def _depth(self, node: int) -> int:
         depth = -1
         while node >= 0:
             node, depth = int(self._compiled.array[node_at(node) + N_PARENT]), depth + 1
         return depth
+
+
+def _near(values: np.ndarray) -> np.ndarray:
+    """Returns where doubles are certainly near, or add nothing to a sum: zero, and all with bits from 2^-112 on."""
+    sizes = np.abs(values)
+    return (sizes == 0) | ((sizes >= 2.0**-60) & (sizes < 2.0**FLOAT_TOP)) | ~np.isfinite(values)

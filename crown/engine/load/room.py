@@ -37,10 +37,10 @@ from crown.kernels.geometry import T_ROWS
 from crown.kernels.tables import is_full
 
 
-def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int) -> int:
+def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int, far: bool = False) -> int:
     """Returns at least as many words as it can take to insert ``n`` tuples into the source with descriptor ``record``.
 
-    ``total``: tuples for which its tables are made. O(nodes).
+    ``total``: tuples for which its tables are made; ``far``: sums may have far parts. O(nodes).
     """
     plan = compiled.array
     nodes = range(int(plan[P_COUNT]))
@@ -81,6 +81,10 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
             index = int(plan[d + N_INDEX])
             groups = int(arena[plan[index + I_TABLE] + T_COUNT]) + keys.get(index, 0)
             words += groups * _block(int(plan[d + N_EXTRA]))
+            if far and compiled.payload is not None:  # of a group, and of its entry
+                parts = compiled.payload.parts[i]
+                limbs = [parts.far_limbs(term) for term in parts.terms if parts.doubles[term]]
+                words += 2 * groups * sum(_block(1 + m) for m in limbs)
     return words
 
 

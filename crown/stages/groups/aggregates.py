@@ -6,40 +6,60 @@ worked out anew, is the row that was told before.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from crown.errors import ChangeError
+from crown.kernels.fixed import FAR_SHIFT
 from crown.stages.columns import Column
 from crown.stages.groups import rounded
-from crown.stages.groups.moments import MOMENTS, Moments, Unit
+from crown.stages.groups.far import Far
+from crown.stages.groups.moments import MOMENTS, Moments, Result, Scale
 from crown.stages.groups.terms import Layout
+from crown.stages.kernels import far as far_kernels
 from crown.stages.kernels import multisets, orders
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
-from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Values, unit
+from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Unit, Values, unit
 from plans.program import Aggregate
 from plans.types import decimal_parts
+
+SumOf = Callable[..., np.ndarray]
+"""Returns the sum of a product of arguments, by their names, int64[groups, limbs]."""
 
 
 @dataclass(slots=True, eq=False)
 class Totals:
-    """The states of groups: ``rows`` int64[groups, words], and the least and greatest values of their multisets."""
+    """The states of groups: ``rows`` int64[groups, words], the far parts of their sums, and the least and greatest
+    values of their multisets."""
 
     layout: Layout
     rows: np.ndarray
+    far: Far
     tops: Mapping[tuple[Values, int], np.ndarray]
 
     def count(self, term: Term) -> np.ndarray:
         """Returns a term of one limb, int64[groups]."""
         return self.rows[:, self.layout.at[term]]
 
-    def place(self, term: Term) -> slice:
-        """Returns the words of a term."""
-        return self.layout.place(term)
+    def sum(self, term: Term) -> np.ndarray:
+        """Returns a term, int64[groups, limbs], without its far part."""
+        return self.rows[:, self.layout.place(term)]
+
+    def whole(self, groups: np.ndarray, term: Term) -> np.ndarray:
+        """Returns a term of some groups, int64[groups, limbs]: of doubles in the unit of far parts, and with them."""
+        layout, near = self.layout, np.ascontiguousarray(self.sum(term)[groups])
+        if not layout.doubles[term]:
+            return near
+        limbs = layout.far_limbs(term)
+        found = np.empty((len(groups), limbs), np.int64)
+        far_kernels.widen_all(near, layout.limbs[term], layout.doubles[term], limbs, found)
+        if term in self.far.sums:
+            far_kernels.add_all(found, self.far.sums[term].dense(groups), limbs)
+        return found
 
 
 class OutOfRange(ChangeError):
@@ -59,56 +79,79 @@ class NotFinite(OutOfRange):
 
 
 class Rule:
-    """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have ``units`` of their own.
+    """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have the units ``given``.
 
     ``top``: the multiset and the side of it whose first value this is; None if it is none of MIN and MAX.
     """
 
     def __init__(
-        self, aggregate: Aggregate, types: Mapping[str, str], carried: Container[Term], units: Mapping[str, Unit]
+        self, aggregate: Aggregate, types: Mapping[str, str], carried: Container[Term], given: Mapping[str, Unit]
     ) -> None:
         self.aggregate = aggregate
         self._sums = Sums(aggregate, types)
         self.values = self._sums.values
         self.terms = self._sums.terms
         known = bool(self.terms) and all(term in carried for term in self.terms)
-        self._units = {name: units[name] if known else unit(types[name]) for name in aggregate.arguments}
         side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(aggregate.function, 0)
         self.top = (self.values, side) if self.values is not None and side else None
         self._counts = aggregate.function in (*COUNTS, COFACTOR)
-        self._places: dict[tuple[str, ...], slice] = {}  # of terms, by their factors
+        self._terms: dict[tuple[str, ...], Term] = {}  # by their factors
+        units = {name: given[name] if known else unit(types[name]) for name in aggregate.arguments}
+        self._near = {name: (bits, digits) for name, (bits, digits, _) in units.items()}
+        self._whole = {name: (bits + 64 * FAR_SHIFT * n, digits) for name, (bits, digits, n) in units.items()}
 
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
         aggregate = self.aggregate
         if self.top is not None:
             return Column(aggregate.type, dictionary, totals.tops[self.top])
-        count = self._sum(totals)[:, 0]
+        count = totals.count(self._term())
         if aggregate.function == COFACTOR:
             self._refuse_not_finite(totals)
         if self._counts:
             return Column(aggregate.type, dictionary, np.ascontiguousarray(count))
-        null = count == 0
         if aggregate.function == "sum" and aggregate.type != "float64":
-            return self._exact(totals, null, dictionary)
-        if aggregate.function in ("sum", "avg"):
-            values = self._quotient(totals, count)
-        else:
-            values, null = MOMENTS[aggregate.function](self._moments(totals, count))
-            few = count <= aggregate.function.endswith("_samp")
-            for term in (term for name in self._sums.needs for term in self._sums.sides(name)):
-                special = totals.count(term) != 0
-                values[special] = np.nan
-                null = null & (few | ~special)
-        return Column(aggregate.type, dictionary, rounded.float_codes(values, null))
+            return self._exact(totals, count == 0, dictionary)
+        values, null = self._rounded(count, lambda *factors: totals.sum(self._term(*factors)), self._near)
+        if totals.far and len(groups := totals.far.having(self.terms)):
+            values[groups], null[groups] = self._rounded(
+                count[groups], lambda *factors: totals.whole(groups, self._term(*factors)), self._whole
+            )
+        return Column(aggregate.type, dictionary, self._codes(totals, count, values, null))
+
+    def _rounded(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Result:
+        """Returns the values for finite arguments, and where they are NULL."""
+        function = self.aggregate.function
+        if function not in ("sum", "avg"):
+            return MOMENTS[function](self._moments(count, sums, scales))
+        name = self._sums.arguments[0]
+        shift, power = scales[name]
+        divisors = count.reshape(-1, 1) if function == "avg" else np.ones((len(count), 1), np.int64)
+        return rounded.ratio(sums(name), rounded.scaled(divisors, 10**power), shift), count == 0
+
+    def _codes(self, totals: Totals, count: np.ndarray, values: np.ndarray, null: np.ndarray) -> np.ndarray:
+        """Returns values as codes; infinities and NaN among the arguments make them what IEEE arithmetic does."""
+        function = self.aggregate.function
+        if function in ("sum", "avg"):
+            sides = self._sums.sides(self._sums.arguments[0])
+            if sides:
+                plus, minus = (totals.count(term) > 0 for term in sides)
+                values[plus], values[minus], values[plus & minus] = np.inf, -np.inf, np.nan
+            return rounded.float_codes(values, null)
+        few = count <= function.endswith("_samp")
+        for term in (term for name in self._sums.needs for term in self._sums.sides(name)):
+            special = totals.count(term) != 0
+            values[special] = np.nan
+            null = null & (few | ~special)
+        return rounded.float_codes(values, null)
 
     def exact(self, totals: Totals, *factors: str) -> int | Fraction:
         """Returns the sum of a product of arguments (of none: the number of rows) in the first group, exactly.
 
         It must be one of those that the aggregate is made of.
         """
-        shift, power = (sum(part) for part in zip((0, 0), *(self._units[name] for name in factors), strict=True))
-        words = self._sum(totals, *factors)[0]
+        shift, power = (sum(part) for part in zip((0, 0), *(self._whole[name] for name in factors), strict=True))
+        words = totals.whole(np.zeros(1, np.int64), self._term(*factors))[0]
         found = Fraction(int.from_bytes(words.tobytes(), "little", signed=True), 10**power << shift)
         return found.numerator if found.denominator == 1 else found
 
@@ -120,16 +163,16 @@ class Rule:
                 if found.any():
                     raise NotFinite(int(found.argmax()), name)
 
-    def _sum(self, totals: Totals, *factors: str) -> np.ndarray:
-        """Returns a sum of products of arguments, int64[groups, limbs]."""
-        place = self._places.get(factors)
-        if place is None:
-            place = self._places[factors] = totals.place(self._sums.term(*sorted(factors)))
-        return totals.rows[:, place]
+    def _term(self, *factors: str) -> Term:
+        """Returns the sum of a product of arguments."""
+        term = self._terms.get(factors)
+        if term is None:
+            term = self._terms[factors] = self._sums.term(*sorted(factors))
+        return term
 
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
         """Returns SUM of whole numbers or decimals."""
-        rows, type_ = self._sum(totals, *self._sums.arguments), self.aggregate.type
+        rows, type_ = totals.sum(self._term(*self._sums.arguments)), self.aggregate.type
         if type_ == "int64":
             codes, refused = rounded.words(rows, null)
             if refused >= 0:
@@ -142,23 +185,10 @@ class Rule:
             raise OutOfRange(refused, f"the sum has more than {parts[0]} digits")
         return Column(type_, dictionary, codes)
 
-    def _quotient(self, totals: Totals, count: np.ndarray) -> np.ndarray:
-        """Returns SUM or AVG as doubles; infinities and NaN as in IEEE arithmetic."""
-        name = self._sums.arguments[0]
-        average = self.aggregate.function == "avg"
-        divisors = count.reshape(-1, 1) if average else np.ones((len(count), 1), np.int64)
-        shift, power = self._units[name]
-        values = rounded.ratio(self._sum(totals, name), rounded.scaled(divisors, 10**power), shift)
-        sides = self._sums.sides(name)
-        if sides:
-            plus, minus = (totals.count(term) > 0 for term in sides)
-            values[plus], values[minus], values[plus & minus] = np.inf, -np.inf, np.nan
-        return values
-
-    def _moments(self, totals: Totals, count: np.ndarray) -> Moments:
+    def _moments(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Moments:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
-        sx, sy, sxx, syy, sxy = (self._sum(totals, *factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
-        return Moments(count, sx, sy, sxx, syy, sxy, self._units[x], self._units[y])
+        sx, sy, sxx, syy, sxy = (sums(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
+        return Moments(count, sx, sy, sxx, syy, sxy, scales[x], scales[y])
 
 
 def order_of(type_: str) -> int:

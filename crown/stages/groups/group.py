@@ -21,11 +21,13 @@ from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
+from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage
+from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.multisets import Events, Multisets
-from crown.stages.groups.terms import Addends, Layout, Placed
-from crown.stages.groups.told import Arrivals, digits
+from crown.stages.groups.terms import Layout, Placed
+from crown.stages.groups.told import Arrivals, bytes_of, digits
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import named_values
@@ -67,14 +69,14 @@ class Groups(Lasting):
         self._key_places = {key.name: (i, key.type) for i, key in enumerate(self._keys)}
         types = self._types | {one.name: one.type for one in stage.summed}
         known: list[Carried | Told] = [*stage.carried, *stage.told]
-        carried = {term_of(one): one.limbs for one in known}
-        units = {one.name: (one.bits, one.digits) for one in stage.summed}
+        carried = {term_of(one): (one.limbs, one.doubles) for one in known}
+        units = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
         self._rules = [Rule(aggregate, types, carried, units) for aggregate in stage.aggregates]
         terms = [term for rule in self._rules for term in rule.terms]
         self._layout = Layout([*terms, *map(term_of, stage.tells)], types, carried)
         self._carriage = None if join is None or not stage.carried else Carriage(stage.carried, self._layout, join)
         self._arrivals = Arrivals(stage.told, self._layout)
-        self._tells = [(one.columns, self._layout.place(term_of(one))) for one in stage.tells]
+        self._far = FarParts(self._layout, part)
         self._tops = tuple(dict.fromkeys(rule.top for rule in self._rules if rule.top is not None))
         k = self._k = len(self._keys)
         self._table = int(table_at(_GROUPS))
@@ -99,8 +101,9 @@ class Groups(Lasting):
         changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
         self._changing = np.array(changing, np.int64)
         made = {one.name: one.type for one in stage.aggregates} | {
-            name: "int64" for columns, _ in self._tells for name in columns
+            name: "int64" for one in stage.tells for name in one.columns
         }
+        made |= {one.far: "binary" for one in stage.tells if one.far is not None}
         self._projection = Projection(stage.outputs, self._types | made, self._key_places)
         if part.open(2) and stage.whole:
             self._make_whole()
@@ -141,8 +144,9 @@ class Groups(Lasting):
         handles, where = self._located([frame for frame, _ in fed], [len(weights) for _, weights in fed])
         try:
             events = [Events(Addends(f, w, at), f, at) for (f, w), at in zip(fed, where, strict=True)]
-            old, new = self._totals(nets[0], events, fed[0], handles)
+            old, new, far = self._totals(nets[0], events, fed[0], handles)
             changed = self._difference(handles, old, new, sign)
+            gone = self._far.stored(new.rows[len(handles) :], far, new.far) if far else None
         except BaseException:
             self._multisets.take_back(handles)
             self._abandon(handles)
@@ -153,6 +157,8 @@ class Groups(Lasting):
             new.rows[len(handles) :], int(self.stage.whole),
         )  # fmt: skip
         assert empty < 0, f"a group without rows is not empty: {self._named(handles[empty])}"
+        if gone is not None:
+            self._far.free(gone)
         self._multisets.close()
         arena[A.H_VERSION] += sign
         return changed
@@ -185,22 +191,24 @@ class Groups(Lasting):
 
     def _totals(
         self, net: Zset, events: Sequence[Events], fed: tuple[Frame, np.ndarray], handles: np.ndarray
-    ) -> tuple[Totals, Totals]:
-        """Returns the totals of groups before and after the events of each feed; those of multisets change at once."""
+    ) -> tuple[Totals, Totals, Far]:
+        """Returns the totals of groups before and after the events of each feed, and how their far parts change; those
+        of multisets change at once."""
         layout, n, (frame, weights) = self._layout, len(handles), fed
         rows = np.empty((2 * n, layout.words), np.int64)  # before, then after: worked out together later
         old = self._stored(handles, rows[:n])
-        deltas = np.zeros((n, layout.words), np.int64)
-        events[0].addends.add(self._of_rows, deltas)
+        deltas, far = np.zeros((n, layout.words), np.int64), Far(layout, n)
+        events[0].addends.add(self._of_rows, deltas, far)
         if self._carriage is not None:
-            self._carriage.add(net, events[0].where, deltas)
-        self._arrivals.add(frame, weights, events[0].where, deltas)
+            self._carriage.add(net, events[0].where, deltas, far)
+        self._arrivals.add(frame, weights, events[0].where, deltas, far)
         for values, changed, flips, of in self._multisets.apply(events, handles):
-            Addends(changed, flips, of).add(self._of_values[values], deltas)
+            Addends(changed, flips, of).add(self._of_values[values], deltas, far)
         rows[n:] = old.rows
         sums.add_states(rows[n:], deltas, layout.words, layout.places)
         self._refuse_counts(weights, rows[n:, 0], handles)
-        return old, Totals(layout, rows, self._multisets.tops(self._tops, handles))
+        after = old.far.plus(far) if far else old.far
+        return old, Totals(layout, rows, after, self._multisets.tops(self._tops, handles)), far
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
@@ -223,7 +231,7 @@ class Groups(Lasting):
         if rows is None:
             rows = np.empty((len(handles), self._layout.words), np.int64)
         groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
-        return Totals(self._layout, rows, self._multisets.tops(self._tops, handles))
+        return Totals(self._layout, rows, self._far.loaded(rows), self._multisets.tops(self._tops, handles))
 
     # Rows
     # ------------------------------------------------------------------------------------------------------------------
@@ -235,7 +243,8 @@ class Groups(Lasting):
         """
         n, batches = len(handles), int(self.parts[0][A.H_VERSION])
         tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
-        both = Totals(self._layout, new.rows, tops)
+        far = old.far.followed_by(new.far) if old.far or new.far else Far(self._layout, 2 * n)
+        both = Totals(self._layout, new.rows, far, tops)
         if self.stage.whole:
             there = np.array([batches > 0, batches + sign > 0])
         else:
@@ -269,9 +278,12 @@ class Groups(Lasting):
                 raise ChangeError(
                     f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
                 ) from None
-        for columns_of, place in self._tells:
-            told = zip(columns_of, digits(totals.rows[:, place]), strict=True)
+        for one in self.stage.tells:
+            term = term_of(one)
+            told = zip(one.columns, digits(totals.sum(term)), strict=True)
             made |= {name: Column("int64", dictionary, codes) for name, codes in told}
+            if one.far is not None:
+                made[one.far] = bytes_of(totals.far.sums.get(term), n, dictionary)
         frame = Frame(made, n, dictionary, columns, self._key_places)
         if self.stage.having is not None:
             there = there & frame.holds(self.stage.having)

@@ -2,7 +2,8 @@
 
 All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is
 Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is
-Cxy² / (Vx Vy). STDDEV and CORR are square roots of such doubles.
+Cxy² / (Vx Vy), in which the arguments' scales go out. STDDEV and CORR are square roots of such quotients, which may lie
+beyond the doubles.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from crown.stages.groups.rounded import minus, ratio, scaled
 from crown.stages.groups.terms import product
 
 Result = tuple[np.ndarray, np.ndarray]  # values, and where they are NULL
-Unit = tuple[int, int]  # an integer is a value times 2^b times 10^s
+Scale = tuple[int, int]  # an integer is a value times 2^b times 10^s
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The sums of groups, each int64[groups, limbs], and the units of the two arguments."""
+    """The sums of groups, each int64[groups, limbs], and the scales of the two arguments."""
 
     n: np.ndarray
     x: np.ndarray
@@ -29,8 +30,8 @@ class Moments:
     xx: np.ndarray
     yy: np.ndarray
     xy: np.ndarray
-    unit_x: Unit
-    unit_y: Unit
+    scale_x: Scale
+    scale_y: Scale
 
     def count(self) -> np.ndarray:
         """Returns n as integers of one limb."""
@@ -48,15 +49,32 @@ class Moments:
         """Returns Cxy."""
         return minus(product(self.count(), self.xy), product(self.x, self.y))
 
-    def over(self, rows: np.ndarray, divisors: np.ndarray, x: int, y: int) -> np.ndarray:
-        """Returns the quotients of integers whose unit is that of x^``x`` y^``y``, as doubles."""
-        shift = x * self.unit_x[0] + y * self.unit_y[0]
-        power = x * self.unit_x[1] + y * self.unit_y[1]
-        return ratio(scaled(rows, 10 ** max(-power, 0)), scaled(divisors, 10 ** max(power, 0)), shift)
+    def over(self, rows: np.ndarray, divisors: np.ndarray, x: int, y: int, more: int = 0) -> np.ndarray:
+        """Returns the quotients of integers whose scale is that of x^``x`` y^``y``, times 2^-``more``, as doubles."""
+        shift = x * self.scale_x[0] + y * self.scale_y[0]
+        power = x * self.scale_x[1] + y * self.scale_y[1]
+        return ratio(scaled(rows, 10 ** max(-power, 0)), scaled(divisors, 10 ** max(power, 0)), shift + more)
 
 
 def _zero(rows: np.ndarray) -> np.ndarray:
     return np.asarray(~rows.any(axis=1))
+
+
+_FAR = 1200  # the least variance of doubles times 2^1200 is a double that is not small, and the largest times 2^-1200
+_SMALL = 2.0**-1000
+
+
+def _root(quotients: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Returns the square roots of what ``quotients(0)`` gives; ``quotients(b)`` gives the same times 2^-b.
+
+    So a root is right also where its square is too large for a double, or too small.
+    """
+    values = quotients(0)
+    roots = np.sqrt(values)
+    for far, bits in ((values == np.inf, _FAR), (values < _SMALL, -_FAR)):
+        if far.any():
+            roots[far] = np.ldexp(np.sqrt(quotients(bits)[far]), bits // 2)
+    return np.asarray(roots)
 
 
 def _variance(m: Moments, sample: int) -> Result:
@@ -65,29 +83,23 @@ def _variance(m: Moments, sample: int) -> Result:
 
 
 def _deviation(m: Moments, sample: int) -> Result:
-    values, null = _variance(m, sample)
-    return np.sqrt(values), null
+    spread, divisors = m.spread_x(), product(m.count(), m.count() - sample)
+    return _root(lambda more: m.over(spread, divisors, 2, 0, more)), m.n <= sample
 
 
 def _covariance(m: Moments, sample: int) -> Result:
     return m.over(m.joint(), product(m.count(), m.count() - sample), 1, 1), m.n <= sample
 
 
-def _determination(m: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns Cxy² / (Vx Vy), and where Vx and Vy are 0. The arguments' units are in both, and go out."""
-    joint, x, y = m.joint(), m.spread_x(), m.spread_y()
-    return ratio(product(joint, joint), product(x, y)), _zero(x), _zero(y)
-
-
 def _correlation(m: Moments) -> Result:
-    values, flat_x, flat_y = _determination(m)
-    null = flat_x | flat_y
-    return np.copysign(np.sqrt(np.where(null, 0.0, values)), m.joint()[:, -1]), null
+    joint, x, y = m.joint(), m.spread_x(), m.spread_y()
+    above, below = product(joint, joint), product(x, y)
+    return np.copysign(_root(lambda more: ratio(above, below, more)), joint[:, -1]), _zero(x) | _zero(y)
 
 
 def _r2(m: Moments) -> Result:
-    values, flat_x, flat_y = _determination(m)
-    return np.where(flat_y, 1.0, values), flat_x
+    joint, x, y = m.joint(), m.spread_x(), m.spread_y()
+    return np.where(_zero(y), 1.0, ratio(product(joint, joint), product(x, y))), _zero(x)
 
 
 def _slope(m: Moments) -> Result:

@@ -10,8 +10,8 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT
 from crown.stages.columns import Column, Frame
+from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import order_of
-from crown.stages.groups.terms import Addends
 from crown.stages.kernels import multisets as kernels
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary

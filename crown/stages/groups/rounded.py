@@ -54,11 +54,27 @@ def scaled(rows: np.ndarray, factor: int) -> np.ndarray:
 
 def ratio(rows: np.ndarray, divisors: np.ndarray, shift: int = 0) -> np.ndarray:
     """Returns float64[n]: the quotients of integers, times 2^-shift, rounded once. NaN where a divisor is not > 0."""
+    rows, shift = _without_zeros(rows, shift)
     rows, divisors = np.ascontiguousarray(rows), np.ascontiguousarray(divisors)
     m, k = rows.shape[1], divisors.shape[1]
     out = np.empty(len(rows), np.float64)
     rounding.ratios(rows, m, divisors, k, shift, np.empty(3 * (max(m, k) + 1), np.int64), out)
     return out
+
+
+_LONG = 16  # limbs from which on it is worth while to look for limbs that say nothing
+
+
+def _without_zeros(rows: np.ndarray, shift: int) -> tuple[np.ndarray, int]:
+    """Returns integers times a power of two, in as few limbs as all of them need, and the shift that this makes."""
+    n = rows.shape[1]
+    if n < _LONG or not len(rows):
+        return rows, shift
+    there = rows.any(axis=0)
+    first = int(there.argmax()) if there.any() else n - 1
+    signs = (rows[:, first + 1 :] == rows[:, first:-1] >> 63).all(axis=0)  # a limb that only repeats the sign
+    last = n - int((~signs[::-1]).argmax()) if len(signs) and not signs.all() else first + 1
+    return rows[:, first:last], shift - 64 * first
 
 
 def float_codes(values: np.ndarray, null: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Sums that travel between cells: as digits in columns, so that a row of a bag can carry them, and back into limbs.
 
 A cell tells the sums of its groups, `-old, +new`; where the cells meet they are added up with these weights, and what
-is told is exact to the last bit.
+is told is exact to the last bit. The far part of a sum of doubles, which most sums have not, travels as bytes.
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
-from crown.stages.columns import Frame
+from crown.kernels.strings import NULL
+from crown.stages.columns import Column, Frame
+from crown.stages.groups.far import Far, FarSums
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums
+from crown.store.codec import encode
+from crown.store.dictionary import Dictionary
 from plans.payloads.sums import DIGIT, digits_of, term_of
 from plans.program import Told
 
@@ -52,19 +57,45 @@ def limbs_from(found: Sequence[np.ndarray], limbs: int) -> np.ndarray:
     return out
 
 
+def bytes_of(far: FarSums | None, groups: int, dictionary: Dictionary) -> Column:
+    """Returns the far parts of groups as a column of bytes, NULL of those that have none."""
+    codes = np.full(groups, NULL, np.int64)
+    if far is not None:
+        having = far.groups()
+        numbers = np.ascontiguousarray(far.numbers[far.of[having]])
+        array = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(8 * numbers.shape[1]), len(numbers), [None, pa.py_buffer(numbers)]
+        )
+        codes[having] = encode(array.cast(pa.binary()), "binary", dictionary.intern)
+    return Column("binary", dictionary, codes)
+
+
 class Arrivals:
     """Adds sums that events have in columns to the terms of a ``layout``."""
 
     def __init__(self, told: Sequence[Told], layout: Layout) -> None:
         self._layout = layout
-        self._told = [(one.columns, layout.at[term_of(one)], one.limbs) for one in told if term_of(one) in layout.at]
+        self._told = [(one, term_of(one)) for one in told if term_of(one) in layout.at]
 
-    def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, deltas: np.ndarray) -> None:
+    def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, deltas: np.ndarray, far: Far) -> None:
         """Adds events, which count ``weights`` times, to the states of their groups (``where`` int64[n]).
 
-        ``deltas``: int64[groups, words]. O(events * words).
+        ``deltas``: int64[groups, words]; ``far``: their far parts. O(events * words).
         """
-        for columns, at, limbs in self._told:
-            values = limbs_from([frame[name].codes for name in columns], limbs)
+        for one, term in self._told:
+            limbs, at = one.limbs, self._layout.at[term]
+            values = limbs_from([frame[name].codes for name in one.columns], limbs)
             scratch = np.empty(limbs, np.int64)
             sums.accumulate(where, weights, values, limbs, scratch, deltas, self._layout.words, at, limbs)
+            if one.far is not None:
+                rows = (frame[one.far].codes != NULL).nonzero()[0]
+                if len(rows):
+                    numbers = _numbers(frame[one.far].array, rows, self._layout.far_limbs(term))
+                    far.of(term).add(where[rows], weights[rows], numbers)
+
+
+def _numbers(array: pa.Array, rows: np.ndarray, limbs: int) -> np.ndarray:
+    """Returns the far parts at some rows of such a column, int64[rows, limbs]."""
+    values = array.take(pa.array(rows)).cast(pa.binary(8 * limbs))
+    data = np.frombuffer(values.buffers()[1], np.int64)
+    return data[values.offset * limbs :][: len(rows) * limbs].reshape(len(rows), limbs)

@@ -11,6 +11,9 @@ from crown.kernels.strings import NULL
 
 _EXACT = 1 << 53  # integers up to this are doubles
 _TOP = 61  # the quotient below has this many bits behind its first
+_LEAST = -1074  # 2^-1074 is the least double > 0
+_LARGE = 900  # 63 bits times 2^900 are a double
+_QUARTER = 2.0**1022  # of the least number that is too large for a double
 
 
 @kernel("table, int, words")
@@ -128,6 +131,26 @@ def _quotient(scratch, limbs):
     return quotient, long - short - _TOP - 1
 
 
+@device
+def _rounded(quotient, exponent):
+    """Returns quotient * 2^exponent, rounded once.
+
+    ``quotient``: 0, or a number of 62 or 63 bits, of which the last is set if more bits follow.
+    """
+    lost = _LEAST - exponent  # bits that are below the last one of any double
+    if quotient == 0 or lost > 63:
+        return 0.0
+    if lost >= 10:
+        kept, rest, half = quotient >> lost, quotient & ((1 << lost) - 1), 1 << (lost - 1)
+        if rest > half or (rest == half and kept & 1 == 1):
+            kept += 1
+        return math.ldexp(float(kept), _LEAST)
+    value = float(quotient)
+    if exponent > _LARGE and (exponent > 962 or math.ldexp(value, exponent - 2) >= _QUARTER):
+        return math.inf
+    return math.ldexp(value, exponent)
+
+
 @kernel("table, int, table, int, int, words, floats")
 def ratios(rows, m, divisors, k, shift, scratch, out):
     """Divides: ``out`` (float64[n]) := the quotients of two integers, times 2^-shift, rounded once.
@@ -145,7 +168,7 @@ def ratios(rows, m, divisors, k, shift, scratch, out):
         extend(scratch, 0, limbs, rows, i * m, m)
         extend(scratch, limbs, limbs, divisors, i * k, k)
         top, bottom = scratch[0], scratch[limbs]
-        if _small(scratch, 0, limbs) and _small(scratch, limbs, limbs):
+        if -_LARGE <= shift <= _LARGE and _small(scratch, 0, limbs) and _small(scratch, limbs, limbs):
             out[i] = math.ldexp(top / bottom, -shift)  # two exact doubles: the division rounds once
             continue
         sign = scratch[limbs - 1] >> 63
@@ -154,7 +177,7 @@ def ratios(rows, m, divisors, k, shift, scratch, out):
         quotient, exponent = 0, 0
         if not is_zero(scratch, 0, limbs):
             quotient, exponent = _quotient(scratch, limbs)
-        value = math.ldexp(float(quotient), exponent - shift)
+        value = _rounded(quotient, exponent - shift)
         out[i] = -value if sign < 0 else value
 
 

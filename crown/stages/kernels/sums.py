@@ -1,7 +1,7 @@
 """Exact sums: values of events become integers of several limbs, which are multiplied, weighted and added up.
 
 Numbers lie in rows: ``int64[n, limbs]``, one number per row, or a state of several numbers per row, one after the
-other. Floats are fixed point, in units of 2^-112: a value below 2^80 takes four limbs, and so does the sum of 2^63.
+other. Near doubles are integers of four limbs, and so is the sum of 2^63 of them; far ones: see ``far``.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from crown.kernels.limbs import (
 from crown.kernels.pointers import words
 
 
-@kernel("words, table")
-def lift_floats(codes, out):
-    """Writes doubles (``codes`` int64[n], their bits) as fixed point numbers (``out`` int64[n, 4]); NaN and Inf as 0.
+@kernel("words, table, flags")
+def lift_floats(codes, out, far):
+    """Writes near doubles (``codes`` int64[n], their bits) as integers (``out`` int64[n, 4]); others as 0.
 
-    Halves of a unit round to even. Returns the position of a value too large, else -1.
+    ``far`` (bool[n]) says which are far, if some are. Returns how many.
     """
     n = codes.size
     codes, out = words(codes), words(out)
-    refused = -1
+    found = 0
     for i in range(n):
         if lift_float(codes[i], out, FLOAT_LIMBS * i):
-            refused = i
-    return refused
+            if found == 0:
+                far[:] = False
+            far[i] = True
+            found += 1
+    return found
 
 
 @kernel("const table, int, const table, int, words, table")
@@ -94,10 +97,12 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
 
     ``recipe``: how many numbers; of each its word in the state, its limbs, how many parts it is the sum of; of each
     part the first word and the limbs in the payload, then the limbs of a coefficient and that itself, or where it is in
-    ``recipe`` if it has several; limbs 0 stand for a coefficient of 1. ``scratch`` int64[3 * limbs].
+    ``recipe`` if it has several; limbs 0 stand for a coefficient of 1; last the word that says that this is a slice of
+    a far part (``loans``), or -1. ``scratch`` int64[3 * limbs]. Slices are not added. Returns how many there were.
     """
     n = where.size
     where, payload, recipe, scratch, state = words(where), words(payload), words(recipe), words(scratch), words(state)
+    slices = 0
     for i in range(n):
         base = where[i] * width
         r = 1
@@ -105,10 +110,14 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
             at, limbs, parts = base + recipe[r], recipe[r + 1], recipe[r + 2]
             r += 3
             for _ in range(parts):
-                word, m, c = recipe[r], recipe[r + 1], recipe[r + 2]
+                word, m, c, slice_word = recipe[r], recipe[r + 1], recipe[r + 2], recipe[r + 4]
                 if limbs == 1 and c == 0:
                     state[at] += sign * payload[word * n + i]
-                    r += 4
+                    r += 5
+                    continue
+                if slice_word >= 0 and payload[slice_word * n + i] != 0:
+                    slices += 1
+                    r += 5
                     continue
                 for x in range(min(m, limbs)):
                     scratch[x] = payload[(word + x) * n + i]
@@ -123,7 +132,8 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
                 if sign < 0:
                     negate(scratch, 0, limbs)
                 add(state, at, scratch, 0, limbs)
-                r += 4
+                r += 5
+    return slices
 
 
 @kernel("table, table, int, words")

@@ -9,7 +9,7 @@ import numpy as np
 from crown.engine.compile import compile_plan
 from crown.engine.invariants import payload as payload_invariants
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, publish, state, summed, update
+from crown.engine.kernels import layout, loans, publish, state, summed, update
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.store.relations import StoredRelation, stored_relations
@@ -18,6 +18,13 @@ from tests.oracles.database import Batch, Database, Row
 from tests.oracles.payloads import Valued
 
 RING = 1
+
+
+def _code(value: object) -> int:
+    """The code of a number of one word."""
+    if isinstance(value, float):
+        return int(np.float64(value).view(np.int64))
+    return NULL if value is None else int(value)  # type: ignore[call-overload]
 
 
 class Driver:
@@ -37,7 +44,7 @@ class Driver:
         self.halves = self.arena.view(np.int32)
         self.array = self.compiled.array
         state.create(self.arena, self.halves, self.array, self.compiled.tables, words, words, 7)
-        self.scratch = layout.new_scratch(len(plan.nodes), *self.layout.scratch_words)
+        self.scratch = self._new_scratch()
         self.out = np.empty((self.layout.columns, rows), np.int64)
         self.sources = stored_relations(plan)
         self.empty = int(self.arena[A.H_LIVE])
@@ -67,7 +74,7 @@ class Driver:
         where = [names.index(column) for column in source.columns]
         net: dict[Row, int] = {}
         for row, weight in rows.items():
-            values = tuple(NULL if row[i] is None else int(row[i]) for i in where)  # type: ignore[call-overload]
+            values = tuple(_code(row[i]) for i in where)
             net[values] = net.get(values, 0) + weight
         chosen = [(v, abs(w)) for v, w in net.items() if w * sign > 0]
         masks = [
@@ -97,6 +104,11 @@ class Driver:
         self.scratch[layout.X_FILL] = 0
         return block
 
+    def _new_scratch(self) -> np.ndarray:
+        scratch = layout.new_scratch(len(self.plan.nodes), *self.layout.scratch_words)
+        scratch[layout.X_LENDS] = 1
+        return scratch
+
     def _add(self, found: dict[Row, list[int]], block: np.ndarray) -> None:
         for row, values in self._valued(block):
             before = found.setdefault(row, [0] * len(values))
@@ -108,15 +120,16 @@ class Driver:
         free = len(self.plan.free)
         for column in block.T.tolist():
             row = tuple(None if v == NULL else v for v in column[:free])
-            numbers = payload_invariants.numbers(column[free:], self.layout.result)
+            numbers = payload_invariants.numbers(column[free:], self.layout.result, self.arena)
             yield row, tuple(numbers[term] for term in self.payload.terms)
+        loans.call(self.arena)
 
     def results(self) -> Valued:
         """Enumerates all results with their values."""
         found: Valued = {}
         if state.root_size(self.arena, self.halves) == 0:
             return found
-        scratch = layout.new_scratch(len(self.plan.nodes), *self.layout.scratch_words)
+        scratch = self._new_scratch()
         enumeration.full_enum(self.arena, self.halves, self.array, scratch)
         done = False
         while not done:

@@ -186,6 +186,48 @@ def test_sums_of_products_do_not_overflow_whatever_their_factors(steps: list[Bat
     assert sides.driver.is_empty()
 
 
+DOUBLES = {
+    "R": {"a": "int64", "x": "float64", "u": "bool"},
+    "S": {"a": "int64", "y": "float64", "v": "int32"},
+    "T": {"a": "int64", "b": "int64"},
+    "U": {"b": "int64", "z": "float64"},
+}
+FAR = [0.0, 0.5, -3.25, 2.0**79, 2.0**80, -1e300, 1.7976931348623157e308, 5e-324, -1e-30, 2.0**-113, None]
+
+
+def doubles() -> Plan:
+    """Sums of products of up to three doubles, near and far, in all nodes of the snowflake."""
+    plan = snow()
+    types = {name: kind for columns in DOUBLES.values() for name, kind in columns.items()}
+    attributes = {name: Attribute(name, kind) for name, kind in types.items()}
+    x, y, v, z = ((i, name, VALUE) for i, name in ((1, "x"), (2, "y"), (2, "v"), (4, "z")))
+    products = [(), (x,), (x, x), (x, y), (z,), (v, z), (x, y, z), (v, y)]
+    assert plan.payload is not None
+    payload = replace(plan.payload, terms=tuple(tuple(sorted(product)) for product in products))
+    return replace(plan, attributes=attributes, tables=tuple(Schema.of(DOUBLES).values()), payload=payload)
+
+
+@st.composite
+def doubled_changes(draw: st.DrawFn) -> Batch:
+    values = VALUES | dict.fromkeys("xyz", FAR)
+    rows = {
+        name: st.tuples(st.tuples(*(st.sampled_from(values[column]) for column in columns)), st.integers(-2, 3))
+        for name, columns in DOUBLES.items()
+    }
+    return draw(st.fixed_dictionaries({name: st.lists(change, max_size=5) for name, change in rows.items()}))
+
+
+@settings(max_examples=30)
+@given(st.lists(doubled_changes(), min_size=2, max_size=5))
+def test_sums_of_products_of_far_doubles_are_exact(steps: list[Batch]) -> None:
+    sides = Sides(doubles(), Database(DOUBLES), 8)
+    for batch in steps:
+        sides.undo(batch)
+        sides.step(batch)
+    sides.step(sides.database.everything(-1))
+    assert sides.driver.is_empty()
+
+
 HOP3 = {"G": {"src": "int64", "dst": "int64"}}
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from crown.reference.payload import factor
 from plans.expressions.expr import Expr
+from plans.payloads.payload import FLOAT_BITS, VALUE
 from plans.payloads.sums import ORDERED, Sums, Term
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
@@ -195,11 +196,11 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
     return shape(plan.output) + [(CARRIED, "")] * (stage.mode == "payload"), made
 
 
-def products(plan: Plan, binding: dict[str, object]) -> tuple[int, ...]:
+def products(plan: Plan, binding: dict[str, object]) -> tuple[int | Fraction, ...]:
     """The terms of the payload for one valuation."""
     assert plan.payload is not None
     return tuple(
-        math.prod(factor(binding[name], plan.attributes[name].type, what) for _, name, what in term)
+        math.prod(_factor(binding[name], plan.attributes[name].type, what) for _, name, what in term)
         for term in plan.payload.terms
     )
 
@@ -259,6 +260,13 @@ def grouped(stage: GroupStage, feeds: Sequence[Relation]) -> Relation:
         mask = computed([stage.having], made, values)
         values = [row for row, kept in zip(values, mask, strict=True) if kept[0] is True]
     return shape(stage.outputs), Counter(computed([out.expr for out in stage.outputs], made, values))
+
+
+def _factor(value: object, kind: str, what: str) -> int | Fraction:
+    """What a value counts as in a product: that of a double in the unit of near doubles, which may leave a fraction."""
+    if isinstance(value, float) and what == VALUE:
+        return Fraction(value) * 2**FLOAT_BITS if math.isfinite(value) else 0
+    return factor(value, kind, what)
 
 
 def value_of(

@@ -72,7 +72,8 @@ def test_parts_are_exact_whatever_deletes_do_not_find(query):
     compare(query, absent=True)
 
 
-VALUES = [2.0**-49, -(2.0**-49), 1e15, -1e15, 1e-15, 0.1, 2.0**79, -(2.0**79), math.inf, -math.inf, math.nan, 3.0]
+FINITE = [2.0**-49, -(2.0**-49), 1e15, -1e15, 1e-15, 0.1, 2.0**79, -(2.0**79), 1e300, -1e300, 5e-324, -1e-30]
+VALUES = [*FINITE, math.inf, -math.inf, math.nan, 3.0]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -83,8 +84,9 @@ def test_sums_of_doubles_that_meet_are_rounded_as_one_sum_and_end_in_nothing(see
     cut = rounds(made, CELLS)
     parts = [Cells(one, "ignore" if i == 0 else "trust") for i, one in enumerate(cut)]
     whole = ProgramEngine.create(cell_program(made, envelope_of(made, cells=1, quarantine=False)))
-    usual = VALUES[:8] if seed % 2 else VALUES
+    usual = FINITE if seed % 2 else VALUES
     alive: list[tuple[int, float]] = []
+    told = ""
     for turn in range(12):
         come = [(random.randrange(6), random.choice(usual)) for _ in range(30)] if turn < 11 else []
         random.shuffle(alive)
@@ -102,8 +104,8 @@ def test_sums_of_doubles_that_meet_are_rounded_as_one_sum_and_end_in_nothing(see
             found[str(list(row))] += weight
         assert found == expected
         if seed % 2 and alive:
-            (row,) = (row for row, weight in found.items() if weight > 0)
-            assert row.startswith(f"[{math.fsum(x for _, x in alive)!r}, ")
+            told = next((row for row, weight in found.items() if weight > 0), told)  # none if it rounds to the same
+            assert told.startswith(f"[{math.fsum(x for _, x in alive)!r}, ")
     (last,) = parts[-1].engines
     group = last.stages[0]
     assert not group._stored(group.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()).rows.any()

@@ -32,7 +32,7 @@ class Feature:
     @property
     def unit(self) -> int:
         """Returns the number by which its values are multiplied to be integers: all of them; of floats, all but some
-        below 1e-18."""
+        small ones."""
         parts = decimal_parts(self.expr.type)
         if parts is not None:
             return int(10 ** parts[1])

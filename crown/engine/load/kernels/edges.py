@@ -27,9 +27,8 @@ from crown.engine.kernels.layout import (
     R_WORDS,
     X_AREAS,
     X_SP,
-    X_VALUE,
 )
-from crown.engine.kernels.payload import add_parts, entered
+from crown.engine.kernels.payload import add_value, entered
 from crown.engine.kernels.walk import P_UPDATE, UNION, insert_walk, push
 from crown.engine.kernels.worth import begin, multiply_by_row, weight_of
 from crown.engine.load.kernels.partition import reads
@@ -237,7 +236,7 @@ def _account(ctx, ring, d, row, g):
     """
     if ring is None:
         return
-    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    halves, plan = ctx.halves, ctx.plan
     y = plan[d + N_PAYLOAD]
     k = plan[d + N_KEY]
     if y == 0 or plan[d + N_FREE] == 1 or live_parents(halves, g, k) == 0:
@@ -245,7 +244,7 @@ def _account(ctx, ring, d, row, g):
         return
     begin(ctx, y, weight_of(ctx, y, row))
     multiply_by_row(ctx, y, row, NONE, ZERO)
-    add_parts(ctx, y, arena, published(g, k), scratch, scratch[X_VALUE])
+    add_value(ctx, y, published(g, k))
 
 
 @device

@@ -1,0 +1,76 @@
+"""Loans: the far parts that results are given, and how they leave the arena.
+
+A row of a result has a handle for each far part, which is lent: ``H_LOANS`` chains blocks of two words, the next block
+and the far number. Whoever takes rows out of the arena writes the limbs of their far parts into rows of their own.
+
+**Slice** of a far part: some of its limbs, as a near part, and behind them ``1 + x``, where ``x`` is how many limbs of
+the far part are below them. A row that has slices is worth nothing else. What is not the last slice is not negative.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_LOANS, release
+from crown.kernels.far import far_words, release_far
+from crown.kernels.jit import kernel
+from crown.kernels.pointers import words
+
+_LOW = 2**32 - 1
+
+
+@kernel("words")
+def call(arena):
+    """Takes back all loans. O(loans)."""
+    arena = words(arena)
+    while arena[H_LOANS] != 0:
+        loan = arena[H_LOANS]
+        arena[H_LOANS] = arena[loan]
+        release_far(arena, arena[loan + 1])
+        release(arena, loan, 2)
+
+
+@kernel("words, table, int, words")
+def count(arena, payload, n, parts):
+    """Returns how many slices the far parts of ``n`` rows have.
+
+    ``payload`` int64[words, n]; ``parts``: of each part of doubles its first word and its limbs.
+    """
+    m = parts.size
+    arena, payload, parts = words(arena), words(payload), words(parts)
+    found = 0
+    for p in range(0, m, 2):
+        word, limbs = parts[p] + parts[p + 1], parts[p + 1] - 1
+        for i in range(n):
+            far = payload[word * n + i]
+            if far != 0:
+                found += (far_words(arena, far) + limbs - 2) // limbs
+    return found
+
+
+@kernel("words, table, int, words, words, table")
+def cut(arena, payload, n, parts, sources, slices):
+    """Cuts the far parts of ``n`` rows into slices, as many as ``count`` has found, and leaves 0 in their places.
+
+    Slice ``s`` is of row ``sources[s]``; ``slices`` (int64[words, slices]) are zeros before.
+    """
+    m, total = parts.size, sources.size
+    arena, payload, parts, sources, slices = words(arena), words(payload), words(parts), words(sources), words(slices)
+    s = 0
+    for p in range(0, m, 2):
+        first, limbs = parts[p], parts[p + 1]
+        for i in range(n):
+            far = payload[(first + limbs) * n + i]
+            if far == 0:
+                continue
+            payload[(first + limbs) * n + i] = 0
+            here = far_words(arena, far) - 1
+            for x in range(0, here, limbs - 1):
+                kept = min(limbs - 1, here - x)
+                for j in range(kept):
+                    slices[(first + j) * total + s] = arena[far + 1 + x + j]
+                if x + kept == here:
+                    sign = arena[far + here] >> 63
+                    for j in range(kept, limbs):
+                        slices[(first + j) * total + s] = sign
+                slices[(first + limbs) * total + s] = 1 + (arena[far] & _LOW) + x
+                sources[s] = i
+                s += 1

@@ -1,0 +1,107 @@
+"""The events of a batch, in the form in which sums take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from crown.kernels.fixed import FAR_LIMBS, FLOAT_LIMBS
+from crown.stages.columns import Frame
+from crown.stages.groups.far import Far
+from crown.stages.groups.terms import Placed, product
+from crown.stages.kernels import far as far_kernels
+from crown.stages.kernels import sums
+
+_INFINITY = 2047 << 52
+_MINUS_INFINITY = _INFINITY - 2**63
+
+
+class Addends:
+    """The events of a batch, as the terms need them: each column is lifted, and each filter worked out, once."""
+
+    def __init__(self, frame: Frame, weights: np.ndarray, where: np.ndarray) -> None:
+        self._frame = frame
+        self._weights = weights
+        self._where = where  # number of the group of each event
+        self._lifted: dict[str, np.ndarray] = {}
+        self._far: dict[str, np.ndarray] = {}  # per column where some doubles are far
+        self._valid: dict[tuple[tuple[str, ...], str | None], np.ndarray] = {}
+
+    def add(self, terms: Iterable[Placed], deltas: np.ndarray, far: Far) -> None:
+        """Adds the events to ``terms`` of the groups' states, ``deltas`` int64[groups, words], and to their far parts.
+
+        O(events * terms).
+        """
+        words = deltas.shape[1]
+        for term, at, limbs in terms:
+            weights = self.weights(term.needs, term.where)
+            if term.side:
+                weights = weights * _beyond(self._frame[term.of].codes, term.side)
+            if not term.factors:
+                sums.count(self._where, weights, deltas, words, at)
+                continue
+            values = self._lift(term.factors[0])
+            for name in term.factors[1:]:
+                values = product(values, self._lift(name))
+            scratch = np.empty(limbs, np.int64)
+            sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, words, at, limbs)
+            if self._far:
+                rows = self._far_rows(term.factors, weights)
+                if len(rows):
+                    far.of(term).add(self._where[rows], weights[rows], self._far_product(term.factors, rows))
+
+    def weights(self, needs: tuple[str, ...], where: str | None) -> np.ndarray:
+        """Returns the weights (int64[n]) of the events, 0 where an argument is NULL or the filter not TRUE."""
+        found = self._valid.get((needs, where))
+        if found is None:
+            found = self._weights
+            if where is not None:
+                found = found * (self._frame[where].codes == 1)
+            for name in needs:
+                valid = self._frame[name].valid()
+                found = found if valid is None else found * valid
+            self._valid[needs, where] = found
+        return found
+
+    def _lift(self, name: str) -> np.ndarray:
+        """Returns a column as integers, int64[n, limbs]; of doubles those that are near, the others as 0."""
+        if name not in self._lifted:
+            column = self._frame[name]
+            self._lifted[name] = self._lift_floats(name) if column.type == "float64" else column.words()
+        return self._lifted[name]
+
+    def _lift_floats(self, name: str) -> np.ndarray:
+        codes = np.ascontiguousarray(self._frame[name].codes)
+        out, far = np.empty((len(codes), FLOAT_LIMBS), np.int64), np.empty(len(codes), np.bool_)
+        if sums.lift_floats(codes, out, far):
+            self._far[name] = far
+        return out
+
+    def _far_rows(self, factors: tuple[str, ...], weights: np.ndarray) -> np.ndarray:
+        """Returns the events that count and of which some factor is far."""
+        some = np.zeros(len(weights), np.bool_)
+        for name in factors:
+            if name in self._far:
+                some |= self._far[name]
+        return (some & (weights != 0)).nonzero()[0]
+
+    def _far_product(self, factors: tuple[str, ...], rows: np.ndarray) -> np.ndarray:
+        """Returns the products of the factors of some events, as far parts have them: int64[rows, limbs]."""
+        values = self._lift_far(factors[0], rows)
+        for name in factors[1:]:
+            values = product(values, self._lift_far(name, rows))
+        return values
+
+    def _lift_far(self, name: str, rows: np.ndarray) -> np.ndarray:
+        if self._frame[name].type != "float64":
+            return self._lifted[name][rows]
+        out = np.empty((len(rows), FLOAT_LIMBS + FAR_LIMBS), np.int64)
+        far_kernels.lift(np.ascontiguousarray(self._frame[name].codes[rows]), out.shape[1], out)
+        return out
+
+
+def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
+    """Returns where doubles (their codes) are NaN or the infinity of a sign."""
+    nan = np.isnan(codes.view(np.float64))
+    return np.asarray(nan | (codes == (_INFINITY if side > 0 else _MINUS_INFINITY)))
