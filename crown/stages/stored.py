@@ -7,6 +7,7 @@ the *rest*, which the gate counts itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from crown.kernels.tables import LOW32, table_at
 from crown.stages.join import Join
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
+from plans.reads import occurrences_of_plan
 from plans.schema import Column
 
 
@@ -29,7 +31,7 @@ class StoredWhole:
     """A relation of which a join stores every column that is read, ``columns``, in the ``states`` of its cells.
 
     A tuple that a cell has is there with all its copies; several cells may have it. ``masks``: the column that says
-    which occurrences read a tuple; what the join stores tells it of those that read the relation whole.
+    which occurrences read a tuple, which the join's records say, too.
     """
 
     def __init__(
@@ -97,9 +99,11 @@ def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str
     """Returns the relations (in lower case) of which a join stores all ``columns`` that are read, and all rows: it has
     no predicate there, or one that is known to hold.
 
-    A bag keeps its relations in tables of its own, and is not asked; of a summed leaf no tuple is stored.
+    A bag keeps its relations in tables of its own, and is not asked; of a summed leaf no tuple is stored. Nor is a join
+    asked that does not know the whole mask of a tuple, because occurrences read the relation in another way.
     """
     found, state = {}, join.states[0]
+    read = Counter(atom.relation.lower() for atom in occurrences_of_plan(state.plan))
     for relation in stored_relations(state.plan):
         name = relation.name.lower()
         names = {column.lower() for column in relation.columns}
@@ -109,7 +113,8 @@ def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str
             relation.predicate.conjuncts()
         )
         apart = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
-        if whole and held and not apart:
+        known = join.stage.masks is None or read[name] == len(relation.aliases)
+        if whole and held and known and not apart:
             found[name] = StoredWhole(join.states, relation, columns[name], join.stage.masks)
     return found
 

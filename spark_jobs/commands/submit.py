@@ -140,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-missing",
         choices=ON_MISSING,
         default="ignore",
-        help="deletes of absent rows: count, stop, or (queries of several stages) trust that there are none",
+        help="deletes of absent rows: count, stop, or trust that there are none",
     )
     add("--cores", type=int, metavar="N", help="worker threads (default: all)")
     add("--memory", default="2 GiB", metavar="SIZE", help="memory of the JVM ('2 GiB'); the state lives outside it")
