@@ -61,10 +61,11 @@ class Planning:
 class Checks:
     """What becomes of changes that do not fit.
 
-    ``on_missing``: deletes of absent rows are counted (``"ignore"``, the default), refuse their batch (``"raise"``), or
-    are taken not to be there (``"trust"``), which saves storing the rows; None: the default, or what a state was made
-    with. ``on_bad_row``: a row that does not fit refuses its batch (``"fail"``), or is written with the reason to the
-    folder ``quarantine`` (``"quarantine"``), and the others are applied. Raises CrownError.
+    ``on_missing``: deletes of absent rows are counted (``"ignore"``, the default), refuse their batch (``"raise"``,
+    which looks at all columns of a row), or are taken not to be there (``"trust"``), which saves storing the rows;
+    None: the default, or what a state was made with. ``on_bad_row``: a row that does not fit refuses its batch
+    (``"fail"``), or is written with the reason to the folder ``quarantine`` (``"quarantine"``), and the others are
+    applied. Raises CrownError.
     """
 
     on_missing: str | None = None

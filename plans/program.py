@@ -419,9 +419,3 @@ def program_of(plan: Plan) -> Program:
 
 Maintainable = Plan | Program
 """What can be kept up to date: a join core alone, or stages."""
-
-
-def maintainable(data: Mapping[str, Any] | str) -> Maintainable:
-    """Returns the plan or the program that `to_json` wrote. PlanError if it wrote no such thing."""
-    program = Program.from_json(data)
-    return program.plan or program

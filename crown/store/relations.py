@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from crown.errors import CrownError
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Node, Plan
 from plans.reads import rows_of
@@ -98,22 +97,3 @@ def never_null(plan: Plan) -> frozenset[str]:
                 if word in alias.not_null or table.required(relation.columns[word])
             }
     return frozenset(found)
-
-
-def not_covering(plan: Plan) -> None:
-    """Raises CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
-
-    A relation is kept as its projection on the columns that the query reads. Unless these hold a declared key, or are
-    all there are, a row that is not there may look like one that is.
-    """
-    for relation in stored_relations(plan):
-        table = plan.table(relation.name)
-        read = {column.lower() for column in relation.columns}
-        keyed = bool(table.key) and {column.lower() for column in table.key} <= read
-        unread = [column.name for column in table.columns if column.name.lower() not in read]
-        if unread and not keyed:
-            raise CrownError(
-                f'on_missing="raise" cannot be kept for relation {table.name!r}: the query does not read its column '
-                f"{unread[0]!r}, so a row that is absent may look like one that is there. Declare a key among the "
-                'columns that the query reads, leave the others out of the schema, or use on_missing="ignore"'
-            )

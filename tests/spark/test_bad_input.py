@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from crown.errors import CrownError
 from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
@@ -240,12 +239,6 @@ def test_a_column_that_could_be_meant_for_the_weight_is_an_error(spark, name):
         maintain(spark, sql, {"r": frame}, schema=schema)
     inserts = frame.withColumn(name, -frame[name])
     assert set(rows_of(maintain(spark, sql, {"r": inserts}, schema=schema, change=name))) == {(1, 2)}
-
-
-def test_a_promise_about_absent_deletes_that_cannot_be_kept_is_refused_before_the_stream_starts(spark):
-    frame = spark.createDataFrame([(1, 2)], "a long, b long")
-    with pytest.raises(CrownError, match="does not read its column 'b'"):
-        maintain(spark, "SELECT DISTINCT a FROM r", {"r": frame}, on_missing="raise")
 
 
 def test_a_null_where_the_schema_says_not_null_is_a_bad_row(spark):

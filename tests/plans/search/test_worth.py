@@ -16,9 +16,8 @@ GROUPS = "SELECT r.a, COUNT(*) n FROM r, s WHERE r.b = s.b GROUP BY r.a"
 TOTAL = "SELECT COUNT(*) n FROM r, s WHERE r.b = s.b"
 
 
-def of(sql, rates=None):
-    made = plans.program(sql, SCHEMA, rates=rates)
-    return made.plan or made
+def of(sql):
+    return plans.program(sql, SCHEMA)
 
 
 @pytest.mark.parametrize(
