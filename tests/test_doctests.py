@@ -28,7 +28,10 @@ MODULES = (
     "ivm_triangle.triangle",
     "plans.frontends.motif",
     "plans.frontends.motif.find",
+    "plans.frontends.sql.text.statements",
+    "plans.lowering.ranks",
     "plans.planner",
+    "plans.queries.single",
     "plans.windows",
 )
 
