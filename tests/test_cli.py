@@ -303,7 +303,7 @@ def test_check_says_what_a_file_is_not(tmp_path: Path, capsys: pytest.CaptureFix
     capsys.readouterr()  # the first triangle and the first view on a machine say that kernels are compiled
     for name, message in (
         ("foreign", "is not a snapshot of this version of crown: it begins with b'PK"),
-        ("triangle", "it begins with b'ivm_triangle snapshot 2"),
+        ("triangle", "it begins with b'ivm_triangle snapshot 1"),
         ("empty", "it is empty"),
         ("cut", "is truncated"),
         ("flipped", "is damaged: its header cannot be read"),
