@@ -26,7 +26,9 @@ from crown.store import words_file
 from crown.store.relations import stored_relations
 from plans.errors import PlanError
 from plans.program import JoinStage, Program
+from plans.reads import occurrences
 from plans.search.shares import grids_of
+from plans.show import explain
 from plans.show.programs import lines_of
 
 _Engine = TypeVar("_Engine", bound=Running)
@@ -108,10 +110,10 @@ def _program(given: Any, path: Path) -> Program:
                 table = plan.table(relation.name)
                 if any(table.column(name) is None for name in relation.columns):
                     raise PlanError(f"relation {table.name} lacks a column")
+            explain.text(plan)  # what a plan says of itself is in no fingerprint; what can be shown has the right types
         for stage in program.stages:
-            lines_of(
-                stage
-            )  # what a stage says of itself is in no fingerprint; if it can be shown it has the right types
+            lines_of(stage)
+        occurrences(program)
         return program
     except PlanError as error:
         raise SnapshotError(f"{path} holds a program that this version cannot read: {error.message}") from error
