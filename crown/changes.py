@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
+from crown.guards.arguments import flag_of, number_of
 from crown.ingest.columns import WEIGHT
 from plans.schema import CHANGE_TYPE, ROW_KIND
 
@@ -94,7 +95,8 @@ def as_cdf(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None, v
     rows = _with(rows, CHANGE_TYPE, _words(kinds, CHANGE_TYPES))
     if version is None:
         return rows
-    return _with(rows, VERSION, pa.array(np.full(rows.num_rows, version), pa.int64()))
+    number = number_of(version, "version", 0, 2**63 - 1)
+    return _with(rows, VERSION, pa.array(np.full(rows.num_rows, number), pa.int64()))
 
 
 def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None) -> pa.Table:
@@ -121,15 +123,20 @@ def from_debezium(envelopes: Iterable[Mapping[str, Any] | None], *, upserts: boo
     ``d`` needs no more than the key.
     """
     made: list[dict[str, Any]] = []
+    upserts = flag_of(upserts, "upserts")
+    if isinstance(envelopes, (str, bytes, Mapping)) or not isinstance(envelopes, Iterable):
+        raise ChangeError(f"envelopes are a list of dicts, not {type(envelopes).__name__}")
     for number, given in enumerate(envelopes):
-        envelope = given.get("payload", given) if given is not None else None
+        envelope = given.get("payload", given) if isinstance(given, Mapping) else given
+        if not (envelope is None or isinstance(envelope, Mapping)):
+            raise ChangeError(f"envelope {number} is no dict with before, after and op, but {envelope!r:.100}")
         if envelope is None or envelope.get("op") == "m":
             continue
         op, before, after = (envelope.get(name) for name in ("op", "before", "after"))
         if op is None and before is None and after is None:
             continue
-        if op not in ("c", "r", "u", "d"):
-            raise ChangeError(f"envelope {number} has op {op!r}: use c, r, u or d")
+        if not isinstance(op, str) or op not in ("c", "r", "u", "d"):
+            raise ChangeError(f"envelope {number} has op {op!r:.100}: use c, r, u or d")
         for wanted, row, weight in ((op in ("d" if upserts else "ud"), before, -1), (op in "cru", after, 1)):
             if wanted and row is None:
                 lacking = "before" if weight < 0 else "after"
@@ -138,6 +145,8 @@ def from_debezium(envelopes: Iterable[Mapping[str, Any] | None], *, upserts: boo
                     "(in PostgreSQL, REPLICA IDENTITY FULL), or declare the table with upserts"
                 )
             if wanted and row is not None:
+                if not isinstance(row, Mapping):
+                    raise ChangeError(f"envelope {number} has no row as a dict, but {row!r:.100}")
                 made.append({**row, WEIGHT: weight})
     return made
 
@@ -151,9 +160,15 @@ def _with(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
 
 def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tuple[pa.Table, np.ndarray]:
     """Returns the rows, each as often as its weight says, without the weight, and their kinds (int64)."""
+    if not isinstance(delta, (pa.Table, pa.RecordBatch)):
+        raise ChangeError(f"a delta is a pyarrow Table or RecordBatch, as apply returns it, not {type(delta).__name__}")
     table = pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta
     if WEIGHT not in table.column_names:
         raise ChangeError(f"this is no delta: it has no column {WEIGHT!r}, but {', '.join(table.column_names)}")
+    if not pa.types.is_integer(table.schema.field(WEIGHT).type) or table.column(WEIGHT).null_count:
+        raise ChangeError(f"this is no delta: its column {WEIGHT!r} does not hold whole numbers alone")
+    if not (key is None or (isinstance(key, (list, tuple)) and all(isinstance(name, str) for name in key))):
+        raise ChangeError(f"key={key!r:.100}: give a list of columns")
     weights = table.column(WEIGHT).to_numpy()
     copies = np.abs(weights)
     if int(copies.sum()) > MOST_ROWS:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from crown.errors import CrownError
-from crown.guards.arguments import Size, number_of, path_of, size_of
+from crown.guards.arguments import Size, flag_of, number_of, one_of, path_of, size_of
 from plans.planner import check_options
 from plans.windows import Window
 
@@ -26,6 +26,7 @@ Sync = str | float
 """When a batch is put on the disk: ``"batch"``, ``"never"``, or seconds."""
 
 MOST_THREADS = 1024
+_MOST_SECONDS = 1e9
 SNAPSHOT_BYTES = 4 << 20
 """Bytes of log below which no snapshot is worth its write."""
 ON_MISSING = ("ignore", "raise", "trust")
@@ -73,8 +74,8 @@ class Checks:
     quarantine: AnyPath | None = None
 
     def __post_init__(self) -> None:
-        _one_of("on_missing", self.missing, ON_MISSING)
-        _one_of("on_bad_row", self.on_bad_row, ON_BAD_ROW)
+        one_of(self.missing, "on_missing", ON_MISSING)
+        one_of(self.on_bad_row, "on_bad_row", ON_BAD_ROW)
         if self.quarantine is not None and not self.sets_aside:
             raise CrownError(
                 'quarantine= says where bad rows go, but they refuse their batch: give on_bad_row="quarantine", too'
@@ -152,6 +153,7 @@ class Durability:
         object.__setattr__(self, "sync", _sync(self.sync))
         object.__setattr__(self, "snapshot_bytes", size_of(self.snapshot_bytes, "snapshot_bytes"))
         object.__setattr__(self, "keep", number_of(self.keep, "keep", 0))
+        object.__setattr__(self, "repair", flag_of(self.repair, "repair"))
 
     @property
     def floor(self) -> int:
@@ -239,15 +241,9 @@ def as_flags(names: Iterable[str]) -> Iterator[None]:
         raise type(error)(spoken.sub(lambda word: f"--{word[1].replace('_', '-')}", str(error))) from None
 
 
-def _one_of(name: str, given: Any, known: tuple[str, ...]) -> None:
-    if given not in known:
-        offered = " or ".join((", ".join(f'"{word}"' for word in known[:-1]), f'"{known[-1]}"'))
-        raise CrownError(f"{name} must be {offered}, not {given!r}")
-
-
 def _sync(given: Any) -> Sync:
-    if given in ("batch", "never") and isinstance(given, str):
+    if isinstance(given, str) and given in ("batch", "never"):
         return given
-    if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < float("inf"):
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < _MOST_SECONDS:
         return float(given)
-    raise CrownError(f'sync must be "batch", "never" or a positive number of seconds, not {given!r}')
+    raise CrownError(f'sync must be "batch", "never" or a positive number of seconds, not {given!r:.100}')

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError, CrownError
-from crown.guards.arguments import number_of
+from crown.guards.arguments import flag_of, number_of
 from crown.ingest.changes import WEIGHT
 from crown.programs.result import ResultOf
 from crown.results.copies import repeated
@@ -60,6 +60,7 @@ class Readable(Framed):
         size is linear in the size of the upper rows of the join tree, not in that of the result. ``crown.unfold`` makes
         plain rows of a batch.
         """
+        factorized, weighted = flag_of(factorized, "factorized"), flag_of(weighted, "weighted")
         if factorized:
             self._factorized()
             if weighted:
@@ -70,7 +71,7 @@ class Readable(Framed):
 
     def to_table(self, limit: int | None = None, *, weighted: bool = False) -> pa.Table:
         """Returns the full result, or its first ``limit`` rows, as one table; ``weighted`` as in ``results``."""
-        schema = self.delta_schema if weighted else self.schema
+        schema = self.delta_schema if flag_of(weighted, "weighted") else self.schema
         return pa.Table.from_batches(self.results(limit, weighted=weighted), schema)
 
     def count(self) -> int:
@@ -105,6 +106,8 @@ class Readable(Framed):
         >>> sums.get({"k": "a"}), sums.get({"k": "c"})
         ({'k': 'a', 's': 3}, None)
         """
+        if not isinstance(key, Mapping):
+            raise ChangeError(f"get(key) takes a dict with a value for every key, not {key!r:.100}")
         return self._reader().get(key)
 
     @property

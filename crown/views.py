@@ -17,7 +17,7 @@ from crown.analysis.meter import Meter
 from crown.analysis.report import ANALYZED, report
 from crown.engine.delivery import Delivery
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
-from crown.guards.arguments import Size, file_of
+from crown.guards.arguments import Size, file_of, flag_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
@@ -103,6 +103,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         >>> view.apply({"R": [{"a": 2, "b": 3, "_weight": -1}, {"a": 2, "b": 4, "_weight": 1}]}).to_pylist()
         [{'a': 1, 'b': 2, 'c': 3, '_weight': -1}, {'a': 1, 'b': 2, 'c': 4, '_weight': 1}]
         """
+        factorized = flag_of(factorized, "factorized")
         with self._engine.uninterrupted:
             if factorized:
                 return self._run(changes, True, consolidate, True).to_table(self._factorized().delta_schema)
@@ -215,8 +216,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         >>> pairs.explain().splitlines()[1]
         'verdict   incremental: first order along y -> x'
         """
-        forms = ANALYZED if analyze else FORMS
-        if format not in forms:
+        forms = ANALYZED if flag_of(analyze, "analyze") else FORMS
+        if not isinstance(format, str) or format not in forms:
             raise CrownError(
                 f"format must be one of {', '.join(forms)}{' with analyze' if analyze else ''}, not {format!r}"
             )

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from ivm_triangle.errors import TriangleError
 
@@ -48,18 +51,20 @@ class Thresholds:
 def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, float]:
     """Returns one eps per relation from a number or from `{"R": .., "S": .., "T": ..}`; raises TriangleError outside
     [0, 1]."""
+    given: tuple[Any, ...]
     if isinstance(epsilon, dict):
         if set(epsilon) != set(RELATIONS):
-            raise TriangleError(f"epsilon names {sorted(epsilon)}; give one number for each of R, S and T")
-        values = tuple(float(epsilon[name]) for name in RELATIONS)
-    elif isinstance(epsilon, str):
-        raise TriangleError(f'epsilon is {epsilon!r}; give a number, one for each of R, S and T, or "auto"')
+            raise TriangleError(f"epsilon names {sorted(map(str, epsilon))}; give one number for each of R, S and T")
+        given = tuple(epsilon[name] for name in RELATIONS)
     else:
-        values = (float(epsilon),) * 3
+        given = (epsilon,) * 3
+    if not all(isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in given):
+        raise TriangleError(f'epsilon is {epsilon!r:.100}; give a number, one for each of R, S and T, or "auto"')
+    values = tuple(min(max(value, -1), 2) for value in given)  # of which a float has all
     for value in values:
         if not 0.0 <= value <= 1.0:
             raise TriangleError(f"epsilon is {value}; choose it between 0 and 1 (1/2 is worst-case optimal)")
-    return values  # type: ignore[return-value]
+    return tuple(map(float, values))  # type: ignore[return-value]
 
 
 def after_update(base: int, size: int) -> int:

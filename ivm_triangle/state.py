@@ -11,6 +11,7 @@ from crown.errors import MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_OPEN, H_PLAN0, H_TOP, is_arena
 from crown.store.budget import Budget
 from crown.store.memory import ADDRESSABLE, reserve
+from ivm_triangle.errors import TriangleError
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.update.maintain import change_program, create
 from ivm_triangle.kernels.warm import ensure_triangle_compiled
@@ -95,6 +96,8 @@ class State:
         ensure_triangle_compiled(program.strategy == WEDGES)
         self.program, self.eps = program, np.array(eps, dtype=np.float64)
         self.plan = plan_array(program, eps)
+        if not (arena is None or (isinstance(arena, np.ndarray) and arena.dtype == np.int64 and arena.ndim == 1)):
+            raise TriangleError(f"arena= is int64[n], the words of a state, not {type(arena).__name__}")
         self.arena = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
         self.halves = self.arena.view(np.int32)
         self.limit = len(self.arena)

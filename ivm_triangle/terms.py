@@ -292,6 +292,9 @@ def program(outputs: str, partition: str = "single", strategy: str = "auto", eps
     `strategy` "eps" is IVM^eps as published, "sit" the set intersection tables (count only), "classical" first-order
     maintenance. "auto" takes "sit" for the count where its space is no worse (eps >= 1/3), else "eps".
     """
+    for what, given in (("outputs", outputs), ("partition", partition), ("strategy", strategy)):
+        if not isinstance(given, str):
+            raise TriangleError(f"{what} is a text, not {type(given).__name__}")
     if outputs not in ("", "a", "ab", "abc"):
         raise TriangleError(
             f'outputs {outputs!r} is not "abc", "ab", "a" or "" (rename R, S, T to rotate the triangle)'

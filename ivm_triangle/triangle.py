@@ -69,9 +69,13 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         memory: Size = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
     ) -> None:
-        eps = epsilons(0.5 if epsilon == "auto" else epsilon)
+        auto = isinstance(epsilon, str) and epsilon == "auto"
+        eps = epsilons(0.5 if auto else epsilon)
         self.plan = program(outputs, partition, strategy, min(eps))
-        if epsilon == "auto":
+        if not (edges is None or isinstance(edges, str)):
+            raise TriangleError(f"edges= is the name of a relation, not {edges!r:.100}")
+        named = {} if columns is None else _named(columns)
+        if auto:
             self.plan = adaptive(self.plan)
         if edges is not None and self.plan.strategy in ("sit", "classical") and outputs == "":
             if len(set(eps)) > 1:
@@ -84,7 +88,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
             "epsilon": epsilon,
             "partition": partition,
             "strategy": strategy,
-            "columns": {name: [_columns_of(key) for key in pair] for name, pair in (columns or {}).items()},
+            "columns": {name: list(pair) for name, pair in named.items()},
             "edges": edges,
         }
         self._edges = edges
@@ -93,7 +97,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:
             self._domains = (Domain("A"),) * 3  # one code space: a value is the same in all places
-        self._columns = {name: (_columns_of(pair[0]), _columns_of(pair[1])) for name, pair in (columns or {}).items()}
+        self._columns = named
         self._null_rows = 0
         self._max_delay = 0
 
@@ -221,7 +225,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
             if name != self._edges:
                 raise TriangleError(f"unknown relation {name!r}; this triangle joins {self._edges!r} with itself")
             return tuple(range(self.plan.copies))
-        if name not in RELATIONS or len(name) != 1:
+        if not isinstance(name, str) or name not in RELATIONS or len(name) != 1:
             raise TriangleError(f"unknown relation {name!r}; the relations are R(A, B), S(B, C) and T(C, A)")
         return (RELATIONS.index(name),)
 
@@ -352,7 +356,11 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
 
 
 def _four_columns(rows: np.ndarray) -> np.ndarray:
-    rows = np.ascontiguousarray(rows, dtype=np.int64)
+    try:
+        with np.errstate(invalid="raise"):
+            rows = np.ascontiguousarray(rows, dtype=np.int64)
+    except (FloatingPointError, TypeError, ValueError, OverflowError) as error:
+        raise TriangleError(f"rows are int64[n, 4] of (relation, x, y, m): {error}") from None
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise TriangleError(f"rows are int64[n, 4] of (relation, x, y, m), not of shape {rows.shape}")
     return rows
@@ -367,8 +375,19 @@ def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:
     return out[:used], int(takes)
 
 
-def _columns_of(key: str | Columns) -> Columns:
-    return (key,) if isinstance(key, str) else tuple(key)
+def _named(columns: Any) -> dict[str, tuple[Columns, Columns]]:
+    """Returns the key columns of relations: by name, those of the first key and those of the second."""
+    wanted = 'columns= names two keys by relation, such as {"R": ("src", "dst")} or {"R": (["a", "b"], "c")}'
+    if not isinstance(columns, Mapping):
+        raise TriangleError(f"{wanted}, not {columns!r:.100}")
+    found = {}
+    for name, pair in columns.items():
+        keys = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else ()
+        made = [(key,) if isinstance(key, str) else tuple(key) for key in keys if isinstance(key, (str, tuple, list))]
+        if len(made) != 2 or not all(isinstance(column, str) for key in made for column in key):
+            raise TriangleError(f"{wanted}; of {name!r} it has {pair!r:.100}")
+        found[name] = (made[0], made[1])
+    return found
 
 
 def _union(arena: Any, halves: Any, plan: Any, scratch: Any, *arguments: Any) -> int:

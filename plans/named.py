@@ -13,7 +13,7 @@ from typing import Any
 from plans.errors import PlanError
 from plans.lowering.lower import check_names, notes_of, stage_of
 from plans.lowering.stages import Stages
-from plans.planner import parse
+from plans.planner import check_options, parse
 from plans.program import GroupStage, LinearStage, Program, Result, each_once, outputs_of
 from plans.queries.algebra import Relation, bases
 from plans.reads import sources, typed
@@ -48,6 +48,7 @@ def added(
     `schema_of(program)`. `rates` and `dialect` are those of `plans.planner.plan`. PlanError for a name that is taken,
     and for every query that cannot be maintained.
     """
+    check_options(rates, None, dialect)
     results = _results(program)
     if not isinstance(name, str) or not name:
         raise PlanError(f"a view is called by a text, not by {name!r}")
@@ -59,7 +60,7 @@ def added(
         raise PlanError(f"there is a view called {name} already", hint="drop it first, or give this one another name")
     schema = schema_of(program)
     try:
-        relation = parse(query, schema, dialect=dialect) if isinstance(query, str) else query
+        relation = query if isinstance(query, Relation) else parse(query, schema, dialect=dialect)
     except PlanError as error:
         if error.message.lower() == f"unknown table {name}".lower():
             raise PlanError(

@@ -19,6 +19,7 @@ from plans.errors import PlanError
 from plans.expressions.expr import Expr
 from plans.payloads.payload import Payload
 from plans.schema import Table
+from plans.types import shown
 
 _T = TypeVar("_T")
 VERSION = 1
@@ -38,6 +39,8 @@ class Attribute:
 def table_of(tables: Iterable[Table], name: str) -> Table:
     """Returns the table of that name in any case. PlanError if there is none such."""
     known = tuple(tables)
+    if not isinstance(name, str):
+        raise PlanError(f"a relation is called by a text, not by {shown(name)}")
     for table in known:
         if table.name.lower() == name.lower():
             return table
@@ -190,6 +193,8 @@ class Plan:
 
     def children(self, index: int) -> list[int]:
         """Returns the indexes of a node's children."""
+        if not isinstance(index, int):
+            raise PlanError(f"a node is called by its place, a whole number, not by {shown(index)}")
         return [i for i, node in enumerate(self.nodes) if node.parent == index]
 
     def table(self, name: str) -> Table:

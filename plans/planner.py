@@ -32,6 +32,7 @@ def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation
     """
     if not isinstance(query, str):
         raise PlanError(f"a query is text, not {_kind(query)}")
+    check_options(None, None, dialect)
     return _relation(query, schema, dialect)
 
 

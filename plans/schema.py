@@ -118,6 +118,9 @@ class Table:
         for name in self.key:
             if name.lower() not in seen:
                 raise PlanError(f"the key of table {self.name} names {name}, which is not one of its columns")
+        for flag in ("distinct", "upserts", "enforced"):
+            if not isinstance(getattr(self, flag), bool):
+                raise PlanError(f"table {self.name}: {flag} is True or False, not {shown(getattr(self, flag))}")
         self._check_enforced()
         self._check_upserts()
 
@@ -187,7 +190,7 @@ class Table:
 
     def column(self, name: str) -> Column | None:
         """Returns the column of that name in any case; None if there is none."""
-        wanted = name.lower()
+        wanted = name.lower() if isinstance(name, str) else None
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
     def required(self, name: str) -> bool:
@@ -225,6 +228,13 @@ class Schema(Mapping[str, Table]):
     """Tables by name, looked up without regard to case; those called `derived` are results of other queries."""
 
     def __init__(self, tables: tuple[Table, ...] = (), derived: Iterable[str] = ()) -> None:
+        if not isinstance(tables, (tuple, list)) or not all(isinstance(table, Table) for table in tables):
+            raise PlanError("a schema is made of a tuple of Table", hint="write Schema.of({'g': {'src': 'int64'}})")
+        if not isinstance(derived, Iterable) or isinstance(derived, str):
+            raise PlanError(f"derived= is a list of names of tables, not {shown(derived)}")
+        derived = tuple(derived)
+        if not all(isinstance(name, str) for name in derived):
+            raise PlanError("derived= has names of tables that are no texts")
         self.derived = frozenset(name.lower() for name in derived)
         self._tables: dict[str, Table] = {}
         for table in tables:
@@ -285,7 +295,7 @@ def _table(name: str, given: Any) -> Table:
                 hint=f"use columns, {', '.join(_DECLARATIONS[:-1])} and {_DECLARATIONS[-1]}",
             )
         plain = _table(name, given["columns"])
-        flags = {flag: bool(given.get(flag, False)) for flag in ("distinct", "upserts", "enforced")}
+        flags = {flag: given.get(flag, False) for flag in ("distinct", "upserts", "enforced")}
         sequence, behind = given.get("sequence"), given.get("tombstones")
         return Table(name, plain.columns, given.get("key", ()), **flags, sequence=sequence, tombstones=behind)
     if isinstance(given.get("columns"), (list, tuple)):

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from plans import durations
 from plans.errors import PlanError
 from plans.schema import Table
+from plans.types import shown
 
 LATE = ("drop", "quarantine", "raise")
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -56,10 +58,12 @@ class Window:
 
     def expired_until(self, watermark: int) -> int:
         """Returns the greatest event time whose rows are no longer in when the watermark is there."""
+        _check_time(watermark)
         return max(min(((watermark - self.size) // self.step + 1) * self.step - 1, _MOST), _LEAST)
 
     def watermark_of(self, greatest: int) -> int:
         """Returns the watermark when `greatest` is the greatest event time that was seen."""
+        _check_time(greatest)
         return max(greatest - self.lateness, _LEAST + 1)
 
     def __str__(self) -> str:
@@ -90,6 +94,11 @@ def last_rows(rows: int, *, by: str | None = None) -> Window:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows < 2**31:
         raise PlanError(f"last_rows({rows!r}): give a whole number of rows, 1 or more")
     return Window(rows=rows, by="" if by is None else _column(by, "last_rows"))
+
+
+def _check_time(given: Any) -> None:
+    if not isinstance(given, (int, Integral)):
+        raise PlanError(f"a time is the whole number by which it is kept, not {shown(given)}")
 
 
 def ttl(column: str, length: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
@@ -137,9 +146,10 @@ def sliding(column: str, size: Any, slide: Any, *, lateness: Any = 0, late: str 
 
 
 def _timed(what: str, column: str, size: int, step: int, timed: bool, lateness: Any, late: str) -> Window:
-    if late not in LATE:
+    if not isinstance(late, str) or late not in LATE:
         raise PlanError(f"late={late!r} is not what can become of late rows", hint=f"use one of {', '.join(LATE)}")
-    waits, also = (0, timed) if lateness == 0 else _length(lateness, "lateness", column)
+    none = isinstance(lateness, (int, float)) and lateness == 0
+    waits, also = (0, timed) if none else _length(lateness, "lateness", column)
     if timed != also:
         raise PlanError(
             f"{what} over {column}: the lateness {lateness!r} and the window are not of one kind",

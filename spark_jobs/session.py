@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crown.guards.arguments import Size, size_of
+from crown.errors import CrownError
+from crown.guards.arguments import Size, number_of, size_of
 from spark_jobs import jvm
 from spark_jobs.errors import SessionError
 from spark_jobs.scratch import scratch_root
@@ -73,15 +74,22 @@ def local_session(
     ``conf`` overrides any setting. Raises :class:`SessionError` if Java is missing or too old, ``CrownError`` for what
     is no size, or too small.
     """
+    if not isinstance(name, str) or not name.isprintable():
+        raise CrownError(f"name must be a text that can be printed, not {name!r:.100}")
+    workers = "*" if cores is None else str(number_of(cores, "cores", 1))
+    own = {} if conf is None else conf
+    if not isinstance(own, Mapping) or not all(isinstance(part, str) for pair in own.items() for part in pair):
+        raise CrownError(f"conf must be a dict of texts, such as {{'spark.ui.enabled': 'false'}}, not {conf!r:.100}")
+    memory = java_memory(memory)
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with quietly():
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.appName(name).master(f"local[{cores or '*'}]")
+        builder = SparkSession.builder.appName(name).master(f"local[{workers}]")
         options = {"spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={_log_settings()}"}
-        settings = {"spark.driver.memory": java_memory(memory), **LAPTOP, **options, **(conf or {})}
+        settings = {"spark.driver.memory": memory, **LAPTOP, **options, **own}
         for key, value in settings.items():
             builder = builder.config(key, value)
         jvm.start(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from crown.durable.held import InFolder
 from crown.durable.journal import Journal
 from crown.durable.kinds import PROGRAM
 from crown.durable.recovery import NOTE
+from crown.errors import CrownError
 from crown.ingest.batch import PreparedBatch
 from crown.programs.several import SeveralResults
 from plans.program import Program
@@ -52,6 +54,10 @@ class DurableDatabase(
         ``note``: a JSON value, such as the position in a source from which the next batch is to be read. It stands if
         and only if the batch does. None keeps the last one.
         """
+        try:
+            json.dumps(note)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise CrownError(f"note must be a value that JSON has: {error}") from None
         before = self._note
         self._note = before if note is None else note
         try:

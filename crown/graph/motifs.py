@@ -14,9 +14,9 @@ from crown.durable.opening import open_view
 from crown.durable.view import DurableView
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
+from crown.graph.tables import of_graph
 from crown.guards.arguments import Size, file_of, size_of
 from crown.ingest.batch import PreparedBatch
-from crown.ingest.frames import is_frame, kept, schemas
 from crown.programs.snapshot import load as load_engine
 from crown.results.factorized import FactorizedHead
 from crown.results.structs import nested, nested_schema, plain_row
@@ -161,8 +161,7 @@ def _found(
 ) -> tuple[Program, Shape, Any, dict[str, Any]]:
     """Returns what maintains a motif, the shape of its rows, the schema, and the frames that are its first batch."""
     given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
-    first = {name: kept(name, frame) for name, frame in given.items() if is_frame(frame)}
-    declared = schemas({**given, **first, **(schema or {})})
+    declared, first = of_graph(given, schema)
     relation, shape = find(pattern, declared, where, dialect)
     return plans.program(relation), shape, declared, first
 

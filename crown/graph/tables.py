@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from crown.errors import CrownError
+from crown.guards.arguments import flag_of, one_of
 from crown.ingest.frames import is_frame, kept, schemas
 from crown.views import View, view
 
@@ -42,9 +44,7 @@ _PER = ("vertex", "edge", "graph")
 
 def degree_query(direction: str) -> str:
     """Returns the query of the degrees: ``"in"``, ``"out"`` or ``"all"``. CrownError for another direction."""
-    if direction not in _DEGREES:
-        raise CrownError(f'direction must be "in", "out" or "all", not {direction!r}')
-    return _DEGREES[direction]
+    return _DEGREES[one_of(direction, "direction", tuple(_DEGREES))]
 
 
 def degree_table_query(vertices: bool) -> str:
@@ -54,9 +54,8 @@ def degree_table_query(vertices: bool) -> str:
 
 def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
     """Returns the query of the triangles: per ``"vertex"``, ``"edge"`` or ``"graph"``. CrownError for another one."""
-    if per not in _PER:
-        raise CrownError(f'per must be "vertex", "edge" or "graph", not {per!r}')
-    found = _DIRECTED if directed else _UNDIRECTED
+    one_of(per, "per", _PER)
+    found = _DIRECTED if flag_of(directed, "directed") else _UNDIRECTED
     if per == "graph":
         return found + "SELECT COUNT(*) AS `count` FROM triangles"
     if per == "edge":
@@ -69,8 +68,17 @@ def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
     )
 
 
+def of_graph(given: Mapping[str, Any], schema: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the schema of a graph that is given as frames or columns, and the frames, which can be read again."""
+    if schema is not None and not isinstance(schema, Mapping):
+        raise CrownError(
+            f'schema= is a dict such as {{"edges": {{"src": "int64", "dst": "int64"}}}}, not {schema!r:.100}'
+        )
+    first = {name: kept(name, frame) for name, frame in given.items() if is_frame(frame)}
+    return schemas({**given, **first, **(schema or {})}), first
+
+
 def table_view(query: str, given: dict[str, Any], schema: Any, **options: Any) -> View:
     """Returns the view of a query over the frames or columns of a graph."""
-    first = {name: kept(name, frame) for name, frame in given.items() if is_frame(frame)}
-    declared = schemas({**given, **first, **(schema or {})})
+    declared, first = of_graph(given, schema)
     return view(query, declared, tables=first or None, **options)

@@ -5,12 +5,16 @@ Sizes, whole numbers and paths are understood in the same way by every function 
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from crown.errors import CrownError
 
@@ -39,7 +43,9 @@ def size_of(given: Any, name: str, least: int = 1) -> int:
         unit = _UNITS.get(match[2].lower()) if match else None
         number = None if match is None or unit is None else int(Decimal(match[1]) * unit)
     if number is None or not 0 < number < _MOST:
-        raise CrownError(f'{name} must be a positive number of bytes, such as 512 << 20 or "512 MiB", not {given!r}')
+        raise CrownError(
+            f'{name} must be a positive number of bytes, such as 512 << 20 or "512 MiB", not {given!r:.100}'
+        )
     if number < least:
         enough = f"{least >> 20} MiB" if least >= 1 << 20 else f"{least >> 10} KiB"
         raise CrownError(f"{name}={given!r} is too small to start with; give at least {enough}")
@@ -51,8 +57,23 @@ def number_of(given: Any, name: str, least: int, most: int | None = None) -> int
     number = _whole(given)
     if number is None or number < least or (most is not None and number > most):
         span = f"of {least} or more" if most is None else f"from {least} to {most}"
-        raise CrownError(f"{name} must be a whole number {span}, not {given!r}")
+        raise CrownError(f"{name} must be a whole number {span}, not {given!r:.100}")
     return number
+
+
+def flag_of(given: Any, name: str) -> bool:
+    """Returns True or False; CrownError for anything else."""
+    if given is True or given is False or isinstance(given, np.bool_):
+        return bool(given)
+    raise CrownError(f"{name} must be True or False, not {given!r:.100}")
+
+
+def one_of(given: Any, name: str, known: Sequence[str]) -> str:
+    """Returns one of the ``known`` words; CrownError for anything else."""
+    if isinstance(given, str) and given in known:
+        return given
+    offered = " or ".join((", ".join(f'"{word}"' for word in known[:-1]), f'"{known[-1]}"'))
+    raise CrownError(f"{name} must be {offered}, not {given!r:.100}")
 
 
 def path_of(given: Any, name: str) -> Path:
@@ -65,12 +86,20 @@ def path_of(given: Any, name: str) -> Path:
     except TypeError:
         text = b""
     if not isinstance(text, str) or not text or "\0" in text:
-        raise CrownError(f"{name} must be a path, as text or pathlib.Path, not {given!r}")
+        raise CrownError(f"{name} must be a path, as text or pathlib.Path, not {given!r:.100}")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise CrownError(f"{name}={text!r} is no UTF-8 text, which Arrow needs: give another name") from None
-    return Path(os.path.expanduser(text))
+    path = Path(os.path.expanduser(text))
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise CrownError(f"{name}={text[:50] + '...'!r} is too long for the name of a file: shorten it") from None
+    return path
 
 
 def file_of(given: Any, name: str) -> Path:

@@ -110,7 +110,7 @@ def _double(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _penalty(ridge: Any) -> Fraction:

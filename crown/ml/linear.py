@@ -27,6 +27,8 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
     """
 
     def __init__(self, view: View) -> None:
+        if not isinstance(view, View):
+            raise CrownError(f"a regression is made of a view of crown.ml.program(...), not of {type(view).__name__}")
         engine = view._engine
         stage = stage_of(engine.plan)
         if stage is None:
@@ -86,7 +88,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
     def sum(self, *names: str) -> int | Fraction:
         """Returns the exact sum over the rows of the product of at most two features or target; of none, their number.
 
-        Raises KeyError for other names.
+        Raises CrownError for other names.
         """
         return self._sums.sum(*names)
 

@@ -33,7 +33,7 @@ class Sums:
         return int(self._groups.exact("")) - self.rows
 
     def sum(self, *names: str) -> int | Fraction:
-        """Returns the sum of the product of these columns over the rows; KeyError if it is no monomial of degree 2."""
+        """Returns the sum of the product of these columns over the rows. CrownError if it is not kept."""
         self.monomials.index(*names)
         self._engine.ready()
         return self._groups.exact(ROWS, *names)

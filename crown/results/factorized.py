@@ -77,6 +77,8 @@ def unfold(data: pa.Table | pa.RecordBatch) -> pa.Table:
     >>> crown.unfold(delta).to_pylist()
     [{'a': 1, 'b': 2, 'c': 4, '_weight': 1}, {'a': 1, 'b': 3, 'c': 4, '_weight': 1}]
     """
+    if not isinstance(data, (pa.Table, pa.RecordBatch)):
+        raise CrownError(f"unfold takes factorized rows, a pyarrow Table or RecordBatch, not {type(data).__name__}")
     table = pa.table(data).combine_chunks() if isinstance(data, pa.Table) else pa.Table.from_batches([data])
     n = table.num_rows
     branches: dict[bytes, list[int]] = {}

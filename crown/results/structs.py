@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crown.errors import ChangeError
 from plans.frontends.motif.find import Element, Shape
 
 
@@ -33,6 +34,8 @@ def plain_row(shape: Shape, row: Mapping[str, Any]) -> dict[str, Any]:
         value = row.get(element.name)
         if not element.fields:
             found[element.column] = value
+        elif value is not None and not isinstance(value, Mapping):
+            raise ChangeError(f"{element.name} is an element of the motif, a dict or None, not {value!r:.100}")
         elif value is None:
             found |= dict.fromkeys((column for _, column in element.fields), None)
         else:

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from crown.errors import CrownError
+from crown.guards.arguments import flag_of
 
 _TRIPLES = 20_000
 _TOLERANCE = 1e-9
@@ -53,18 +54,22 @@ def check(ring: Any, samples: Iterable[Any], *, exact: bool = False, commutative
         if not hasattr(ring, name):
             why = "; without it nothing can be deleted" if name == "neg" else ""
             raise RingLawError(f"the ring has no {name}{why}", name, ())
+    exact, commutative = flag_of(exact, "exact"), flag_of(commutative, "commutative")
+    if not isinstance(samples, Iterable):
+        raise CrownError(f"samples are elements of the ring, in a list, not {samples!r:.100}")
     elements = [ring.zero, ring.one, *samples]
     for law, arity, left, right in _laws(ring, exact, commutative):
         for chosen in _choices(elements, arity):
             try:
                 sides = left(*chosen), right(*chosen)
+                same = _equal(*sides, exact, _size((chosen, sides)))
             except Exception as error:  # the user's own function: whatever it raises is the finding
                 raise RingLawError(
                     f"{law} cannot be tested: for {_shown(chosen)} the ring raises {type(error).__name__}: {error}",
                     law,
                     chosen,
                 ) from error
-            if not _equal(*sides, exact, _size((chosen, sides))):
+            if not same:
                 raise RingLawError(
                     f"{law} fails for {_shown(chosen)}: the left side is {sides[0]!r}, the right side {sides[1]!r}",
                     law,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from math import prod
+from math import comb, prod
 from typing import Any
 
 from crown.errors import CrownError
+from crown.guards.arguments import number_of
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -33,13 +34,16 @@ class Monomials:
         return iter(self.products)
 
     def index(self, *names: str) -> int:
-        """Returns the place of the product of these columns, in any order; KeyError if it is none of these."""
+        """Returns the place of the product of these columns, in any order. CrownError if it is none of these."""
         rank = {name: i for i, name in enumerate(self.over)}
-        wanted = tuple(sorted(names, key=lambda name: rank[name]))
-        try:
-            return self.products.index(wanted)
-        except ValueError:
-            raise KeyError(names) from None
+        if all(isinstance(name, str) and name in rank for name in names):
+            wanted = tuple(sorted(names, key=rank.__getitem__))
+            if wanted in self.products:
+                return self.products.index(wanted)
+        raise CrownError(
+            f"there is no product of {', '.join(map(repr, names))}: name at most {self.degree} of "
+            f"{', '.join(self.over)}"
+        )
 
     def names(self) -> tuple[str, ...]:
         """Returns a name for the column of each sum: `n`, `sum_a`, `sum_a_b`; numbered where two would be the same."""
@@ -65,15 +69,23 @@ class Monomials:
         return tuple(f"{term} AS {name}" for term, name in zip(sums, self.names(), strict=True))
 
     def of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Returns what one row adds to each sum: the product of its values, 1 for the count."""
+        """Returns what one row adds to each sum: the product of its values, 1 for the count. CrownError if it lacks
+        one."""
+        absent = [name for name in self.over if not isinstance(row, Mapping) or name not in row]
+        if absent:
+            raise CrownError(f"a row is a dict with a number for each of {', '.join(self.over)}, not {row!r:.100}")
         return tuple(prod(row[name] for name in factors) for factors in self.products)
+
+
+_MOST_FACTORS, _MOST_PRODUCTS = 64, 1_000_000
 
 
 def monomials(degree: int = 2, *, over: Sequence[str]) -> Monomials:
     """Returns the monomials of a degree over m columns: 1 + m + m(m+1)/2 of them for degree 2.
 
     Degree 1 is enough for means, degree 2 for variances, covariances, correlations and linear regression. Raises
-    CrownError for a degree below 1, for no column at all, or for a column that is named twice.
+    CrownError for a degree that is not from 1 to 64, for more than a million monomials, for no column at all, or for a
+    column that is named twice.
 
     >>> made = monomials(over=["a", "b"])
     >>> made.products
@@ -83,16 +95,19 @@ def monomials(degree: int = 2, *, over: Sequence[str]) -> Monomials:
     >>> made.index("a", "b") == made.index("b", "a") == 4
     True
     """
-    if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-        raise CrownError(f"degree must be a whole number of 1 or more, not {degree!r}")
-    if isinstance(over, str) or not all(isinstance(name, str) for name in over):
+    degree = number_of(degree, "degree", 1, _MOST_FACTORS)
+    names = tuple(over) if isinstance(over, Iterable) and not isinstance(over, str) else ()
+    if not isinstance(over, Iterable) or isinstance(over, str) or not all(isinstance(name, str) for name in names):
         raise CrownError(f"over must be a list of names of columns, not {over!r:.100}")
-    names = tuple(over)
     if not names:
         raise CrownError("over names no column; monomials are products of columns")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise CrownError(f"over names {twice} twice; name every column once")
+    if comb(len(names) + degree, degree) > _MOST_PRODUCTS:
+        raise CrownError(
+            f"there are more than {_MOST_PRODUCTS:,} products of degree {degree} over {len(names)} columns"
+        )
     products = (combinations_with_replacement(names, k) for k in range(degree + 1))
     return Monomials(names, degree, tuple(factors for of_degree in products for factors in of_degree))
 

@@ -5,11 +5,13 @@ URIs never carry credentials: what is a user's name and password in one, or a qu
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+from crown.guards.arguments import path_of
 from spark_jobs.errors import FolderError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
@@ -66,6 +68,8 @@ def address(place: str | Path, option: str) -> Path | Address:
 
     Raises :class:`FolderError` for what is neither, with the reason: no folder is ever called ``s3a:``.
     """
+    if not isinstance(place, (str, os.PathLike)):
+        raise FolderError(f"{option} is the path or the URI of a folder, not {place!r:.100}")
     text = str(place)
     scheme = scheme_of(text)
     if scheme is None:
@@ -92,7 +96,7 @@ def address(place: str | Path, option: str) -> Path | Address:
 
 def _local(text: str, option: str) -> Path:
     if _SCHEME.match(text) is None:
-        return Path(text).expanduser().resolve()
+        return path_of(text, option).resolve()
     parts = urlparse(text)
     if parts.netloc not in ("", "localhost"):
         raise FolderError(

@@ -53,6 +53,8 @@ def to_table(
     """
     if isinstance(keys, str):
         raise SourceError(f"keys={keys!r}: give a list of columns, [{keys!r}]")
+    if not (keys is None or (isinstance(keys, (list, tuple)) and all(isinstance(name, str) for name in keys))):
+        raise SourceError(f"keys={keys!r:.100}: give a list of columns")
     if keys is not None and not keys:
         raise SourceError("keys=[]: name the columns of the key, or leave out keys=")
     where = target_at(target, table, storage_options)
@@ -66,6 +68,8 @@ def to_table(
 
 def target_at(target: str, table: str | None, storage_options: Mapping[str, str] | None = None) -> Target:
     """Returns the table that ``target`` names; the arguments are those of ``to_table``."""
+    if not isinstance(target, str):
+        raise SourceError(f"to_table() takes the folder of a table, or postgresql://..., not {target!r:.100}")
     if target.startswith(_POSTGRES):
         if table is None:
             raise SourceError("a database needs table=: the table that holds the result")

@@ -33,7 +33,7 @@ def test_a_product_is_found_in_any_order_of_its_factors() -> None:
     assert made.index("a", "b") == made.index("b", "a") == made.products.index(("b", "a"))
     assert made.index() == 0
     for unknown in (("a", "c"), ("a",) * 4):
-        with pytest.raises(KeyError):
+        with pytest.raises(CrownError):
             made.index(*unknown)
 
 
@@ -60,8 +60,9 @@ def test_names_of_sums_are_never_the_same() -> None:
 @pytest.mark.parametrize(
     ("degree", "over", "sentence"),
     [
-        (0, ["a"], "degree must be a whole number of 1 or more, not 0"),
-        (2.0, ["a"], "degree must be a whole number"),
+        (0, ["a"], "degree must be a whole number from 1 to 64, not 0"),
+        (2.5, ["a"], "degree must be a whole number"),
+        (60, [f"c{i}" for i in range(60)], "there are more than 1,000,000 products of degree 60 over 60 columns"),
         (2, [], "over names no column"),
         (2, "ab", "over must be a list of names of columns, not 'ab'"),
         (2, ["a", 1], "over must be a list of names"),

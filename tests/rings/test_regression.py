@@ -359,7 +359,7 @@ def test_features_can_be_chosen_and_are_found_in_any_case() -> None:
     found = model.coefficients()
     assert list(found) == ["f2"]
     np.testing.assert_allclose([found["f2"], found.intercept], expected, rtol=1e-9)
-    with pytest.raises(KeyError):
+    with pytest.raises(CrownError):
         model.sum("f1")
 
 

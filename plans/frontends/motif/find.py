@@ -23,6 +23,7 @@ from plans.frontends.motif.where import conditions
 from plans.queries.algebra import Relation, unused
 from plans.queries.conjunction import verdict
 from plans.schema import Schema
+from plans.types import shown
 
 Types = dict[str, dict[str, str]]
 """The type of every field, by element; a column that is no struct has the one field ``\"\"``."""
@@ -75,6 +76,9 @@ def find(text: str, schema: Any, where: str | None = None, dialect: str = "spark
     are the ends of edges. `where`: a condition over the elements, like `a.age > b.age AND e.kind = 'friend'`.
     PlanError, with the place, for what `find` refuses too, and for conditions that are none.
     """
+    for what, given in (("pattern", text), ("where=", where)):
+        if not isinstance(given, str) and not (given is None and what != "pattern"):
+            raise PlanError(f"motif: {what} is a text, not {shown(given)}")
     branches = read(text)
     graph = Graph.of(text, Schema.of(schema))
     names = list(dict.fromkeys(name for branch in branches for name in named(branch)))
