@@ -29,6 +29,9 @@ QUERIES = [
 REFUSED = {  # read by the own reader, not by way of Spark's plan
     "inside of another one": "subqueries inside of subqueries that read the query around them",
     "cannot be resolved": "Spark's analyzer resolves no name two queries out",
+    "not one value for certain": "values of at most one row, by keys or LIMIT 1",
+    "the window function": "RANK and DENSE_RANK of Spark's plan",
+    "the value of ROW_NUMBER": "row numbers that are shown",
     "the aggregate": "FIRST, LAST, MAX_BY, MIN_BY and MODE of Spark's plan",
 }
 UNKNOWN = "a value of IN with a subquery is NULL where only a NULL could be equal, but FALSE in Spark"
@@ -103,7 +106,7 @@ def test_every_query_that_both_readers_accept_has_one_result(spark, share: int) 
                 one.update(_read_by(one, batch))
                 two.update(_read_by(two, batch))
                 assert _rounded(one) == _rounded(two), text
-    assert refused <= 12
+    assert refused <= len(QUERIES[::share]) // 8
     assert len(QUERIES) > 200
 
 
