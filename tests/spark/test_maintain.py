@@ -230,7 +230,7 @@ def test_absent_deletes_are_counted_or_refused(spark, tmp_path):
         ({"changes": ("g", "h")}, SourceError, "relation 'h' is not part of this query, which reads: g"),
         ({"changes": ("h",)}, PlanError, "g"),
         ({"cells": 0}, PlanError, "cells=0"),
-        ({"on_bad_row": "skip"}, SparkJobError, "on_bad_row"),
+        ({"on_bad_row": "skip"}, CrownError, "on_bad_row"),
         ({"on_bad_row": "quarantine"}, SparkJobError, "quarantine="),
         ({"change": "op"}, SourceError, "change column 'op'"),
         (

@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from crown.errors import CrownError
 from plans.errors import PlanError
 from spark_jobs import maintain
-from spark_jobs.errors import SparkJobError
 from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 from tests.spark.test_kills import main
@@ -100,7 +100,7 @@ def test_what_cannot_be_cut_and_what_makes_no_sense_is_a_sentence(spark, tmp_pat
     frames, state = files.frames(spark), str(tmp_path / "c")
     with pytest.raises(PlanError, match="cannot be cut into 2 cells"):
         maintain(spark, "SELECT r.x + s.y AS z FROM r JOIN s ON r.k = s.k", frames, checkpoint=state, cells=2)
-    with pytest.raises(SparkJobError, match='give "ignore" or "raise" or "trust"'):
+    with pytest.raises(CrownError, match='must be "ignore", "raise" or "trust"'):
         maintain(spark, QUERIES["joined"][0], frames, checkpoint=state, on_missing="count")
 
 
