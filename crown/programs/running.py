@@ -90,7 +90,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._apart = netted_by_joins(program) if trusted and threads == 1 else frozenset()
         apart = self._apart | (added_relations(program) if trusted else frozenset())
         again, windows = self._read_again(), program.windows
-        self.gate = Gate(memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced)
+        shown = {table.name.lower(): table.name for table in program.tables}
+        self.gate = Gate(memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced, shown)
         intern = memory.dictionary.intern
         refused = {name: partial(self.gate.refused_keys, name) for name in enforced}
         self._intake = Intake(program.tables, self._used, intern, apart, self.gate.retained, chosen, refused)

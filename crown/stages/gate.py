@@ -45,6 +45,7 @@ class Gate:
     through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key;
     ``windows``: of relations that have one; ``enforced``: where the key stands in the tuples of relations whose key is
     enforced. No relation has two of these. ``selected``: relations of which only the rows come that somebody reads.
+    ``shown``: the names in statistics and errors, where they are not in lower case.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Gate:
         windows: Sequence[Window] = (),
         selected: Collection[str] = (),
         enforced: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        shown: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.on_missing = on_missing
+        self._shown = shown
         self._selected = selected
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
@@ -176,7 +179,9 @@ class Gate:
         if self.on_missing == "raise":
             self._restore({name: effective})
             at = int(absent.argmax())
-            raise self._part.missing_delete(name, self._columns[name], net.rows[at], -int(net.weights[at]))
+            raise self._part.missing_delete(
+                self._shown.get(name, name), self._columns[name], net.rows[at], -int(net.weights[at])
+            )
         missing.note(self._number[name], absent)
         return effective
 
@@ -199,10 +204,10 @@ class Gate:
         effective, absent = self._keyed[name].apply(changes)
         if self.on_missing == "raise" and absent.any():
             self._keyed[name].take_back()
-            at = int(absent.argmax())
+            key = self._shown_key(name, changes, int(absent.argmax()))
             raise MissingDeleteError(
-                f"relation {name!r}: the batch deletes the row of the key {self._shown_key(name, changes, at)}, but "
-                'there is none; nothing was applied. Use on_missing="ignore" to count such deletes'
+                f"relation {self._shown.get(name, name)!r}: the batch deletes the row of the key {key}, but there is "
+                'none; nothing was applied. Use on_missing="ignore" to count such deletes'
             )
         missing.note(self._number[name], absent.astype(np.int64))
         return effective
@@ -357,7 +362,7 @@ class Gate:
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
         if self.retained:
             found["windows"] = {name: of.stats() for name, of in within}
-        return found
+        return {what: {self._shown.get(name, name): of for name, of in by.items()} for what, by in found.items()}
 
 
 def _weighted(net: Zset, weights: np.ndarray) -> Zset:

@@ -165,7 +165,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the job; exit code 0, or 1 if ``--verify`` found a difference."""
-    logging.disable(logging.ERROR)  # py4j logs, with a traceback, what it raises as well
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs, with a traceback, what it raises as well
     return 1 if submit.run(job(args)).verified is False else 0
 
 

@@ -28,15 +28,15 @@ from spark_jobs.log.whereabouts import located
 from spark_jobs.storage.folder import Folder
 
 OBSERVED = "crown."
-_log = logging.getLogger("crown")
 """What the names of observed metrics begin with; the operator's follows."""
+
+_log = logging.getLogger("crown")
 
 
 class Metrics(StreamingQueryListener):
     """Writes ``file`` after every micro-batch of a stream on ``checkpoint``, whose state is where ``located`` says.
 
-    A file that cannot be written, or state that cannot be read, does not stop the stream: it is told once, on standard
-    error.
+    A file that cannot be written, or state that cannot be read, does not stop the stream: one warning is logged.
     """
 
     def __init__(

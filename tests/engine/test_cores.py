@@ -73,7 +73,7 @@ class Stage:
         return counted([block.copy() for block in self.core.apply(self.changes(nets))])
 
     def changes(self, nets: dict[str, Zset]) -> tuple[RelationChange, ...]:
-        return self.coded.changes({name: (net, EVERY) for name, net in nets.items()})
+        return self.coded.changes({name.lower(): (net, EVERY) for name, net in nets.items()})
 
     def result(self) -> set[tuple[int, ...]]:
         return brute_force.results(self.plan, self.database)
@@ -150,9 +150,9 @@ def test_one_core_feeds_another_through_one_dictionary() -> None:
     second = core_of(plans.plan(query, schema), memory)
     tag = int(first.state.dictionary.intern(texts(pa.array([b"tag"])), True)[0])
     for net in first.apply(
-        coded(first).changes({"R": (zset([(1, 2)], [1]), EVERY), "S": (zset([(2, tag)], [1]), EVERY)})
+        coded(first).changes({"r": (zset([(1, 2)], [1]), EVERY), "s": (zset([(2, tag)], [1]), EVERY)})
     ):
-        blocks = list(second.apply(coded(second).changes({"P": (net, EVERY), "U": (zset([(tag, 9)], [1]), EVERY)})))
+        blocks = list(second.apply(coded(second).changes({"p": (net, EVERY), "u": (zset([(tag, 9)], [1]), EVERY)})))
         assert counted(blocks) == Counter({(1, tag, 9): 1})
         assert second.head.decoded(blocks[0])[1].to_pylist() == ["tag"]
     second.settle()

@@ -54,8 +54,9 @@ def small_blocks() -> Iterator[None]:
 
 def full_arena(run: Run, at: float) -> str:
     """The allocation at that place finds the arena exhausted."""
-    arenas = sorted((part for engine in run.engines for part in engine.parts), key=lambda part: -part[A.H_LIVE])
-    arena = arenas[run.random.randrange(min(len(arenas), 3))]
+    parts = [part for engine in run.engines for part in engine.parts]
+    most = max(part[A.H_LIVE] for part in parts)
+    arena = run.random.choice([part for part in parts if part[A.H_LIVE] * 3 > most])  # others hardly take anything
     needed = _taken(run, arena)
     arena[A.H_FREE : A.H_FREE + A.CLASSES] = 0  # nothing that was freed before is used again,
     arena[A.H_LEFT] = 0  # nor what is left of a block that is being cut up

@@ -17,7 +17,16 @@ GRID = [(subject, fault) for subject in SUBJECTS for fault in FAULTS if concerns
 NAMES = [f"{subject.name}-{fault.__name__}" for subject, fault in GRID]
 MUST_HAPPEN = {"over_budget": "before", "error_at_a_block": "before", "full_arena": "lost", "reader_leaves": "after"}
 
-FULL_OF_WORDS = ("groups", "outer join", "missing keys", "set operations", "rows", "first rows", "enforced keys")
+FULL_OF_WORDS = (
+    "support",
+    "groups",
+    "outer join",
+    "missing keys",
+    "set operations",
+    "rows",
+    "first rows",
+    "enforced keys",
+)
 
 
 @pytest.fixture(autouse=True)
