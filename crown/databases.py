@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -108,6 +108,23 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
         Raises PlanError if there is no such view, or another one reads it.
         """
         self._change(named.dropped(self.program, name))
+
+    def define(
+        self, views: Mapping[str, str | Relation | Callable[[Schema], Relation]], *, drop: Iterable[str] = ()
+    ) -> None:
+        """Drops the views ``drop`` in their order, then registers ``views`` in theirs, in one step.
+
+        It costs what one ``view`` or ``drop`` costs, O(state), and what the rows that they read cost the new stages. A
+        query may be a function: it is called with ``schema`` as it is then, and returns a relation. Raises what
+        ``view`` and ``drop`` raise; the database is as before then.
+        """
+        program = self.program
+        for name in drop:
+            program = named.dropped(program, name)
+        for name, query in views.items():
+            program = named.added(program, name, query(named.schema_of(program)) if callable(query) else query)
+        if program is not self.program:
+            self._change(program)
 
     def _change(self, program: Program) -> None:
         with self._engine.uninterrupted:

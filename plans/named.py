@@ -12,6 +12,7 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.lowering.lower import check_names, notes_of, stage_of
+from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.planner import check_options, parse
 from plans.program import GroupStage, LinearStage, Program, Result, each_once, outputs_of
@@ -83,6 +84,7 @@ def schema_of(program: Program) -> Schema:
 
 def _lowered(program: Program, name: str, relation: Relation, rates: Mapping[str, float] | None) -> Program:
     results = _results(program)
+    relation = rewritten(relation)
     used = list(bases(relation))
     known = checked_rates(rates, {n for source in used for n in (source.alias, source.table.name)})
     stages = Stages(known, program.stages, {result.name.lower(): result.stage for result in results})

@@ -14,7 +14,6 @@ from plans.frontends.datalog import program as datalog
 from plans.frontends.motif import flat, patterns
 from plans.lowering.joins import plan_of
 from plans.lowering.lower import lower
-from plans.lowering.rules import rewritten
 from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.queries.algebra import Query, Relation
@@ -139,7 +138,7 @@ def _relation(query: Any, schema: Any, dialect: str) -> Any:
     parsed = with_room(_parsed, query, Schema.of(schema), dialect)
     for message in parsed.warnings:
         warnings.warn(message, QueryWarning, stacklevel=levels_to_caller())
-    return rewritten(parsed)
+    return parsed
 
 
 _WANTED = {

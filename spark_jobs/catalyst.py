@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 
 from plans.errors import PlanError
 from plans.frontends.catalyst.relations import parse
-from plans.frontends.catalyst.tree import tables_of
+from plans.frontends.catalyst.tree import tables_of, views_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 from spark_jobs.ingest.types import spark_type, type_of_spark
@@ -100,10 +100,12 @@ class Leaf:
     path: str
 
 
-def leaves_of(frame: DataFrame) -> list[Leaf]:
-    """Returns the tables and temporary views that a DataFrame reads, subqueries included."""
+def leaves_of(frame: DataFrame) -> tuple[list[Leaf], bool]:
+    """Returns the tables and temporary views that a DataFrame reads, subqueries included, and True if it reads them by
+    views of the catalog."""
     execution: Any = frame._jdf.queryExecution()
-    return [Leaf(name.lower(), path) for name, path in tables_of(json.loads(execution.analyzed().toJSON()))]
+    nodes = json.loads(execution.analyzed().toJSON())
+    return [Leaf(name.lower(), path) for name, path in tables_of(nodes)], views_of(nodes)
 
 
 def clone(spark: SparkSession) -> SparkSession:

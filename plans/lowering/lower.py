@@ -11,6 +11,7 @@ from plans.lowering.existence import without_distinct
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
+from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages, passed
 from plans.lowering.values import with_values
 from plans.plan import Output
@@ -31,6 +32,7 @@ def lower(
 
     `rates` and `tree` are those of `plans.planner.plan`; `tree` is for a query that is one join.
     """
+    relation = rewritten(relation)
     if is_plan(relation):
         assert isinstance(relation, Query)
         return typed(program_of(plan_of(relation, rates, tree)))

@@ -2,50 +2,70 @@
 
 Every definition is analyzed by Spark in a session of its own, in which the views of the pipeline are temporary views
 without rows. What else Spark resolves there are the sources.
+
+Analyzing many views takes seconds. So an analysis is written down and used again while nothing has changed that it
+depends on: the texts of the definitions, the columns of the sources, the settings of the session, the versions. One
+that depends on more, a Python function or a view of the catalog, is not written down.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+import crown
+from crown.durable.files import write_durably
 from plans.errors import PlanError
+from plans.named import added, empty
+from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
+from plans.serial import canonical, from_json, to_json
 from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.project import Definition
 
 _ANALYSIS = (PySparkException, PlanError)
+_ANY = " "  # a name that no table has
+_seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Analyzed:
-    """A view: its definition, its DataFrame over empty views, what it reads, and a digest of how Spark reads it.
+    """A view: its definition, its relation's columns, what it reads, and a digest of how Spark reads it.
 
-    ``reads``: names of sources and views; ``refused``: why it cannot be maintained, if so.
+    ``reads``: names of sources and views; ``refused``: why it cannot be maintained, if so; ``relation``: its query over
+    a schema of what it reads, None if the analysis was read from a file.
     """
 
     definition: Definition
-    frame: DataFrame
+    table: Table
     reads: tuple[str, ...]
     digest: str
     refused: str | None
+    relation: Callable[[Schema], Relation] | None
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """The views in order, and the sources: relation name -> how to read it, and its columns."""
+    """The views in order, and the sources: relation name -> how to read it, and its columns.
+
+    ``lasting``: it depends on nothing but what ``remember`` looks at.
+    """
 
     views: tuple[Analyzed, ...]
     sources: Mapping[str, Source]
-    session: SparkSession
+    lasting: bool
 
 
 @dataclass(frozen=True)
@@ -76,6 +96,7 @@ class _Reader:
         self._views: dict[str, Analyzed] = {}
         self._open: list[str] = []
         self._sources: dict[str, Source] = {}
+        self._lasting = not given and all(isinstance(of.query, str) for of in definitions)
         for name, read in given.items():
             table = supported_table(name, read().schema)
             self._sources[name.lower()] = Source(table, read)
@@ -85,7 +106,7 @@ class _Reader:
         with active(self._apart), unlogged():
             for name in self._definitions:
                 self._view(name)
-        return Analysis(tuple(self._views.values()), dict(self._sources), self._apart)
+        return Analysis(tuple(self._views.values()), dict(self._sources), self._lasting)
 
     def _view(self, name: str) -> None:
         """Analyzes a view, and before it those that it reads."""
@@ -101,7 +122,9 @@ class _Reader:
         known = {n: self._table(n) for n in reads}
         digest = hashlib.sha256()
         try:
-            relation = relation_of(self._apart, frame, Schema(tuple(known.values())))
+            schema = Schema(tuple(known.values()))
+            relation = relation_of(self._apart, frame, schema)
+            added(empty(schema), _ANY, relation)  # a PlanError if it cannot be maintained
             digest.update(repr(relation).encode())
             refused = None
         except PlanError as error:
@@ -110,16 +133,16 @@ class _Reader:
         for read in reads:
             if read in self._views:
                 digest.update(self._views[read].digest.encode())
-        made = Analyzed(definition, frame, reads, digest.hexdigest(), refused)
         table = supported_table(definition.name, frame.schema)
+        reading = partial(relation_of, self._apart, frame)
+        self._views[name] = Analyzed(definition, table, reads, digest.hexdigest(), refused, reading)
         register(self._apart, table)
-        self._views[name] = made
         self._open.pop()
 
     def _table(self, name: str) -> Table:
         if name in self._sources:
             return self._sources[name].table
-        return supported_table(self._definitions[name].name, self._views[name].frame.schema)
+        return self._views[name].table
 
     def _resolved(self, definition: Definition) -> tuple[DataFrame, list[Leaf]]:
         """Returns the DataFrame of a definition, and the tables that it reads; views of the pipeline are analyzed
@@ -130,7 +153,8 @@ class _Reader:
                 frame = self._apart.sql(query) if isinstance(query, str) else query()
                 if not isinstance(frame, DataFrame):
                     raise SourceError(f"{definition.place}: {definition.name} returns no DataFrame")
-                leaves = leaves_of(frame)
+                leaves, by_views = leaves_of(frame)
+                self._lasting = self._lasting and not by_views
             except AnalysisException as error:
                 missed = self._missed(error)
                 if missed is None:
@@ -172,15 +196,80 @@ class _Reader:
         self._sources[leaf.name] = Source(supported_table(leaf.name, read().schema), read)
 
 
-@dataclass(frozen=True)
 class _Table:
-    """Reads a table of the catalog."""
+    """Reads a table of the catalog, as it is when it is read first."""
 
-    spark: SparkSession
-    path: str
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.path = path
+        self._spark = spark
+        self._frame: DataFrame | None = None
 
     def __call__(self) -> DataFrame:
-        return self.spark.table(self.path)
+        if self._frame is None:
+            seen = _seen.setdefault(self._spark, set())
+            if self.path in seen:  # the session goes on with the files that it has seen
+                self._spark.catalog.refreshTable(self.path)
+            seen.add(self.path)
+            self._frame = self._spark.table(self.path)
+        return self._frame
+
+
+def remember(spark: SparkSession, analysis: Analysis, file: Path) -> None:
+    """Writes an analysis to a file, unless it was read from it; deletes the file if it may not be used again."""
+    if analysis.views and all(view.relation is None for view in analysis.views):
+        return
+    if not analysis.lasting or _functions(spark):
+        file.unlink(missing_ok=True)
+        return
+    views = [
+        [v.definition.name, canonical(to_json(v.table)), list(v.reads), v.digest, v.refused] for v in analysis.views
+    ]
+    sources = [[n, s.read.path, canonical(to_json(s.table))] for n, s in analysis.sources.items()]  # type: ignore[attr-defined]
+    key = _key(spark, [view.definition for view in analysis.views])
+    write_durably(file, json.dumps({"key": key, "views": views, "sources": sources}).encode())
+
+
+def recalled(spark: SparkSession, definitions: list[Definition], file: Path) -> Analysis | None:
+    """Returns the analysis that a file holds; None if there is none of these definitions, sources and settings."""
+    try:
+        given = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    if given.get("key") != _key(spark, definitions) or _functions(spark):
+        return None
+    by_name = {definition.name: definition for definition in definitions}
+    sources = {}
+    for name, path, table in given["sources"]:
+        read = _Table(spark, path)
+        try:
+            found = supported_table(name, read().schema)
+        except _ANALYSIS:
+            return None
+        if canonical(to_json(found)) != table:
+            return None
+        sources[name] = Source(found, read)
+    views = [
+        Analyzed(by_name[name], from_json(Table, json.loads(table)), tuple(reads), digest, refused, None)
+        for name, table, reads, digest, refused in given["views"]
+    ]
+    return Analysis(tuple(views), sources, True)
+
+
+def _key(spark: SparkSession, definitions: list[Definition]) -> str:
+    """Returns a digest of what an analysis depends on, but for the sources and for functions of the user."""
+    settings = sorted((name, value) for name, value in spark.conf.getAll.items() if name.startswith("spark.sql."))
+    catalog = [spark.version, spark.catalog.currentCatalog(), spark.catalog.currentDatabase()]
+    texts = sorted((of.name, str(of.query), of.temporary) for of in definitions)
+    return hashlib.sha256(json.dumps([crown.__version__, catalog, settings, texts]).encode()).hexdigest()
+
+
+def _functions(spark: SparkSession) -> bool:
+    """Returns True if there are functions that are not Spark's own."""
+    session: Any = spark._jsparkSession
+    catalog = session.sessionState().catalog()
+    names = [str(one) for one in catalog.listDatabases().mkString("\n").split("\n")]
+    kept = any(catalog.externalCatalog().listFunctions(name, "*").nonEmpty() for name in names)
+    return bool(kept or ",USER)" in catalog.listFunctions(catalog.getCurrentDatabase()).toString())
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,12 +30,11 @@ from crown.durable.opening import reopened_database
 from crown.errors import CrownError
 from crown.ingest.columns import WEIGHT
 from plans.errors import PlanError
-from plans.schema import Schema, Table
+from plans.schema import Schema
 from plans.types import arrow_type
-from spark_jobs.catalyst import clone, relation_of
+from spark_jobs.catalyst import clone
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.ingest.types import supported_table
-from spark_jobs.pipelines.analysis import Analysis, Analyzed, active, analyzed
+from spark_jobs.pipelines.analysis import Analysis, Analyzed, active, analyzed, recalled, remember
 from spark_jobs.pipelines.project import Definition, Project
 from spark_jobs.pipelines.sources import arrow_of, changes, difference, with_weights
 from spark_jobs.tables.net import net_of
@@ -42,6 +42,10 @@ from spark_jobs.tables.results import target_at
 
 INCREMENTAL, FULL = "incremental", "full"
 _POLICIES = ("auto", "incremental")
+_WRITERS = 4
+"""So many tables are written at a time."""
+_REPLAYED = 8
+"""A run leaves a log behind that is at most one so many-th of the state, for the next run to read."""
 _NOTHING: dict[str, Any] = {"version": 0, "positions": {}, "since": {}, "views": {}, "whole": True}
 
 
@@ -171,8 +175,8 @@ class Pipeline:
         Raises SourceError for a source or a view that cannot be used; nothing has changed then.
         """
         begun = time.monotonic()
-        analysis = self._analysis()
         state = _State(self._path)
+        analysis = recalled(self._spark, self._definitions, state.analysis) or self._analysis()
         schema = self._tables(analysis)
         with state.opened(schema) as (database, redone):
             self._finish(state, database, redone)
@@ -202,7 +206,7 @@ class Pipeline:
     def _tables(self, analysis: Analysis) -> Schema:
         """Returns the base tables of the state: the sources, and the views that Spark computes."""
         tables = [source.table for source in analysis.sources.values()]
-        tables += [_computed(view) for view in analysis.views if view.refused is not None]
+        tables += [view.table for view in analysis.views if view.refused is not None]
         return Schema(tuple(tables))
 
     def _finish(self, state: _State, database: DurableDatabase, redone: list[dict[str, pa.Table]]) -> None:
@@ -226,19 +230,28 @@ class Pipeline:
             if found.rows.num_rows:
                 rows[source.table.name] = found.rows
         views = {v.definition.name: v.digest for v in analysis.views}
+        if views != note["views"] and any(view.relation is None for view in analysis.views):
+            analysis = self._analysis()  # the state is older than what was written down of it
+            views = {v.definition.name: v.digest for v in analysis.views}
         if not rows and views == note["views"] and note["whole"]:
             report.version = note["version"]
+            remember(self._spark, analysis, state.analysis)
             return report
         since = self._register(analysis, database, note, version)
         computed = [view for view in analysis.views if view.refused is not None]
+        before = note["views"]
         note = {**note, "version": version, "positions": positions, "since": since, "views": views}
         deltas = [database.apply(rows, note={**note, "whole": not computed})]
         for name, delta in self._computed(analysis, database, computed):
             whole = name == computed[-1].definition.name
             deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
-        for name in since:
-            report.changed[name] = self._write(database, name, since[name], note, deltas)
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            written = {n: pool.submit(self._write, database, n, since[n], note, deltas) for n in since}
+        report.changed = {name: future.result() for name, future in written.items()}
         self._commit(state, database)
+        remember(self._spark, analysis, state.analysis)
+        if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
+            database.snapshot()  # the next run would read all that again
         return report
 
     def _commit(self, state: _State, database: DurableDatabase) -> None:
@@ -255,14 +268,17 @@ class Pipeline:
         view with a table is kept."""
         digests = {v.definition.name: v.digest for v in analysis.views}
         stale = [name for name in reversed(database.views) if digests.get(name) != note["views"].get(name)]
-        for name in stale:
-            database.drop(name)
+        kept = set(database.views).difference(stale)
+        fresh = {
+            view.definition.name: view.relation
+            for view in analysis.views
+            if view.refused is None and view.definition.name not in kept and view.relation is not None
+        }
+        database.define(fresh, drop=stale)
         since = {}
         for view in analysis.views:
             name = view.definition.name
             known = note["views"].get(name) == view.digest
-            if view.refused is None and name not in database:
-                database.view(name, relation_of(analysis.session, view.frame, database.schema))
             if not view.definition.temporary:
                 since[name] = note["since"].get(name, version) if known else version
         return since
@@ -274,19 +290,20 @@ class Pipeline:
         if not views:
             return
         live = clone(self._spark)
-        for name in self._sources:
+        needed = {name for view in views for name in view.reads}
+        for name in needed.intersection(self._sources):
             source = analysis.sources[name]
             live.createDataFrame(arrow_of(source.read(), source.table)).createOrReplaceTempView(source.table.name)
         for view in analysis.views:
             name, query = view.definition.name, view.definition.query
             if view in views:
-                table = _computed(view)
                 with active(live):
-                    rows = arrow_of(live.sql(query) if isinstance(query, str) else query(), table)
+                    rows = arrow_of(live.sql(query) if isinstance(query, str) else query(), view.table)
                 yield name, difference(with_weights(rows, 1), database.table(name))
-            else:
+            elif name.lower() in needed:
                 rows = database[name].to_table()
-            live.createDataFrame(rows).createOrReplaceTempView(name)
+            if name.lower() in needed:
+                live.createDataFrame(rows).createOrReplaceTempView(name)
 
     def _write(
         self,
@@ -333,16 +350,16 @@ def _content(
     return pa.concat_tables(parts) if parts else schema.empty_table(), keys
 
 
-def _computed(view: Analyzed) -> Table:
-    """Returns the relation of a view that Spark computes."""
-    return supported_table(view.definition.name, view.frame.schema)
-
-
 class _State:
     """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path / "crown"
+
+    @property
+    def analysis(self) -> Path:
+        """Returns the file in which the analysis of the views is written down."""
+        return self._folder / "analysis.json"
 
     def current(self) -> Path | None:
         """Returns the folder of the database; None before the first run."""

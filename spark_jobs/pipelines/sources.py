@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,6 +26,8 @@ from plans.schema import Table
 from plans.types import arrow_type
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
+_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
+_OLD = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,12 @@ def changes(frame: DataFrame, table: Table, position: Any, known: Callable[[], p
         return Changed(with_weights(_schema(table).empty_table(), 1), files, "no new file")
     if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
         new = [name for name in files if name not in position]
-        rows = arrow_of(frame.where(F.col("_metadata.file_path").isin(new)), table)
+        rows = _plain(frame, new, table)
+        if rows is None:
+            rows = arrow_of(frame.where(F.col("_metadata.file_path").isin(new)), table)
         return Changed(with_weights(rows, 1), files, f"{len(new)} new files")
-    rows = with_weights(arrow_of(frame, table), 1)
+    found = None if files is None else _plain(frame, list(files), table)
+    rows = with_weights(arrow_of(frame, table) if found is None else found, 1)
     before = known()
     if not before.num_rows:
         return Changed(rows, files, "read whole")
@@ -78,6 +84,40 @@ def difference(now: pa.Table, before: pa.Table) -> pa.Table:
     both = pa.concat_tables([now, gone])
     summed = both.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*names, WEIGHT])
     return summed.filter(pc.not_equal(summed[WEIGHT], 0))
+
+
+def _plain(frame: DataFrame, names: list[str], table: Table) -> pa.Table | None:
+    """Returns the rows of Parquet files that Spark and Arrow read alike, without a job of Spark; None for others.
+
+    Alike are files that have every column, with the very type of the table. Columns may have values that are not in
+    the files: of partitions, padded (CHAR), or in the calendar of old versions of Spark.
+    """
+    wanted = _schema(table)
+    if any(_PADDED in field.metadata for field in frame.schema.fields):
+        return None
+    parts = []
+    for name in names:
+        path = unquote(urlsplit(name).path)
+        if any(f"/{column.lower()}=" in path.lower() for column in wanted.names):
+            return None
+        try:
+            file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+        except (OSError, pa.ArrowException):
+            return None
+        strange = any(_type_in(file, field.name) != field.type for field in wanted)
+        if strange or _OLD.intersection(file.metadata.metadata or ()):
+            return None
+        parts.append(file.read(wanted.names).select(wanted.names).cast(wanted))
+    return pa.concat_tables(parts) if parts else wanted.empty_table()
+
+
+def _type_in(file: pq.ParquetFile, column: str) -> pa.DataType | None:
+    """Returns the type that a column of a file has for Spark; None if the file lacks it."""
+    at = file.schema_arrow.get_field_index(column)
+    if at < 0:
+        return None
+    physical = next((c.physical_type for c in map(file.schema.column, range(len(file.schema))) if c.path == column), "")
+    return arrow_type("timestamp") if physical == "INT96" else file.schema_arrow.field(at).type
 
 
 def _files(frame: DataFrame) -> dict[str, list[int]] | None:

@@ -14,7 +14,7 @@ import crown
 from crown.errors import ChangeError, CrownError, MissingDeleteError, SnapshotError
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
-from plans import PlanError
+from plans import PlanError, parse
 from plans.program import JoinStage, LinearStage, Program
 from tests.marks import seeds
 from tests.oracles import duck
@@ -168,7 +168,7 @@ def test_a_refused_batch_changes_no_view() -> None:
         with pytest.raises(error):
             db.apply(batch)
         assert {name: db[name].to_table() for name in db} == before
-        assert db.stats()["rows"] == {"r": 1, "s": 0}
+        assert db.stats()["rows"] == {"r": 1, "S": 0}
         db.check_invariants()
     assert db.apply({"r": {"k": [1], "y": [1]}})["totals"].num_rows == 2
 
@@ -204,6 +204,32 @@ def test_ctrl_c_while_a_view_is_filled_leaves_the_database_as_it_was(monkeypatch
     assert db.apply({"r": {"k": [1], "y": [1]}})["rows"].num_rows == 1
     monkeypatch.undo()
     assert db.view("sums", "SELECT k, SUM(y) AS s FROM r GROUP BY k").count() == 50_000
+
+
+def test_views_that_are_defined_in_one_step_are_those_defined_one_by_one() -> None:
+    queries = {
+        "a": "SELECT k, SUM(y) AS t FROM r GROUP BY k",
+        "b": "SELECT k FROM a WHERE t > 1",
+        "c": "SELECT y FROM r",
+    }
+    one, two = crown.database(SCHEMA), crown.database(SCHEMA)
+    rows = {"r": {"k": [1, 1, 2], "y": [1, 2, 1]}}
+    for db in (one, two):
+        db.view("old", "SELECT k FROM r WHERE y = 1")
+        db.update(rows)
+    one.define({**queries, "d": lambda schema: parse("SELECT COUNT(*) AS n FROM b", schema)}, drop=["old"])
+    two.drop("old")
+    for name, query in {**queries, "d": "SELECT COUNT(*) AS n FROM b"}.items():
+        two.view(name, query)
+    assert one.views == two.views
+    for name in one:
+        assert bag(one[name].to_table()) == bag(two[name].to_table())
+    with pytest.raises(PlanError, match="called b already"):
+        one.define({"e": "SELECT k FROM r", "b": "SELECT k FROM r"}, drop=["d"])
+    assert one.views == two.views, "all or nothing"
+    one.update({"r": {"k": [7], "y": [9]}})
+    assert {"k": 7} in one["b"].to_table().to_pylist()
+    one.check_invariants()
 
 
 def test_a_dropped_view_frees_its_stages_and_no_others() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from plans.expressions.build import Expr
-from plans.program import Order
 from plans.queries.algebra import Query, Relation, Source, unused
 from plans.schema import WEIGHT, Column, Table
 
@@ -25,22 +24,12 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """A ROW_NUMBER() whose value is not maintained: the source whose rows it numbers, and in which order."""
-
-    alias: str
-    keys: tuple[str, ...]
-    order: tuple[Order, ...]
-
-
-@dataclass(frozen=True)
 class Block:
-    """Sources, conditions and columns; `numbers` are row numbers by Spark's number of their column."""
+    """Sources, conditions and columns."""
 
     sources: tuple[Source, ...]
     columns: tuple[Named, ...]
     conditions: tuple[Expr, ...] = ()
-    numbers: tuple[tuple[int, Numbered], ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -51,7 +40,7 @@ class Block:
     @property
     def one(self) -> bool:
         """Returns True if the block is one source, all of its rows, and its columns are columns of it."""
-        alone = len(self.sources) == 1 and not self.conditions and self.plain and not self.numbers
+        alone = len(self.sources) == 1 and not self.conditions and self.plain
         return alone and all(column.value.op == "col" for column in self.columns)
 
 

@@ -14,7 +14,7 @@ from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, di
 from plans.frontends.catalyst.scalars import Meaning, literal, scalar, type_of
 from plans.frontends.catalyst.tree import Node, is_table, read
 from plans.program import Order
-from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
+from plans.queries.algebra import FOUND, Ranked, Relation, SetOperation, Source, Top, check_output_name
 from plans.schema import Schema, Table
 
 _THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
@@ -33,8 +33,6 @@ def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: st
     """
     reading = Reading(text, {name.lower(): schema[name] for name in schema}, zone)
     block = _block(read(plan), reading, {})
-    if block.numbers and any(column.id in dict(block.numbers) for column in block.columns):
-        raise PlanError("the value of ROW_NUMBER() is not maintained", hint="leave it out of the result")
     names = [column.name for column in block.columns]
     for name in names:
         check_output_name(name)
@@ -47,6 +45,8 @@ def _unwrapped(block: Block, names: tuple[str, ...]) -> Relation | None:
     if not block.one or block.sources[0].input is None:
         return None
     relation = block.sources[0].input
+    if isinstance(relation, Ranked):  # ranks stand in FROM
+        return None
     shown = tuple(column.value.value.partition(".")[2] for column in block.columns)
     made = tuple(column.name for column in relation.columns)
     return relation if shown == made == names else None
@@ -75,17 +75,12 @@ def _expr(
     `added` gets the sources that its subqueries are; `more` says what other nodes mean, and is asked first.
     """
     known = {column.id: column for column in block.columns}
-    numbers = dict(block.numbers)
 
     def meaning(inner: Node) -> Expr | None:
         found = None if more is None else more(inner)
         if found is not None:
             return found
         if inner.kind == "AttributeReference":
-            if inner.id in numbers:
-                raise PlanError(
-                    "the value of ROW_NUMBER() is not maintained", hint="compare it with a constant: WHERE n <= 3"
-                )
             return _column(inner, known)
         return _subquery(inner, reading, ctes, added) if inner.kind in ("ScalarSubquery", "Exists") else None
 
@@ -190,16 +185,9 @@ def _cte(node: Node, reading: Reading, ctes: Ctes) -> Block:
 def _project(node: Node, reading: Reading, ctes: Ctes) -> Block:
     block, columns = _block(node.child, reading, ctes), []
     added: list[Source] = []
-    numbers = dict(block.numbers)
     for item in node.trees("projectList"):
-        if item.kind == "AttributeReference" and item.id in numbers:
-            columns.append(next(column for column in block.columns if column.id == item.id))
-        elif item.kind == "Alias" and item.child.kind == "AttributeReference" and item.child.id in numbers:
-            columns.append(Named(item.id, str(item.fields["name"]), NULL))
-            numbers[item.id] = numbers[item.child.id]
-        else:
-            columns.append(Named(item.id, str(item.fields["name"]), _expr(item, block, reading, ctes, added)))
-    return replace(block, sources=(*block.sources, *added), columns=tuple(columns), numbers=tuple(numbers.items()))
+        columns.append(Named(item.id, str(item.fields["name"]), _expr(item, block, reading, ctes, added)))
+    return replace(block, sources=(*block.sources, *added), columns=tuple(columns))
 
 
 def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
@@ -209,9 +197,7 @@ def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
     assert condition is not None, "a filter has a condition"
     conditions = []
     for part in _parts(condition):
-        if block.numbers and (bound := windows.bound(part, block)) is not None:
-            block = bound
-        elif part.kind == "Exists" and not part.fields.get("joinCond"):
+        if part.kind == "Exists" and not part.fields.get("joinCond"):
             added.append(replace(_rows_of(part, reading, ctes), group=reading.group()))
         else:
             conditions.append(_expr(part, block, reading, ctes, added))
@@ -248,7 +234,7 @@ def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
     if kind == "FullOuter":
         return _full(node, left, right, reading, ctes)
     if kind == "LeftSemi":
-        if not right.plain or right.numbers:
+        if not right.plain:
             right = reading.as_source(right)
         group = reading.group()
         right = replace(right, sources=tuple(replace(source, group=group) for source in right.sources))
@@ -272,7 +258,6 @@ def _beside(left: Block, right: Block) -> Block:
         (*left.sources, *right.sources),
         (*left.columns, *right.columns),
         (*left.conditions, *right.conditions),
-        (*left.numbers, *right.numbers),
     )
 
 

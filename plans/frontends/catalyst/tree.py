@@ -91,6 +91,17 @@ def tables_of(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
+def views_of(nodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns True if a plan reads a view of the catalog, whose text is not that of the query."""
+    todo = [read(nodes)]
+    while todo:
+        node = todo.pop()
+        if node.kind == "View" and not node.fields.get("isTempView"):
+            return True
+        todo += [*node.children, *_subqueries(node.fields)]
+    return False
+
+
 def is_table(node: Node) -> bool:
     """Returns True for the name of a table of the catalog, over its leaf."""
     return node.kind == "SubqueryAlias" and not node.child.children and "output" in node.child.fields

@@ -1,4 +1,4 @@
-"""Orders and windows of Spark's plan: the first rows of a group, and aggregates over whole partitions."""
+"""Orders and windows of Spark's plan: ranks, and aggregates over whole partitions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, call
-from plans.frontends.catalyst.blocks import Block, Named, Numbered, Reading, distinct_names
+from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.groups import Translate, over_partition
 from plans.frontends.catalyst.tree import Node
 from plans.program import Order
-from plans.queries.algebra import Top
+from plans.queries.algebra import Query, Ranked, unused
 
 _HIDDEN = -1
-_MIRROR = {
-    "LessThanOrEqual": "GreaterThanOrEqual", "LessThan": "GreaterThan", "GreaterThanOrEqual": "LessThanOrEqual",
-    "GreaterThan": "LessThan", "EqualTo": "EqualTo",
-}  # fmt: skip
+_RANKS = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
 
 
 def ordered(items: Sequence[Node], block: Block, translate: Translate) -> tuple[Block, tuple[Order, ...]]:
@@ -53,32 +50,56 @@ def window(node: Node, block: Block, reading: Reading, translate: Translate) -> 
     """Returns the block of a Window over a block."""
     block, keys = with_columns(node.trees("partitionSpec"), block, translate)
     block, order = ordered(node.trees("orderSpec"), block, translate)
-    query, base = reading.closed(block)
     keys = list(dict.fromkeys(keys))
-    made = base
-    for item in node.trees("windowExpressions"):
-        call_, spec = item.child.children
+    items = [(item, *item.child.children) for item in node.trees("windowExpressions")]
+    ranks = [item for item, function, _ in items if function.kind in _RANKS]
+    rows, names = reading.query(block, distinct_names(block)), distinct_names(block)
+    made = _ranked(rows, names, block, ranks, tuple(keys), order, reading)
+    for item, function, spec in items:
         name = str(item.fields["name"])
-        if call_.kind == "RowNumber":
-            number = Numbered(base.sources[0].alias, tuple(keys), order)
-            columns = (*made.columns, Named(item.id, name, NULL))
-            made = replace(made, columns=columns, numbers=(*made.numbers, (item.id, number)))
-        elif call_.kind == "AggregateExpression" and _whole(spec):
-            groups, value = over_partition(call_, name, query, keys, base, reading, translate)
-            pairs = zip(keys, groups.columns, strict=False)
-            ties = [call("nseq", base.sources[0].qualified(key), column.value) for key, column in pairs]
-            made = replace(
-                made,
-                sources=(*made.sources, *groups.sources),
-                conditions=(*made.conditions, *ties),
-                columns=(*made.columns, Named(item.id, name, value)),
-            )
-        else:
-            kind = call_.child.kind if call_.kind == "AggregateExpression" else call_.kind
+        if item in ranks:
+            continue
+        if function.kind != "AggregateExpression" or not _whole(spec):
+            kind = function.child.kind if function.kind == "AggregateExpression" else function.kind
             raise PlanError(
                 f"the window function {kind} is not supported with this ORDER BY or frame",
-                hint="ROW_NUMBER() <= k and aggregates over whole partitions are maintained",
+                hint="ranks, and aggregates over whole partitions, are maintained",
             )
+        base = made.sources[0]
+        groups, value = over_partition(function, name, rows, keys, made, reading, translate)
+        pairs = zip(keys, groups.columns, strict=False)
+        ties = [call("nseq", base.qualified(key), column.value) for key, column in pairs]
+        made = replace(
+            made,
+            sources=(*made.sources, *groups.sources),
+            conditions=(*made.conditions, *ties),
+            columns=(*made.columns, Named(item.id, name, value)),
+        )
+    return made
+
+
+def _ranked(
+    rows: Query,
+    names: tuple[str, ...],
+    block: Block,
+    ranks: Sequence[Node],
+    keys: tuple[str, ...],
+    order: tuple[Order, ...],
+    reading: Reading,
+) -> Block:
+    """Returns the block that reads the rows of a block, with a column more for each rank."""
+    made = reading.derived(rows, block.columns, names, "rows")
+    for item in ranks:
+        source = made.sources[0]
+        shown = tuple((column.name, source.qualified(column.name)) for column in source.table.columns)
+        below = source.input if source.input is rows else Query(reading.text, made.sources, (), shown, False)
+        assert below is not None, "the block is derived"
+        number = unused(str(item.fields["name"]), [name for name, _ in shown])
+        function = _RANKS[item.child.child.kind]
+        columns = (*made.columns, Named(item.id, str(item.fields["name"]), NULL))
+        made = reading.derived(
+            Ranked(below, keys, order, number, function), columns, (*(name for name, _ in shown), number), "rows"
+        )
     return made
 
 
@@ -88,26 +109,3 @@ def _whole(spec: Node) -> bool:
     if frame is None:
         return not spec.fields["orderSpec"]
     return [bound.kind for bound in frame.children] == ["UnboundedPreceding", "UnboundedFollowing"]
-
-
-def bound(condition: Node, block: Block) -> Block | None:
-    """Returns the block of the first rows, if a condition bounds a ROW_NUMBER(); None if it says something else."""
-    if condition.kind not in _MIRROR:
-        return None
-    kind, (left, right) = condition.kind, condition.children
-    if left.kind == "Literal":
-        kind, left, right = _MIRROR[kind], right, left
-    number = dict(block.numbers).get(left.id) if left.kind == "AttributeReference" else None
-    if number is None or right.kind != "Literal" or kind in ("GreaterThan", "GreaterThanOrEqual"):
-        return None
-    given = int(right.fields["value"] or 0)
-    offset, limit = 0, given if kind == "LessThanOrEqual" else given - 1
-    if kind == "EqualTo":
-        offset, limit = max(given, 1) - 1, int(given > 0)
-    sources = []
-    for source in block.sources:
-        if source.alias == number.alias:
-            assert source.input is not None, "a numbered source is a relation of its own"
-            source = replace(source, input=Top(source.input, number.keys, number.order, max(0, limit), offset))
-        sources.append(source)
-    return replace(block, sources=tuple(sources))

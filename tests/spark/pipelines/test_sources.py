@@ -1,0 +1,129 @@
+"""What has changed in a source: files that Arrow reads as Spark does, and those that only Spark reads right.
+
+Oracle: Spark's own rows of the table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from crown.ingest.columns import WEIGHT
+from spark_jobs.ingest.types import supported_table
+from spark_jobs.pipelines import sources
+from spark_jobs.pipelines.sources import arrow_of, changes
+
+COLUMNS = (
+    "a BIGINT, b INT, c STRING, d DOUBLE, e DECIMAL(12,3), f DATE, g TIMESTAMP, h BOOLEAN, i BINARY, j TIMESTAMP_NTZ"
+)
+ROW = (
+    "{k}, {k} + 1, 'ä{k}', {k} / 7D, {k} / 3D, DATE '1969-12-30' + {k}, TIMESTAMP '1969-12-31 23:59:58.5' + "
+    "make_interval(0,0,0,{k}), {k} % 2 = 0, CAST('x{k}' AS BINARY), TIMESTAMP_NTZ '2020-02-02 00:00:00'"
+)
+NULLS = ", ".join(["NULL"] * 10)
+
+
+def counted(rows: pa.Table) -> Counter[tuple[object, ...]]:
+    found: Counter[tuple[object, ...]] = Counter()
+    for row in rows.to_pylist():
+        weight = row.pop(WEIGHT, 1)
+        found[tuple(row.values())] += weight
+    return found
+
+
+class Source:
+    """A table of the catalog, and what ``changes`` has said of it until now."""
+
+    def __init__(self, spark, name: str) -> None:
+        self.spark, self.name, self.position = spark, name, None
+        self.known: Counter[tuple[object, ...]] = Counter()
+        self.rows: pa.Table | None = None
+
+    def read(self) -> str:
+        self.spark.catalog.refreshTable(self.name)
+        frame = self.spark.table(self.name)
+        table = supported_table(self.name, frame.schema)
+        found = changes(frame, table, self.position, lambda: self.before(table))
+        self.position = found.position
+        self.known.update(counted(found.rows))
+        truth = arrow_of(frame, table)
+        self.rows = truth
+        assert {row: n for row, n in self.known.items() if n} == counted(truth)
+        return found.how
+
+    def before(self, table) -> pa.Table:
+        return sources.with_weights(sources._schema(table).empty_table() if self.rows is None else self.rows, 1)
+
+
+@pytest.fixture
+def source(spark, request: pytest.FixtureRequest):
+    made = Source(spark, f"t{abs(hash(request.node.nodeid)) % 10**8}")
+    yield made
+    spark.sql(f"DROP TABLE IF EXISTS {made.name}")
+
+
+@pytest.fixture
+def jobless(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was read by jobs of Spark."""
+    read: list[str] = []
+    original = sources.arrow_of
+    monkeypatch.setattr(sources, "arrow_of", lambda frame, table: read.append(table.name) or original(frame, table))
+    return read
+
+
+def test_plain_files_are_read_without_a_job_and_are_what_spark_reads(source: Source, jobless: list[str]) -> None:
+    source.spark.sql(f"CREATE TABLE {source.name} ({COLUMNS}) USING parquet")
+    assert source.read() == "read whole"
+    source.spark.sql(f"INSERT INTO {source.name} VALUES ({ROW.format(k=1)}), ({ROW.format(k=4)}), ({NULLS})")
+    assert source.read() == "read whole", "there was no row to compare with"
+    source.spark.sql(f"INSERT INTO {source.name} VALUES ({ROW.format(k=1)})")
+    assert source.read() == "1 new files"
+    assert source.read() == "no new file"
+    source.spark.sql(f"INSERT OVERWRITE {source.name} VALUES ({ROW.format(k=1)}), ({ROW.format(k=2)})")
+    assert source.read() == "read whole and compared"
+    assert source.known.total() == 2
+    assert jobless == []
+
+
+@pytest.mark.parametrize(
+    ("create", "insert"),
+    [
+        ("(a BIGINT, p STRING) USING parquet PARTITIONED BY (p)", "VALUES (1, 'x'), (2, 'y')"),
+        ("(a BIGINT, c CHAR(4)) USING parquet", "VALUES (1, 'x'), (2, 'wxyz')"),
+        ("(a BIGINT, c STRING) USING csv", "VALUES (1, 'x'), (2, NULL)"),
+        ("(a BIGINT, c STRING) USING json", "VALUES (1, 'x'), (2, NULL)"),
+        ("(a SMALLINT, c FLOAT) USING parquet", "VALUES (1, 0.5), (2, NULL)"),
+    ],
+    ids=["partitions", "padded", "csv", "json", "narrow types"],
+)
+def test_other_files_are_read_by_spark(source: Source, jobless: list[str], create: str, insert: str) -> None:
+    source.spark.sql(f"CREATE TABLE {source.name} {create}")
+    source.spark.sql(f"INSERT INTO {source.name} {insert}")
+    source.read()
+    source.spark.sql(f"INSERT INTO {source.name} {insert}")
+    source.read()
+    assert len(jobless) == 2
+
+
+def test_a_column_that_older_files_lack_is_read_by_spark(source: Source, jobless: list[str]) -> None:
+    source.spark.sql(f"CREATE TABLE {source.name} (a BIGINT) USING parquet")
+    source.spark.sql(f"INSERT INTO {source.name} VALUES (1)")
+    source.spark.sql(f"ALTER TABLE {source.name} ADD COLUMN b STRING DEFAULT 'none'")
+    source.spark.sql(f"INSERT INTO {source.name} VALUES (2, 'x')")
+    source.read()
+    assert jobless == [source.name]
+    assert source.known == Counter([(1, "none"), (2, "x")])
+
+
+def test_old_calendars_are_read_by_spark(source: Source, jobless: list[str], tmp_path: Path) -> None:
+    source.spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
+    try:
+        source.spark.sql(f"CREATE TABLE {source.name} (f DATE) USING parquet")
+        source.spark.sql(f"INSERT INTO {source.name} VALUES (DATE '1200-01-01')")
+    finally:
+        source.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
+    source.read()
+    assert jobless == [source.name]
