@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         QueryChangedError,
         QueryWarning,
         RecoveryWarning,
+        SlowReaderError,
         SnapshotError,
         UnusableStateError,
     )
@@ -80,6 +81,7 @@ __all__ = [
     "QueryWarning",
     "RecoveryWarning",
     "Schema",
+    "SlowReaderError",
     "SnapshotError",
     "Table",
     "Triangle",

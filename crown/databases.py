@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from crown.analysis import card
+from crown.changing import Changeable
 from crown.errors import CrownError
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
@@ -18,11 +19,11 @@ from crown.ingest.batch import PreparedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs import snapshot
-from crown.programs.advances import advance
 from crown.programs.kept import kept
 from crown.programs.result import ResultOf
 from crown.programs.several import SeveralResults
 from crown.reading import Readable
+from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import demand_quarantine, extra_of
 from plans import named
 from plans.errors import PlanError
@@ -31,7 +32,9 @@ from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 
 
-class Database(NotCopyable, instead="save(path) and crown.load_database(path) make a second one"):
+class Database(
+    Changeable[dict[str, pa.Table]], NotCopyable, instead="save(path) and crown.load_database(path) make a second one"
+):
     """Tables and named views. Made by ``crown.database`` and ``crown.load_database``; not thread-safe.
 
     A view may read tables and views that were registered before it. A batch changes all of them, or none. What several
@@ -55,11 +58,18 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
         quarantine_dir: Path | None = None,
         batches: int = 0,
     ) -> None:
+        super().__init__()
         self._engine = engine
         self._memory_budget = memory_budget
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
         engine.batches = batches
+
+    def _maintained(self) -> Program:
+        return self._engine.plan
+
+    def _followed(self) -> tuple[Audience, Pick[dict[str, pa.Table]], str | None]:
+        return self._audience, _if_rows, None
 
     # Views
     # ------------------------------------------------------------------------------------------------------------------
@@ -98,6 +108,7 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
         Raises PlanError for a name that is taken and a query that cannot be maintained, ChangeError for data that it
         cannot take, MemoryBudgetError; the database is as before then.
         """
+        self._changeable()
         program = named.added(self.program, name, query, rates=rates, dialect=dialect)
         self._change(program)
         return self[name]
@@ -107,7 +118,10 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
 
         Raises PlanError if there is no such view, or another one reads it.
         """
+        self._changeable()
+        dropped = self[name].name
         self._change(named.dropped(self.program, name))
+        self._audience.end(dropped)
 
     def define(
         self, views: Mapping[str, str | Relation | Callable[[Schema], Relation]], *, drop: Iterable[str] = ()
@@ -165,18 +179,14 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
 
         Raises what ``View.apply`` raises. Cost: each stage once, O(changes + deltas of all stages).
         """
-        return self._run(changes, True)
+        return self._told(self._run(changes, True))
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch of changes without asking for deltas."""
-        self._run(changes, False)
-
-    def advance(self, table: str, to: Any) -> dict[str, pa.Table]:
-        """Moves the watermark of a table with a window by event time; returns the exact change of each view.
-
-        See ``View.advance``.
-        """
-        return self.apply(advance(self.program, table, to))
+        if len(self._audience):
+            self.apply(changes)
+        else:
+            self._run(changes, False)
 
     def _run(self, changes: Mapping[str, Any], deltas: bool) -> dict[str, pa.Table]:
         engine = self._engine
@@ -186,6 +196,7 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         """Returns a batch, checked and coded."""
+        self._changeable()
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
     def _stands(self, prepared: PreparedBatch) -> None:
@@ -232,8 +243,15 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
         return f"<crown.Database of {len(self.tables)} tables and the views {', '.join(self.views) or '(none)'}>"
 
 
-class DatabaseView(Readable):
-    """A view of a database, by its ``name``: what may be asked of it. Made by ``Database.view`` and ``db[name]``."""
+class DatabaseView(Readable, Subscribed[pa.Table]):
+    """A view of a database, by its ``name``. Made by ``Database.view`` and ``db[name]``; the database takes changes.
+
+    >>> import crown
+    >>> db = crown.database({"r": {"a": "int64"}})
+    >>> _ = db.view("large", "SELECT a FROM r WHERE a > 1").subscribe(lambda delta: print(delta.to_pylist()))
+    >>> _ = db.insert("r", [(1,), (2,)])
+    [{'a': 2, '_weight': 1}]
+    """
 
     def __init__(self, database: Database, name: str) -> None:
         self.name = name
@@ -243,11 +261,23 @@ class DatabaseView(Readable):
     def _reader(self) -> ResultOf:
         return self._database._result(self.name)
 
+    def _followed(self) -> tuple[Audience, Pick[pa.Table], str | None]:
+        self._reader()  # it has not been dropped
+        return self._database._audience, partial(_of_view, self.name), self.name
+
     def __repr__(self) -> str:
         return f"<view {self.name} of {self.query!r}>"
 
     def _repr_html_(self) -> str:
         return card.of_result(self, self.query, [f"view {self.name}"])
+
+
+def _if_rows(deltas: dict[str, pa.Table]) -> dict[str, pa.Table] | None:
+    return deltas if any(delta.num_rows for delta in deltas.values()) else None
+
+
+def _of_view(name: str, deltas: dict[str, pa.Table]) -> pa.Table | None:
+    return deltas[name] if deltas[name].num_rows else None
 
 
 def database(

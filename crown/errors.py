@@ -25,6 +25,7 @@ __all__ = [
     "QueryChangedError",
     "QueryWarning",
     "RecoveryWarning",
+    "SlowReaderError",
     "SnapshotError",
     "UnusableStateError",
 ]
@@ -76,6 +77,10 @@ class SnapshotError(CrownError):
 
 class ConcurrentChangeError(CrownError):
     """A result iterator was used after the view had changed, or a view was used while a batch was being applied."""
+
+
+class SlowReaderError(CrownError):
+    """A reader of ``changes()`` has no room for another delta: the batch was refused, or the reader lost it."""
 
 
 class LockedStateError(CrownError):

@@ -31,6 +31,11 @@ class Readable(Framed):
         return pa.schema([field for field in self.delta_schema if field.name != WEIGHT])
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Returns the names of the columns of the result, in their order."""
+        return tuple(self.schema.names)
+
+    @property
     def delta_schema(self) -> pa.Schema:
         """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
         return self._reader().delta_schema
@@ -117,7 +122,7 @@ class Readable(Framed):
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
         """Returns the row as a dict by output name."""
-        names = [name for name in self.delta_schema.names if name != WEIGHT]
+        names = self.columns
         if isinstance(row, np.ndarray):
             row = row.tolist()
         if not isinstance(row, (Mapping, Sequence)) or isinstance(row, (str, bytes)):

@@ -15,6 +15,7 @@ from crown.analysis import card
 from crown.analysis.amplified import BEYOND, Amplification
 from crown.analysis.meter import Meter
 from crown.analysis.report import ANALYZED, report
+from crown.changing import Changeable
 from crown.engine.delivery import Delivery
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
 from crown.guards.arguments import Size, file_of, flag_of
@@ -24,13 +25,12 @@ from crown.ingest.changes import relations_of
 from crown.ingest.frames import schemas, with_tables
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
-from crown.programs.advances import advance
 from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
 from crown.programs.snapshot import load as load_engine
 from crown.reading import Readable
 from crown.results import pulse, rich
-from crown.results.subscribers import Subscribed
+from crown.results.subscribers import Audience, Pick
 from crown.store import words_file
 from plans import program as make_program
 from plans.callers import levels_to_caller
@@ -40,7 +40,7 @@ from plans.program import Program
 from plans.show.forms import FORMS
 
 
-class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load(path) make a second one"):
+class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and crown.load(path) make a second one"):
     """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
 
     Memory is linear in the live input tuples, whatever the size of the result. ``amplified_beyond``: if ``apply`` finds
@@ -70,6 +70,17 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     def _reader(self) -> ResultOf:
         return self._engine.result
+
+    def _maintained(self) -> Program:
+        return self._engine.plan
+
+    def _followed(self) -> tuple[Audience, Pick[pa.Table], str | None]:
+        return self._audience, _if_rows, None
+
+    @property
+    def query(self) -> str:
+        """Returns the text of the query."""
+        return self.plan.query
 
     @property
     def plan(self) -> Plan | Program:
@@ -113,7 +124,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
             deltas = self._started(prepared, True, consolidate, watch=watch).to_table(schema, watch.add)
         if watch.told:
             self._amplified = [*self._amplified[-9:], watch.told]
-        return self._tell(deltas)
+        return self._told(deltas)
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
         """Does what ``apply`` does, but yields the deltas as they are enumerated: memory stays bounded however many
@@ -123,32 +134,16 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         provisional: if it raises, the batch has been taken back, and those that it yielded are void. Closing it early
         applies the rest without output; its ``close`` raises what stops that.
         """
-        if self._subscribers:
+        if len(self._audience):
             raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
         return self._run(changes, True, consolidate)
-
-    def advance(self, relation: str, to: Any) -> pa.Table:
-        """Moves the watermark of a relation with a window by event time, and returns the exact change of the result.
-
-        ``to``: a value of its event time; no row before it is expected any more. The watermark never goes back: to an
-        earlier time nothing happens. It is a batch without rows: taken back, logged and counted like others. Raises
-        ChangeError for a relation without such a window. Cost: that of the deletes of the rows that expire.
-
-        >>> import crown
-        >>> window = {"r": crown.ttl("at", 10)}
-        >>> recent = crown.view("SELECT DISTINCT a FROM r", {"r": {"a": "int64", "at": "int64"}}, windows=window)
-        >>> recent.update({"r": [{"a": 7, "at": 100}]})
-        >>> recent.advance("r", 110).to_pylist()
-        [{'a': 7, '_weight': -1}]
-        """
-        return self.apply(advance(self._engine.plan, relation, to))
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch without asking for deltas.
 
         The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
         """
-        if self._subscribers:
+        if len(self._audience):
             self.apply(changes)
             return
         with self._engine.uninterrupted:
@@ -159,7 +154,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
     ) -> Delivery:
         if factorized:
             self._factorized()
-            if self._subscribers:
+            if len(self._audience):
                 raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
         return self._started(self._prepared(changes), deltas, consolidate, factorized)
 
@@ -253,7 +248,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         self._engine.check_invariants()
 
     def __repr__(self) -> str:
-        return f"<crown.View of {self.plan.query!r}>"
+        return f"<crown.View of {self.query!r}>"
 
     def _repr_html_(self) -> str:
         size = self._engine.stats()["live_bytes"]
@@ -308,6 +303,10 @@ def view(
     if first:
         made.update(first)
     return made
+
+
+def _if_rows(deltas: pa.Table) -> pa.Table | None:
+    return deltas if deltas.num_rows else None
 
 
 def unread_of(declared: Any, program: Program) -> frozenset[str]:

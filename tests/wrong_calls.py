@@ -174,6 +174,7 @@ ARGUMENTS: Values = {
     "callback": lambda: str,
     "relation": lambda: "r",
     "table": lambda: "r",
+    "rows": lambda: [(5, 6)],
     "to": lambda: 5,
     "name": lambda: "a",
     "query": lambda: COUNTS,

@@ -21,7 +21,9 @@ from plans.program import Program
 
 
 class DurableDatabase(
-    InFolder, Database, instead="a folder has one database; save(path) and crown.load_database(path) make another one"
+    InFolder[dict[str, pa.Table]],
+    Database,
+    instead="a folder has one database; save(path) and crown.load_database(path) make another one",
 ):
     """A database in a folder; ``crown.open_database`` makes or reopens one. In all else it is a ``Database``.
 
@@ -61,10 +63,11 @@ class DurableDatabase(
         before = self._note
         self._note = before if note is None else note
         try:
-            return self._run(changes, True)
+            deltas = self._run(changes, True)
         except BaseException:
             self._note = before
             raise
+        return self._told(deltas)
 
     def stats(self) -> dict[str, Any]:
         """Returns ``Database.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the

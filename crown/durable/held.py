@@ -6,22 +6,23 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from weakref import finalize
 
 import pyarrow as pa
 
+from crown.changing import Changeable
 from crown.durable.journal import Journal
 from crown.durable.recovery import stamp
 from crown.errors import RecoveryWarning, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch
 from crown.ingest.watermarks import with_watermark
+from crown.results.subscribers import Deltas
 from plans.callers import levels_to_caller
 
 
-class InFolder:
+class InFolder(Changeable[Deltas]):
     """Something that a folder keeps.
 
     A batch that was applied survives the death of the process and, unless ``sync=`` says otherwise, of the machine. Of
@@ -59,14 +60,10 @@ class InFolder:
             raise SnapshotError(f"cannot write a snapshot to {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Puts everything on the disk and frees the folder. Results can still be read; changes are refused."""
+        """Puts everything on the disk, frees the folder, and ends all subscriptions and ``changes``. Results can still
+        be read; changes are refused."""
         self._let_go()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+        super().close()
 
     @abstractmethod
     def _write(self, path: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from crown.analysis.amplified import Amplification
 from crown.durable.held import InFolder
 from crown.durable.journal import Journal
@@ -15,7 +17,9 @@ from crown.views import View
 
 
 class DurableView(
-    InFolder, View, instead="a folder has one view; save(path) and crown.load(path) make another one of its state"
+    InFolder[pa.Table],
+    View,
+    instead="a folder has one view; save(path) and crown.load(path) make another one of its state",
 ):
     """A view in a folder; ``crown.open`` makes or reopens one. In all else it is a ``View``.
 

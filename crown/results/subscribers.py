@@ -1,56 +1,63 @@
-"""Those who want to be told of the changes of a view."""
+"""Followers of a view or a database: functions that are called with its deltas, and asynchronous iterators."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from weakref import ref
 
-import pyarrow as pa
+from crown.errors import ConcurrentChangeError, CrownError, SlowReaderError
+from crown.guards.arguments import number_of
 
-from crown.errors import ConcurrentChangeError, CrownError
+if TYPE_CHECKING:
+    import asyncio
 
-Subscriber = Callable[[pa.Table], object]
+Deltas = TypeVar("Deltas")
+"""What a batch changed: the delta of a view, or those of a database by the names of its views."""
+Pick = Callable[[Any], Deltas | None]
+"""Returns the part of a batch's deltas that a follower is to get; None if that has no rows."""
+QUEUE = 64
 
 
-class Subscribed:
-    """Keeps the subscribers of a view, and tells them."""
+class Audience:
+    """The followers of one view or database. It does not know its owner, which is freed when its last user is."""
 
     def __init__(self) -> None:
-        self._subscribers: list[list[Subscriber]] = []  # lists of one: a function may be there twice
+        self._followers: list[_Follower] = []
         self._telling = False
 
-    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Has ``callback`` called with the deltas of every batch from now on, when the batch stands.
+    def __len__(self) -> int:
+        return len(self._followers)
 
-        Returns a function that ends it. Batches that change nothing are not told. All subscribers are called; if one
-        raises, its error comes out of ``apply`` when all have been, and the batch stands. ``apply_batches`` is refused
-        while there are subscribers. A subscriber may read the view, and may not change it.
-        """
-        if not callable(callback):
-            raise CrownError(f"subscribe takes a function of the deltas (a pyarrow Table), not {callback!r:.100}")
-        mine = [callback]
-        self._subscribers.append(mine)
+    def add(self, follower: _Follower) -> Callable[[], None]:
+        """Adds a follower. Returns a function that removes it."""
+        self._followers.append(follower)
 
-        def unsubscribe() -> None:
-            self._subscribers[:] = [other for other in self._subscribers if other is not mine]
+        def remove() -> None:
+            self._followers[:] = [other for other in self._followers if other is not follower]
 
-        return unsubscribe
+        return remove
 
-    def _changeable(self) -> None:
-        """Raises ConcurrentChangeError while subscribers are told."""
+    def demand_room(self) -> None:
+        """Raises ConcurrentChangeError while followers are called, SlowReaderError if one has no room for a delta."""
         if self._telling:
             raise ConcurrentChangeError(
                 "a subscriber cannot change the view that it is told of: keep the changes, and apply them when apply "
                 "has returned"
             )
+        for follower in self._followers:
+            follower.demand_room()
 
-    def _tell(self, deltas: pa.Table) -> pa.Table:
-        """Returns the deltas, when all subscribers have had them."""
+    def tell(self, deltas: Any) -> None:
+        """Hands the deltas of a batch to all followers; raises the first error of one when all have had them."""
         failed: Exception | None = None
         self._telling = True
         try:
-            for (callback,) in tuple(self._subscribers) if deltas.num_rows else ():
+            for follower in tuple(self._followers):
                 try:
-                    callback(deltas)
+                    follower.take(deltas)
                 except Exception as error:
                     failed = failed or error
         finally:
@@ -58,4 +65,180 @@ class Subscribed:
         if failed is not None:
             failed.add_note("a subscriber of the view raised this; the batch was applied")
             raise failed
-        return deltas
+
+    def end(self, view: str | None = None) -> None:
+        """Removes all followers, or those of one view of a database; iterators end behind what they still hold."""
+        for follower in tuple(self._followers):
+            if view is None or follower.view == view:
+                follower.end()
+                self._followers.remove(follower)
+
+
+class _Follower:
+    """A function that is called with deltas. ``view``: the name of the one that it follows, in a database."""
+
+    def __init__(self, pick: Pick[Any], take: Callable[[Any], object], view: str | None) -> None:
+        self.view = view
+        self._pick = pick
+        self._take = take
+
+    def demand_room(self) -> None:
+        """Does nothing: a function has room for everything."""
+
+    def take(self, deltas: Any) -> None:
+        """Calls the function, if the deltas have rows for it."""
+        mine = self._pick(deltas)
+        if mine is not None:
+            self._take(mine)
+
+    def end(self) -> None:
+        """Does nothing: a function is just not called any more."""
+
+
+class _Queued(_Follower):
+    """An iterator that is handed deltas as long as it is used: it is not kept alive for them."""
+
+    def __init__(self, pick: Pick[Any], iterator: Changes[Any], view: str | None) -> None:
+        super().__init__(pick, lambda deltas: None, view)
+        self._iterator = ref(iterator)
+
+    def demand_room(self) -> None:
+        """Raises SlowReaderError if the queue of the iterator is full, and it wants no delta to be lost."""
+        iterator = self._iterator()
+        if iterator is not None:
+            iterator._demand_room()
+
+    def take(self, deltas: Any) -> None:
+        """Puts the deltas into the queue of the iterator, if there are any for it."""
+        iterator, mine = self._iterator(), self._pick(deltas)
+        if iterator is not None and mine is not None:
+            iterator._put(mine)
+
+    def end(self) -> None:
+        """Ends the iterator behind what its queue holds."""
+        iterator = self._iterator()
+        if iterator is not None:
+            iterator._end()
+
+
+class Changes(Generic[Deltas]):
+    """An asynchronous iterator over deltas, as ``changes`` returns it. One task reads it.
+
+    ``async with`` closes it, as ``close`` and the end of its last reference do.
+    """
+
+    def __init__(self, audience: Audience, pick: Pick[Deltas], view: str | None, limit: int, refuses: bool) -> None:
+        self._queue: deque[Deltas] = deque()
+        self._limit = limit
+        self._refuses = refuses
+        self._ended = self._behind = False
+        self._reader: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._leave = audience.add(_Queued(pick, self, view))
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def close(self) -> None:
+        """Ends the iteration: nothing more is queued, and what is queued is dropped."""
+        self._leave()
+        self._queue.clear()
+        self._end()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Deltas:
+        """Returns the next delta, waiting for one. SlowReaderError where deltas were lost."""
+        import asyncio  # takes longer to import than all of this file
+
+        loop = asyncio.get_running_loop()
+        if self._reader is None or self._reader[0] is not loop:
+            self._reader = loop, asyncio.Event()
+        event = self._reader[1]
+        while not self._queue:
+            if self._behind:
+                self._behind = False
+                raise SlowReaderError(
+                    f"this reader of changes() was more than {self._limit} deltas behind and missed the next ones: "
+                    "read the result again, and call changes() again"
+                )
+            if self._ended:
+                raise StopAsyncIteration
+            event.clear()
+            if not (self._queue or self._ended):  # another thread may have come between
+                await event.wait()
+        return self._queue.popleft()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self.close()
+
+    def _demand_room(self) -> None:
+        if self._refuses and len(self._queue) >= self._limit:
+            raise SlowReaderError(
+                f"a reader of changes() has {self._limit} deltas waiting, so the batch was not applied: let it read "
+                'and apply the batch again, close it, or give changes(full="end")'
+            )
+
+    def _put(self, delta: Deltas) -> None:
+        """Queues a delta, from any thread; a reader that has no room for it is ended instead."""
+        if len(self._queue) < self._limit:
+            self._queue.append(delta)
+            self._wake()
+        else:
+            self._behind = True
+            self._leave()
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader[0].is_closed():
+            self._reader[0].call_soon_threadsafe(self._reader[1].set)
+
+
+class Subscribed(ABC, Generic[Deltas]):
+    """A result whose changes can be followed."""
+
+    @abstractmethod
+    def _followed(self) -> tuple[Audience, Pick[Deltas], str | None]:
+        """Returns who follows it, which part of a batch's deltas is its own, and its name in a database."""
+
+    def subscribe(self, callback: Callable[[Deltas], object]) -> Callable[[], None]:
+        """Calls ``callback`` with the deltas of every later batch that changes something, when the batch is applied.
+
+        The deltas are those that ``apply`` returns. Returns a function that ends the subscription. If a callback
+        raises, ``apply`` raises its error once all callbacks were called; the batch stays applied. ``apply_batches`` is
+        refused while there are subscribers. A callback may read, and must not apply changes.
+        """
+        if not callable(callback):
+            raise CrownError(f"subscribe takes a function of the deltas (a pyarrow Table), not {callback!r:.100}")
+        audience, pick, view = self._followed()
+        return audience.add(_Follower(pick, callback, view))
+
+    def changes(self, limit: int = QUEUE, *, full: Literal["refuse", "end"] = "refuse") -> Changes[Deltas]:
+        """Returns an asynchronous iterator over the deltas of every later batch that changes something.
+
+        It begins with the next batch after this call, also if it is read later. It holds at most ``limit`` deltas that
+        are not read yet. ``full`` says what happens when that many are waiting: with ``"refuse"`` the next batch is
+        refused with SlowReaderError before anything is changed, so the writer waits for the reader and no delta is
+        lost; with ``"end"`` the batch is applied, and the reader gets SlowReaderError behind the deltas that it has.
+        The iteration ends when the view is closed. Batches may be applied in another thread than the reader's.
+
+        >>> import asyncio, crown
+        >>> view = crown.view("SELECT a FROM r WHERE a > 1", {"r": {"a": "int64"}})
+        >>> async def first():
+        ...     async with view.changes() as deltas:
+        ...         view.insert("r", [(1,), (2,)])
+        ...         return (await anext(deltas)).to_pylist()
+        >>> asyncio.run(first())
+        [{'a': 2, '_weight': 1}]
+        """
+        if not isinstance(full, str) or full not in ("refuse", "end"):
+            raise CrownError(f'full must be "refuse" or "end", not {full!r:.100}')
+        audience, pick, view = self._followed()
+        return Changes(audience, pick, view, number_of(limit, "limit", 1), full == "refuse")
