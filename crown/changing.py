@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from crown.errors import ChangeError, CrownError
+from crown.errors import ChangeError, CrownError, DataWarning
 from crown.ingest.signed import all_deleted, all_inserted
 from crown.programs.advances import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
+from plans.callers import levels_to_caller
 from plans.program import Program
 from plans.schema import Table
 
@@ -21,6 +23,19 @@ class Changeable(Subscribed[Deltas]):
     def __init__(self) -> None:
         self._audience = Audience()
         self._closed = False
+        self._silent = True  # about deletes that find no row: it was said, or is what the user has chosen
+
+    def _warn_of_absent(self, relations: Sequence[str]) -> None:
+        """Warns, once, that deletes found no row in these relations."""
+        if relations and not self._silent:
+            warnings.warn(
+                f"a delete found no row of {', '.join(relations)}: it changes nothing, and is counted in "
+                "stats()['missing_deletes']. A delete names all values of a row as they were inserted; "
+                'on_missing="raise" refuses others, and on_missing="ignore" leaves this warning out',
+                DataWarning,
+                stacklevel=levels_to_caller(),
+            )
+            self._silent = True
 
     @abstractmethod
     def _maintained(self) -> Program:

@@ -201,6 +201,7 @@ class Database(
 
     def _stands(self, prepared: PreparedBatch) -> None:
         """Does what belongs to a batch that was applied, before it stands."""
+        self._warn_of_absent(self._engine.absent)
         if prepared.bad:
             assert self._quarantine_dir is not None, "bad rows are an error without a quarantine"
             self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, prepared.bad)
@@ -302,7 +303,9 @@ def database(
     program = named.empty(Schema.of(schema), planning.windows)
     demand_quarantine(program, folder)
     engine = SeveralResults.create(program, resources.budget, checks.missing)
-    return Database(engine, resources.budget, folder)
+    made = Database(engine, resources.budget, folder)
+    made._silent = checks.on_missing is not None
+    return made
 
 
 def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:

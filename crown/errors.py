@@ -14,6 +14,7 @@ __all__ = [
     "ConcurrentChangeError",
     "CrownError",
     "DamagedStateError",
+    "DataWarning",
     "DuplicateKeyError",
     "LateRowError",
     "LockedStateError",
@@ -103,6 +104,13 @@ class AmplifiedWarning(UserWarning):
     """A change of a batch gave more deltas than ``View.amplified_beyond``; the message names the key.
 
     It is issued before the batch stands: where warnings are errors, the batch is refused, and the view is as it was.
+    """
+
+
+class DataWarning(UserWarning):
+    """Changes are read in a way that may not be meant; each view says so once.
+
+    It is issued before the batch is applied: where warnings are errors, the batch is refused.
     """
 
 

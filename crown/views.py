@@ -193,6 +193,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
             said = f"{watch.told}; view.explain(analyze=True) shows why"
             warnings.warn(said, AmplifiedWarning, stacklevel=levels_to_caller())
+        self._warn_of_absent(self._engine.absent)
         bad = prepared.bad
         if bad:
             assert self._quarantine_dir is not None
@@ -300,6 +301,7 @@ def view(
         program, state, threads=threads, memory_budget=resources.budget, on_missing=checks.missing
     )
     made = View(engine, folder, unread=unread_of(declared, program))
+    made._silent = checks.on_missing is not None
     if first:
         made.update(first)
     return made

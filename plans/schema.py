@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from plans import durations
 from plans.errors import PlanError
-from plans.types import normal_type, shown, type_of_arrow, untyped, why_untyped
+from plans.types import normal_type, shown, type_of_arrow, type_of_python, untyped, why_untyped
 
 _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
@@ -326,8 +326,7 @@ def _column_type(table: str, column: str, given: Any) -> str:
     if isinstance(given, pa.DataType):
         return _type_of_arrow(given)
     try:
-        written: Any = given if isinstance(given, (str, type)) or given is None else str(given)
-        return normal_type(written)
+        return normal_type(given) if isinstance(given, str) else type_of_python(given)
     except PlanError as error:
         raise PlanError(f"column {table}.{column}: {error.message}", hint=error.hint) from None
 

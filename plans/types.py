@@ -6,10 +6,14 @@ wall clock reading) or decimal(p,s).
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import sys
+from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pyarrow as pa
 
 from plans.errors import PlanError
@@ -39,13 +43,34 @@ _ALIASES = {
     "double": "float64",
     "float": "float64",
     "float32": "float64",
+    "double precision": "float64",
+    "real": "float64",
     "str": "string",
     "varchar": "string",
+    "char": "string",
+    "character varying": "string",
     "text": "string",
     "bytes": "binary",
+    "blob": "binary",
+    "bytea": "binary",
     "date32": "date",
     "timestamp_ltz": "timestamp",
+    "timestamptz": "timestamp",
+    "timestamp with time zone": "timestamp",
+    "timestamp without time zone": "timestamp_ntz",
+    "datetime": "timestamp_ntz",
 }
+_PYTHON = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    bytes: "binary",
+    dt.date: "date",
+    dt.datetime: "timestamp_ntz",
+}
+_LENGTH = re.compile(r"(varchar|char|character varying)\s*\(\s*\d+\s*\)")
+_DIGITS = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
@@ -65,18 +90,47 @@ def normal_type(type_: str) -> str:
     """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
     if not isinstance(type_, str):
         raise PlanError(f"{shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
-    name = type_.strip().lower()
-    name = _ALIASES.get(name, name)
     if why_untyped(type_) is not None:
         return type_
-    parts = decimal_parts(name)
-    if parts is not None:
+    name = " ".join(type_.lower().split())
+    name = _LENGTH.sub(r"\1", name)  # a text is as long as it is
+    name = _ALIASES.get(name, name)
+    if name in ("decimal", "numeric"):
+        raise PlanError(f"type {type_!r} does not say its digits", hint=_SAY_DIGITS)
+    digits = _DIGITS.fullmatch(name)
+    if digits is not None:
+        parts = int(digits[1]), int(digits[2] or 0)
         if not (1 <= parts[0] <= MOST_DIGITS and 0 <= parts[1] <= parts[0]):
             raise PlanError(f"decimal({parts[0]},{parts[1]}) is out of range", hint="use 1 <= p <= 38 and 0 <= s <= p")
         return f"decimal({parts[0]},{parts[1]})"
     if name not in _ARROW:
         raise PlanError(f"type {type_!r} is not supported", hint="use one of " + ", ".join([*_ARROW, "decimal(p,s)"]))
     return name
+
+
+_SAY_DIGITS = "write 'decimal(18,2)': 18 digits, 2 of them behind the point"
+
+
+def type_of_python(given: Any) -> str:
+    """Returns the planner type for a Python, NumPy or Polars type, perhaps with `| None`. PlanError for others.
+
+    `int` is int64. A `datetime` has no time zone: the type is timestamp_ntz.
+    """
+    options = [part for part in get_args(given) if part is not type(None)]
+    if len(options) == 1 and len(get_args(given)) == 2:
+        return type_of_python(options[0])
+    kind = given if isinstance(given, type) else type(given)
+    if given is Decimal or (kind.__module__.startswith("polars") and given is kind and kind.__name__ == "Decimal"):
+        raise PlanError(f"{shown(given)} does not say its digits", hint=_SAY_DIGITS)
+    if kind.__module__.startswith("polars.datatypes") and kind.__name__ != "Object":
+        return type_of_arrow(sys.modules["polars"].Series("", [], dtype=given).to_arrow().type)
+    if isinstance(given, type) and issubclass(given, np.generic):
+        return normal_type(np.dtype(given).name)
+    if isinstance(given, np.dtype) or hasattr(given, "na_value"):  # of pandas
+        return normal_type(str(given))
+    if isinstance(given, type) and given in _PYTHON:
+        return _PYTHON[given]
+    raise PlanError(f"{shown(given)} is not a type of a column", hint="write its name, like 'int64' or 'string'")
 
 
 _UNTYPED = "no type: "

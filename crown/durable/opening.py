@@ -96,6 +96,7 @@ def open_view(
             engine = journal.recover(ViewKind(identity, folder, budget), durability.repair).engine
             demand_quarantine(engine.plan, bad)
         view = DurableView(engine, journal, bad, durability.floor, unread)
+        view._silent = checks.on_missing is not None
         undone.pop_all()
     return view
 
@@ -168,6 +169,7 @@ def reopened_database(
             engine, note = found.engine, found.note
             demand_quarantine(engine.plan, bad)
         database = DurableDatabase(engine, journal, budget, bad, durability.floor, note)
+        database._silent = checks.on_missing is not None
         undone.pop_all()
     return database, kind.deltas
 

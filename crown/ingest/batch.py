@@ -166,7 +166,12 @@ class MissingDeletes:
         return out
 
     def __bool__(self) -> bool:
-        return bool(self._missing)
+        return any(self._missing.values())
+
+    @property
+    def changes(self) -> list[int]:
+        """Returns the numbers of the changes that missed something."""
+        return [change for change, rows in self._missing.items() if rows]
 
     def to_rows(self) -> list[list[int]]:
         """Returns [change, row, missing] triples."""

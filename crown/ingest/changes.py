@@ -27,9 +27,9 @@ the names of the columns decide, and no Arrow kernel is called for an array that
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -37,16 +37,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.errors import ChangeError
-from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural
-from crown.ingest.columns import ABSENT, WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
+from crown.errors import ChangeError, DataWarning
+from crown.ingest.columns import WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
 from crown.ingest.conventions import code_column, known, weights_of_codes
-from crown.ingest.frames import names_of, tabular, zone_hint
+from crown.ingest.frames import names_of, tabular
 from crown.ingest.given import WHOLE, Columns, Given
+from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.flat import flags, words
-from plans.files.values import parsed
+from plans.callers import levels_to_caller
 from plans.schema import Table
 from plans.types import arrow_type
 
@@ -84,6 +84,7 @@ class Checker:
         named = {name.lower() for name in table.named_by}
         self._upserts = table.upserts
         self._unseen = frozenset(name for name in columns if table.upserts and name.lower() not in named)
+        self._zones: set[str] = set()  # columns of instants of which it was said that their times have no zone
         self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
@@ -92,7 +93,7 @@ class Checker:
         self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
         self._fitting = self._flat = False
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
-        self._small = self._integers and all(kinds[name] in _INTEGERS for name in columns)
+        self._small = self._integers and all(kinds[name] in INTEGERS for name in columns)
         self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
         self._dtypes = [*(np.dtype(WHOLE[kinds[name]]) for name in columns if self._integers), np.dtype(np.int64)]
 
@@ -122,6 +123,8 @@ class Checker:
                     out[name] = given
                     continue
                 found = {} if name in self._unseen else bad
+                if kind == "timestamp" and name not in self._zones and has_no_zone(given):
+                    self._warn_of_zone(name)
                 out[name] = converted(given, name, kind, target, found)
                 if found is not bad:
                     bad.update({row: why for row, why in found.items() if weights[row] > 0 and row not in bad})
@@ -153,6 +156,16 @@ class Checker:
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         rest = columns.taken(np.flatnonzero(keep))
         return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, watermark)
+
+    def _warn_of_zone(self, column: str) -> None:
+        """Warns, once per column, that its times have no zone."""
+        warnings.warn(
+            f"column {column!r} of {self._relation} is a timestamp, and is given times without a zone, which are taken "
+            "as UTC: give them a zone, or declare the column timestamp_ntz",
+            DataWarning,
+            stacklevel=levels_to_caller(),
+        )
+        self._zones.add(column)
 
     def _at_once(self, data: Any) -> CheckedBatch | None:
         """Returns a batch whose columns are what they are declared as, and in which no row is bad, as most are; None
@@ -274,113 +287,6 @@ def _text(row: dict[str, Any]) -> str:
         return json.dumps({name: repr(value) for name, value in row.items()})
 
 
-def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> Given:
-    """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
-    try:
-        if isinstance(column, pa.Array):
-            return _cast(column, target)
-        if kind in _INTEGERS and set(map(type, column)) == _WHOLE:
-            return np.array(column, _INTEGERS[kind])
-        return _cast(_array(column, kind, target), target)
-    except REFUSED:
-        pass  # find the rows that are to blame
-    fitting = []
-    for row in range(len(column)):
-        if column[row] is ABSENT:
-            bad.setdefault(row, f"column {name!r} is missing")
-            fitting.append(pa.nulls(1, target))
-            continue
-        try:
-            single = column.slice(row, 1) if isinstance(column, pa.Array) else _array([column[row]])
-            fitting.append(_cast(single, target))
-        except REFUSED:
-            found = item(column, row)
-            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{zone_hint(kind, found)}")
-            fitting.append(pa.nulls(1, target))
-    return pa.concat_arrays(fitting)
-
-
-_WHOLE = {int}
-_INTEGERS: dict[str, type] = {"int32": np.int32, "int64": np.int64}
-_EXACTLY = {int, Decimal, type(None)}
-"""Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
-
-
-def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None) -> pa.Array:
-    """Returns Python values as an array, of type ``target``, ``kind``'s, if that is theirs by nature.
-
-    Arrow would drop the nanoseconds of a pandas Timestamp without a word.
-    """
-    types = set(map(type, values))
-    if types <= NATURAL.get(kind, set()):
-        return natural(values, target)
-    if kind.startswith("decimal") and types <= _EXACTLY:
-        return pa.array(values, target)
-    array = inferred(values)
-    if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
-        raise pa.ArrowInvalid("nanoseconds")
-    return array
-
-
-def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns a cast that changes no value.
-
-    Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
-    """
-    source = array.type
-    if source == target:
-        return array
-    if pa.types.is_null(source):
-        return array.cast(target)
-    if _is_text(source):
-        return parsed(array, target)
-    if source in _EXACT:
-        return _cast(array.cast(_EXACT[source]), target)
-    if _family(source) != _family(target):
-        raise pa.ArrowInvalid(f"{source} is no {target}")
-    if pa.types.is_decimal(source) or (pa.types.is_integer(source) and pa.types.is_decimal(target)):
-        # Arrow wants the digits of any such integer, has no functions for short decimals, and few for negative scales.
-        scale = max(source.scale, 0) if pa.types.is_decimal(source) else target.scale
-        array = array.cast(pa.decimal256(_MOST_DIGITS, scale))
-        source = array.type
-    out = array.cast(target, safe=True)
-    if pa.types.is_decimal(source) and not pa.types.is_floating(target):
-        return out  # exact, or refused
-    back = out.cast(source, safe=False)
-    same = pc.equal(array, back)
-    if pa.types.is_floating(source):
-        same = pc.or_(same, pc.and_(pc.is_nan(array), pc.is_nan(back)))
-    if not pc.all(same, min_count=0).as_py():
-        raise pa.ArrowInvalid(f"a value of {source} does not fit {target}")
-    return out
-
-
-_EXACT = {pa.float16(): pa.float32(), pa.binary_view(): pa.binary()}
-"""Types that Arrow does not compare, and others that have all their values."""
-_MOST_DIGITS = 76
-_TEXT = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return type_.id in _TEXT
-
-
-def _family(type_: pa.DataType) -> str:
-    """Returns the types between which a conversion makes sense."""
-    kinds = pa.types
-    if kinds.is_boolean(type_):
-        return "bool"
-    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
-        return "number"
-    if kinds.is_timestamp(type_):
-        return "instant" if type_.tz else "wall clock"
-    if kinds.is_date(type_):
-        return "wall clock"
-    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
-        return "binary"
-    return str(type_)
-
-
 def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.ndarray:
     own: dict[int, str] = {}
     whole = not isinstance(column, list) and column.type == _INT64
@@ -431,7 +337,7 @@ def _decoded(column: Any, upserts: bool) -> Any:
             return column
         codes = weights_of_codes(upserts)
         return [str(codes.get(v.lower(), v)) if isinstance(v, str) else v for v in column]
-    if not _is_text(column.type):
+    if not is_text(column.type):
         return column
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())

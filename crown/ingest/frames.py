@@ -7,7 +7,6 @@ copied. Values are not looked at here; ``crown.ingest.changes`` checks them.
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +16,9 @@ import pyarrow as pa
 from crown.errors import ChangeError
 from crown.ingest.arrays import REFUSED, inferred, is_pandas, is_polars
 from crown.ingest.columns import ABSENT, WEIGHT, opened
+from plans.errors import PlanError
 from plans.schema import CHANGE_COLUMNS
-from plans.types import untyped
+from plans.types import type_of_python, untyped
 
 _READY = (pa.Table, pa.RecordBatch)
 
@@ -142,17 +142,6 @@ def _wanted(columns: Sequence[str]) -> str:
     return f"({', '.join(columns)}) or ({', '.join([*columns, WEIGHT])})"
 
 
-def zone_hint(kind: str, value: Any) -> str:
-    """Returns what to do where a time has no zone and should have one, or the other way round; else nothing."""
-    if not isinstance(value, dt.datetime):
-        return ""
-    if kind == "timestamp" and value.tzinfo is None:
-        return ": it has no time zone; declare the column timestamp_ntz, or give the time a zone"
-    if kind == "timestamp_ntz" and value.tzinfo is not None:
-        return ": it has a time zone; declare the column timestamp, or take the zone off"
-    return ""
-
-
 # Schemas of frames
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -227,28 +216,16 @@ def _type_of(values: Any) -> Any:
         return untyped(f"it has values of no one type ({error}); declare the columns of its table in the schema")
 
 
-_CLASSES = {
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bytes: pa.binary(),
-    dt.date: pa.date32(),
-    dt.datetime: pa.timestamp("us"),
-}
-
-
 def _of_class(relation: str, kind: type) -> dict[str, Any]:
     """Returns the columns of a dataclass or named tuple, by the types that its fields are declared with."""
     from typing import get_type_hints
 
     fields: dict[str, Any] = {}
     for name, hint in get_type_hints(kind).items():
-        options = [part for part in getattr(hint, "__args__", (hint,)) if part is not type(None)]
-        if len(options) != 1 or options[0] not in _CLASSES:
+        try:
+            fields[name] = type_of_python(hint)
+        except PlanError:
             fields[name] = untyped(f"it is a field of {kind.__name__} that is declared with no type of a column")
-        else:
-            fields[name] = _CLASSES[options[0]]
     fields.pop(WEIGHT, None)
     return fields
 

@@ -174,6 +174,11 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         return self.gate.missing
 
     @property
+    def absent(self) -> list[str]:
+        """Returns the relations in which deletes of the last batch found no row."""
+        return self.gate.absent
+
+    @property
     def budget(self) -> Budget:
         """Returns how much memory all parts may take together."""
         return self.memory.budget

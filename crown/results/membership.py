@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
-from crown.ingest.changes import converted
+from crown.ingest.values import converted
 from crown.results.outputs import computed, evaluator_of, filtered
 from crown.store.codec import Intern, UnencodableError, encode
 from crown.store.flat import flags, integers

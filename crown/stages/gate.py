@@ -95,6 +95,12 @@ class Gate:
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, StoredWhole] = {}
 
+    @property
+    def absent(self) -> list[str]:
+        """Returns the relations, as they are declared, in which deletes of the last batch found no row."""
+        names = list(self._number)
+        return [self._shown.get(names[number], names[number]) for number in self.missing.changes]
+
     def ask(self, stored: Mapping[str, StoredWhole]) -> None:
         """Has joins asked for the copies of the tuples that they store, by relation."""
         self._stored |= {name: of for name, of in stored.items() if name in self._tables}

@@ -108,7 +108,7 @@ UNFIT: list[tuple[str, object]] = [
     ("string", 5),
     ("date", dt.datetime(2020, 1, 1, 5)),
     ("date", 18_000),
-    ("timestamp", dt.datetime(2020, 1, 1)),
+    ("timestamp", dt.date(2020, 1, 1)),
     ("timestamp", 5),
     ("timestamp_ntz", dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
     ("timestamp_ntz", pd.Timestamp("2020-01-01 00:00:00.000000001")),

@@ -64,7 +64,7 @@ def test_bytes_and_paths_come_with_advice() -> None:
         ({"g": FRAME}, "not a DataFrame"),
         ({"g": pa.table({"a": [1]})}, "pass its .schema"),
         ({"g": {"a": None}}, "column g.a: None is not a type"),
-        ({"g": {"a": int}}, "column g.a: the Python type int is not a type"),
+        ({"g": {"a": list}}, "column g.a: the Python type list is not a type"),
         ({"g": {"a": "foo"}}, "column g.a: type 'foo' is not supported"),
         ({"g": {1: "int64"}}, "1 is not the name of a column"),
         ({1: {"a": "int64"}}, "1 is not the name of a table"),

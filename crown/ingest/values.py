@@ -1,0 +1,147 @@
+"""Values of a column as its declared type: what fits, and what is to blame where something does not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural
+from crown.ingest.columns import ABSENT, item
+from crown.ingest.given import Given
+from plans.files.values import parsed
+
+
+def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> Given:
+    """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
+    try:
+        if isinstance(column, pa.Array):
+            return _cast(column, target)
+        if kind in INTEGERS and set(map(type, column)) == _WHOLE:
+            return np.array(column, INTEGERS[kind])
+        return _cast(_array(column, kind, target), target)
+    except REFUSED:
+        pass  # find the rows that are to blame
+    fitting = []
+    for row in range(len(column)):
+        if column[row] is ABSENT:
+            bad.setdefault(row, f"column {name!r} is missing")
+            fitting.append(pa.nulls(1, target))
+            continue
+        try:
+            single = column.slice(row, 1) if isinstance(column, pa.Array) else _array([column[row]])
+            fitting.append(_cast(single, target))
+        except REFUSED:
+            found = item(column, row)
+            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{_zone_hint(kind, found)}")
+            fitting.append(pa.nulls(1, target))
+    return pa.concat_arrays(fitting)
+
+
+def has_no_zone(column: Any) -> bool:
+    """Returns True if a column, an Arrow array or a list, has times without a zone. O(n) for lists."""
+    if isinstance(column, pa.Array):
+        return pa.types.is_timestamp(column.type) and column.type.tz is None
+    return True in _zones(column)
+
+
+def _zones(values: list[Any]) -> set[bool]:
+    """Returns True for times that have no zone, False for those that have one; pandas' NaT has none, and is no time."""
+    return {value.tzinfo is None for value in values if isinstance(value, dt.datetime) and value == value}
+
+
+def _zone_hint(kind: str, value: Any) -> str:
+    """Returns what to do where a time has a zone and the column has none; else nothing."""
+    if kind == "timestamp_ntz" and isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return ": it has a time zone; declare the column timestamp, or take the zone off"
+    return ""
+
+
+_WHOLE = {int}
+INTEGERS: dict[str, type] = {"int32": np.int32, "int64": np.int64}
+_EXACTLY = {int, Decimal, type(None)}
+"""Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
+
+
+def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None) -> pa.Array:
+    """Returns Python values as an array, of type ``target``, ``kind``'s, if that is theirs by nature.
+
+    Arrow would drop the nanoseconds of a pandas Timestamp without a word.
+    """
+    types = set(map(type, values))
+    if types <= NATURAL.get(kind, set()):
+        return natural(values, target)
+    if kind.startswith("decimal") and types <= _EXACTLY:
+        return pa.array(values, target)
+    if len(_zones(values)) > 1:
+        raise pa.ArrowInvalid("times with and without a zone, which Arrow would take together")
+    array = inferred(values)
+    if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
+        raise pa.ArrowInvalid("nanoseconds")
+    return array
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Returns a cast that changes no value.
+
+    Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
+    """
+    source = array.type
+    if source == target:
+        return array
+    if pa.types.is_null(source):
+        return array.cast(target)
+    if is_text(source):
+        return parsed(array, target)
+    if source in _EXACT:
+        return _cast(array.cast(_EXACT[source]), target)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target) and target.tz and not source.tz:
+        return _cast(array.cast(pa.timestamp(source.unit, "UTC")), target)
+    if _family(source) != _family(target):
+        raise pa.ArrowInvalid(f"{source} is no {target}")
+    if pa.types.is_decimal(source) or (pa.types.is_integer(source) and pa.types.is_decimal(target)):
+        # Arrow wants the digits of any such integer, has no functions for short decimals, and few for negative scales.
+        scale = max(source.scale, 0) if pa.types.is_decimal(source) else target.scale
+        array = array.cast(pa.decimal256(_MOST_DIGITS, scale))
+        source = array.type
+    out = array.cast(target, safe=True)
+    if pa.types.is_decimal(source) and not pa.types.is_floating(target):
+        return out  # exact, or refused
+    back = out.cast(source, safe=False)
+    same = pc.equal(array, back)
+    if pa.types.is_floating(source):
+        same = pc.or_(same, pc.and_(pc.is_nan(array), pc.is_nan(back)))
+    if not pc.all(same, min_count=0).as_py():
+        raise pa.ArrowInvalid(f"a value of {source} does not fit {target}")
+    return out
+
+
+_EXACT = {pa.float16(): pa.float32(), pa.binary_view(): pa.binary()}
+"""Types that Arrow does not compare, and others that have all their values."""
+_MOST_DIGITS = 76
+_TEXT = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Returns True for the Arrow types of texts."""
+    return type_.id in _TEXT
+
+
+def _family(type_: pa.DataType) -> str:
+    """Returns the types between which a conversion makes sense."""
+    kinds = pa.types
+    if kinds.is_boolean(type_):
+        return "bool"
+    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
+        return "number"
+    if kinds.is_timestamp(type_):
+        return "instant" if type_.tz else "wall clock"
+    if kinds.is_date(type_):
+        return "wall clock"
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return "binary"
+    return str(type_)
