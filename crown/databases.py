@@ -108,9 +108,7 @@ class Database(
         Raises PlanError for a name that is taken and a query that cannot be maintained, ChangeError for data that it
         cannot take, MemoryBudgetError; the database is as before then.
         """
-        self._changeable()
-        program = named.added(self.program, name, query, rates=rates, dialect=dialect)
-        self._change(program)
+        self._switch(named.added(self.program, name, query, rates=rates, dialect=dialect))
         return self[name]
 
     def drop(self, name: str) -> None:
@@ -118,10 +116,7 @@ class Database(
 
         Raises PlanError if there is no such view, or another one reads it.
         """
-        self._changeable()
-        dropped = self[name].name
-        self._change(named.dropped(self.program, name))
-        self._audience.end(dropped)
+        self._switch(named.dropped(self.program, name), [name])
 
     def define(
         self, views: Mapping[str, str | Relation | Callable[[Schema], Relation]], *, drop: Iterable[str] = ()
@@ -132,13 +127,20 @@ class Database(
         query may be a function: it is called with ``schema`` as it is then, and returns a relation. Raises what
         ``view`` and ``drop`` raise; the database is as before then.
         """
-        program = self.program
-        for name in drop:
+        program, gone = self.program, tuple(drop)
+        for name in gone:
             program = named.dropped(program, name)
         for name, query in views.items():
             program = named.added(program, name, query(named.schema_of(program)) if callable(query) else query)
         if program is not self.program:
-            self._change(program)
+            self._switch(program, gone)
+
+    def _switch(self, program: Program, gone: Iterable[str] = ()) -> None:
+        """Goes on with a changed program; who followed one of the views that are ``gone`` follows nothing more."""
+        self._changeable()
+        self._change(program)
+        for name in gone:
+            self._audience.end(name)
 
     def _change(self, program: Program) -> None:
         with self._engine.uninterrupted:

@@ -134,7 +134,9 @@ def changed(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
     orders = np.arange(first, first + max(round(share * first), 1))
     added = {"orders": _orders(rng, orders, tables["customers"].num_rows, seed)}
     added["lines"] = _lines(rng, orders, tables["lines"].num_rows, tables["products"])
-    few = tables["lines"].take(rng.integers(0, tables["lines"].num_rows, max(round(share * tables["lines"].num_rows), 1)))
+    few = tables["lines"].take(
+        rng.integers(0, tables["lines"].num_rows, max(round(share * tables["lines"].num_rows), 1))
+    )
     added["returns"] = _returns(rng, few, tables["orders"], 0.03)
     anew = {}
     for name, column in (("customers", "segment"), ("products", "list"), ("promotions", "promotion_name")):

@@ -69,7 +69,7 @@ class Audience:
     def end(self, view: str | None = None) -> None:
         """Removes all followers, or those of one view of a database; iterators end behind what they still hold."""
         for follower in tuple(self._followers):
-            if view is None or follower.view == view:
+            if view is None or (follower.view or "").lower() == view.lower():
                 follower.end()
                 self._followers.remove(follower)
 
