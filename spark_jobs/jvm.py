@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -29,6 +30,16 @@ def start(settings: Mapping[str, str]) -> None:
     gateway = launch_gateway(conf, {"stderr": PIPE})
     threading.Thread(target=_passed_on, args=(gateway.proc.stderr,), name="JVM's standard error", daemon=True).start()
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def hush() -> None:
+    """Keeps py4j from logging, with a traceback, what it raises as well."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_of_py4j)  # it logs there, too
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _passed_on(lines: BinaryIO) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from crown.errors import CrownError
 from crown.guards.arguments import Size, number_of, size_of
+from crown.guards.interrupts import Uninterrupted
 from spark_jobs import jvm
 from spark_jobs.errors import SessionError
 from spark_jobs.scratch import scratch_root
@@ -94,6 +97,21 @@ def local_session(
             builder = builder.config(key, value)
         jvm.start(settings)
         return builder.getOrCreate()
+
+
+def session_of_command(
+    name: str, *, cores: int | None = None, memory: Size = "2 GiB", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Returns the local session for a command line, which says itself what is wrong, and which Ctrl-C may end.
+
+    The arguments and errors are those of ``local_session``. What py4j raises it does not log as well.
+    """
+    jvm.hush()
+    with Uninterrupted():  # a JVM whose starting is broken off complains at length
+        session = local_session(name, cores=cores, memory=memory, conf=conf)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
+    return session
 
 
 def java_memory(given: Size, name: str = "memory") -> str:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from contextlib import suppress
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from spark_jobs.pipelines.pipeline import FULL, Pipeline, Report
 from spark_jobs.pipelines.project import Project
-from spark_jobs.session import local_session, quietly
+from spark_jobs.session import quietly, session_of_command
 
-HELP = "keep the materialized views of a Declarative Pipelines project up to date: plan, run, status, full-refresh"
+HELP = (
+    "keep the materialized views of a Declarative Pipelines project up to date: plan, run, watch, status, full-refresh"
+)
 _WHAT = {
     "plan": "show how each view would be kept; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
+    "watch": "run again and again, with the state kept open, until Ctrl-C",
     "status": "show version, views and sources of the state",
     "full-refresh": "forget the state and the tables, and compute everything again",
 }
@@ -29,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="auto: Spark computes views anew that cannot be maintained; incremental: they are an error",
     )
+    parser.add_argument(
+        "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"
+    )
     parser.add_argument("--json", action="store_true", help="write one JSON object, for programs")
 
 
@@ -36,10 +46,12 @@ def run(args: argparse.Namespace) -> int:
     """Plans, runs or shows a pipeline."""
     project = Project.of(Path(args.project))
     with quietly():
-        spark = local_session(f"crown pipelines {project.name}", conf=dict(project.configuration))
+        spark = session_of_command(f"crown pipelines {project.name}", conf=dict(project.configuration))
     try:
         if project.database:
             spark.catalog.setCurrentDatabase(project.database)
+        if args.action == "watch":
+            return _watch(spark, project, args)
         pipeline = Pipeline.of(spark, project, args.refresh)
         if args.action == "plan":
             _show_plan(pipeline, args.json)
@@ -52,6 +64,31 @@ def run(args: argparse.Namespace) -> int:
     finally:
         spark.stop()
     return 0
+
+
+def _watch(spark: SparkSession, project: Project, args: argparse.Namespace) -> int:
+    """Runs until Ctrl-C; a project whose files have changed is read again."""
+    with suppress(KeyboardInterrupt):
+        while True:
+            stamp = project.stamp()
+            for report in Pipeline.of(spark, project, args.refresh).watch(args.every):
+                if report.changed:
+                    _show_report(report, args.json)
+                    sys.stdout.flush()
+                if project.stamp() != stamp:
+                    break
+            project = Project.of(project.file)
+    return 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds; give 0 or more")
+    return found
 
 
 def _show_plan(pipeline: Pipeline, as_json: bool) -> None:

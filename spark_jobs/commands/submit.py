@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from typing import Any, get_type_hints
 
@@ -165,7 +164,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the job; exit code 0, or 1 if ``--verify`` found a difference."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs, with a traceback, what it raises as well
     return 1 if submit.run(job(args)).verified is False else 0
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from crown.changes import DEBEZIUM, WEIGHTS
-from crown.guards.interrupts import Uninterrupted
 from plans.program import Program
 from plans.schema import Column, Schema, Table
 from spark_jobs.cell.aside import marked
@@ -38,7 +35,7 @@ from spark_jobs.log.history import stream_of
 from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import planned, stream
 from spark_jobs.options import Options
-from spark_jobs.session import java_memory, local_session
+from spark_jobs.session import java_memory, session_of_command
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
@@ -122,10 +119,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
 
 
 def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
-    with Uninterrupted():  # a JVM whose starting is broken off complains at length
-        spark = local_session("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
+    spark = session_of_command("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
     schema = _schema(job)
     frames = _frames(spark, schema, job, checkpoint, True)
     for note in _notes(job, checkpoint):

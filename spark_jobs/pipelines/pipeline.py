@@ -13,9 +13,9 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -174,21 +174,33 @@ class Pipeline:
 
         Raises SourceError for a source or a view that cannot be used; nothing has changed then.
         """
-        begun = time.monotonic()
+        with closing(self.watch(0.0)) as rounds:
+            return next(rounds)
+
+    def watch(self, every: float = 10.0) -> Generator[Report]:
+        """Runs again and again, ``every`` so many seconds, and yields what each run did.
+
+        The state stays open in between, so a run costs what has changed in the sources, and not what the state is.
+        Raises what ``run`` raises. Close the iterator to let go of the state.
+        """
         state = _State(self._path)
-        analysis = recalled(self._spark, self._definitions, state.analysis) or self._analysis()
-        schema = self._tables(analysis)
-        with state.opened(schema) as (database, redone):
-            self._finish(state, database, redone)
-            same = database.tables == tuple(schema.values())
-            if same:
-                report = self._apply(analysis, state, database)
-        if not same:
-            state.rebuild(schema)
-            with state.opened(schema) as (database, _):
-                report = self._apply(analysis, state, database)
-        report.seconds = time.monotonic() - begun
-        return report
+        begun = time.monotonic()
+        analysis = self._current(state)
+        while True:
+            schema = self._tables(analysis)
+            with state.opened(schema) as (database, redone):
+                self._finish(state, database, redone)
+                while database.tables == tuple(self._tables(analysis).values()):
+                    report = self._apply(analysis, state, database)
+                    report.seconds = time.monotonic() - begun
+                    yield report
+                    time.sleep(every)
+                    begun = time.monotonic()
+                    analysis = self._current(state)
+            state.rebuild(self._tables(analysis))
+
+    def _current(self, state: _State) -> Analysis:
+        return recalled(self._spark, self._definitions, state.analysis) or self._analysis()
 
     def _analysis(self) -> Analysis:
         if not self._definitions:

@@ -42,6 +42,7 @@ class Project:
     """What a specification says, and the views that its files define."""
 
     name: str
+    file: Path
     folder: Path
     storage: Path
     configuration: Mapping[str, str]
@@ -82,7 +83,14 @@ class Project:
             raise SourceError(f"storage {storage}: the state of a pipeline is kept in a local folder; name one")
         folder = file.parent.resolve()
         where = folder / storage.removeprefix("file://")
-        return cls(given["name"], folder, where, configuration, given.get("database") or given.get("schema"), includes)
+        return cls(
+            given["name"], file, folder, where, configuration, given.get("database") or given.get("schema"), includes
+        )
+
+    def stamp(self) -> list[tuple[str, int, int]]:
+        """Returns name, size and time of each of its files: other ones if the project has changed."""
+        found = [(file, file.stat()) for file in (self.file, *self._files())]
+        return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in found]
 
     def load(self, spark: SparkSession) -> None:
         """Reads the definitions: imports the Python files and parses the SQL files of the project."""

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 import crown
 from crown.durable.database import DurableDatabase
 from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.analysis import recalled
 from spark_jobs.pipelines.pipeline import Pipeline, _State
 from spark_jobs.pipelines.project import Project
 from spark_jobs.tables.merge import DeltaResult
@@ -76,12 +77,13 @@ class Shop:
             text = text.replace(f"{{{name}}}", table)
         (self.folder / "transformations" / file).write_text(text)
 
-    def change(self, source: random.Random) -> None:
+    def change(self, source: random.Random, columns: int = 2) -> None:
         rows = ", ".join(f"('{source.choice(SHOPS)}', {source.randrange(-5, 20)})" for _ in range(4))
         self.spark.sql(f"INSERT INTO {self.names['sales']} VALUES {rows}")
         if source.random() < 0.6:
             kept = source.sample(SHOPS, source.randrange(1, 5))
-            rows = ", ".join(f"('{shop}', '{source.choice('XYZ')}')" for shop in kept)
+            more = ", NULL" * (columns - 2)
+            rows = ", ".join(f"('{shop}', '{source.choice('XYZ')}'{more})" for shop in kept)
             self.spark.sql(f"INSERT OVERWRITE {self.names['shops']} VALUES {rows}")
 
     def pipeline(self) -> Pipeline:
@@ -274,3 +276,63 @@ def test_a_view_that_cannot_be_maintained_is_refused_if_that_is_wanted(spark, tm
     with pytest.raises(crown.PlanError, match="view v cannot be maintained: the window function Lag"):
         made.run()
     assert not (tmp_path / "state").exists()
+
+
+def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
+    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    original = _State.opened
+    monkeypatch.setattr(_State, "opened", lambda self, schema: opened.append(self._folder) or original(self, schema))
+    source = random.Random(4)
+    shop.change(source)
+    rounds = shop.pipeline().watch(0.0)
+    assert next(rounds).changed
+    for _ in range(3):
+        shop.change(source)
+        assert next(rounds).changed
+        shop.check()
+        assert not next(rounds).changed
+    assert len(opened) == 1
+    spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN size INT")
+    shop.change(source, columns=3)
+    assert next(rounds).changed
+    shop.check()
+    assert len(opened) > 1, "a source has another column"
+    rounds.close()
+    assert not shop.pipeline().run().changed, "the state was let go"
+
+
+def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_on(shop: Shop, spark) -> None:
+    (shop.folder / "transformations" / "b.py").unlink()
+    source = random.Random(5)
+    shop.change(source)
+    file = shop.folder / "storage" / "crown" / "analysis.json"
+    shop.pipeline().run()
+
+    def used() -> bool:
+        project = Project.of(shop.folder)
+        project.load(spark)
+        return recalled(spark, project.definitions, file) is not None
+
+    assert used()
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    assert not used(), "other settings"
+    spark.conf.unset("spark.sql.ansi.enabled")
+    spark.udf.register("own_function", lambda x: x)
+    assert not used(), "a function whose body is not known"
+    spark.sql("DROP TEMPORARY FUNCTION own_function")
+    assert used()
+    shop.define("c.sql", f"{CREATE} more AS SELECT shop, n + 1 AS n FROM totals")
+    assert not used(), "another view"
+    shop.pipeline().run()
+    assert used()
+    spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN size INT")
+    assert not used(), "another column"
+    spark.sql(f"CREATE VIEW big_{shop.names['sales']} AS SELECT * FROM {shop.names['sales']} WHERE amount > 5")
+    try:
+        shop.define("c.sql", f"{CREATE} more AS SELECT shop FROM big_{shop.names['sales']}")
+        shop.pipeline().run()
+        assert not used(), "a view of the catalog may become another one"
+    finally:
+        spark.sql(f"DROP VIEW big_{shop.names['sales']}")
