@@ -68,20 +68,46 @@ class JoinStage:
 
 
 @dataclass(frozen=True)
+class Order:
+    """One column of an order: `falling` is DESC; `nulls_last` is NULLS LAST."""
+
+    json_row: ClassVar[bool] = True
+    column: str
+    falling: bool = False
+    nulls_last: bool = False
+
+
+@dataclass(frozen=True)
 class Aggregate:
     """An aggregate over the rows of a group: a column `name` of `type` in the stage's outputs.
 
     `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
-    regr_*, cofactor (`plans.payloads`). `arguments` are names of feed columns, none for COUNT(*). `where` names a
-    boolean feed column (FILTER): rows count where it is TRUE.
+    regr_*, cofactor (`plans.payloads`), percentile, percentile_disc (of a `share` of the rows), string_agg (with a
+    `separator`, in an `order`, then by the argument), bit_and, bit_or, bit_xor. `arguments` are names of feed columns,
+    none for COUNT(*). `where` names a boolean feed column (FILTER): rows count where it is TRUE.
     """
 
+    json_may_lack: ClassVar[tuple[str, ...]] = ("share", "separator", "order")
     name: str
     type: str
     function: str
     arguments: tuple[str, ...] = ()
     distinct: bool = False
     where: str | None = None
+    share: float | None = None
+    separator: str | None = None
+    order: tuple[Order, ...] = ()
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only aggregates of values in order have."""
+        kept = {"share": self.share is not None, "separator": self.separator is not None, "order": bool(self.order)}
+        return tuple(name for name, there in kept.items() if not there)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Returns the feed columns that it reads, each once."""
+        where = () if self.where is None else (self.where,)
+        return tuple(dict.fromkeys((*self.arguments, *(one.column for one in self.order), *where)))
 
 
 @dataclass(frozen=True)
@@ -204,16 +230,6 @@ class LinearStage:
     """
 
     terms: tuple[Feed, ...]
-
-
-@dataclass(frozen=True)
-class Order:
-    """One column of an order: `falling` is DESC; `nulls_last` is NULLS LAST."""
-
-    json_row: ClassVar[bool] = True
-    column: str
-    falling: bool = False
-    nulls_last: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import reduce
+from operator import and_, or_, xor
 from typing import Any
 
 import pyarrow as pa
 
 from crown.reference import normalise
+from plans.payloads.sums import BITS, ORDERED
 from plans.plan import Output
 from plans.program import (
     Aggregate,
@@ -157,7 +160,7 @@ def group(
     by_feed = [_members(stage, feed, *of) for feed, of in zip(feeds, [(bag, columns), *beside], strict=True)]
     if stage.whole and begun:
         by_feed[0].setdefault((), [])
-    reads = [stage.read_by([*a.arguments, *([] if a.where is None else [a.where])]) for a in stage.aggregates]
+    reads = [stage.read_by(a.read) for a in stage.aggregates]
     rows = []
     for key in by_feed[0]:
         values = [
@@ -190,7 +193,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
     for row, copies in members:
         values = tuple(row[name] for name in call.arguments)
         if all(value is not None for value in values):
-            found[values] += copies
+            found[(*values, *(row[one.column] for one in call.order))] += copies
     if call.distinct:
         found = Counter(dict.fromkeys(found, 1))
     rows = list(found.elements())
@@ -200,9 +203,8 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
         return sum(bool(value) for (value,) in rows)
     if not rows:
         return None
-    if call.function in ("min", "max"):
-        pick = min if call.function == "min" else max
-        return pick((row[0] for row in rows), key=_rank)
+    if call.function in ORDERED:
+        return _in_order(call, rows)
     if call.function in ("sum", "avg"):
         return _sum(call, [row[0] for row in rows])
     if len(rows) == 1 and call.function.endswith("_samp"):
@@ -210,6 +212,31 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
     if not all(math.isfinite(value) for row in rows for value in row):
         return normalise(math.nan)
     return normalise(_moment(call.function, [row[0] for row in rows], [row[-1] for row in rows]))
+
+
+def _in_order(call: Aggregate, rows: list[Row]) -> Any:
+    """Returns an aggregate of ordered values, which are there; columns that they are ordered by stand behind them."""
+    rows = sorted(rows, key=lambda row: _rank(row[0]))
+    for i, one in reversed(list(enumerate(call.order, 1))):
+        there = [row for row in rows if row[i] is not None]
+        there.sort(key=lambda row: _rank(row[i]), reverse=one.falling)
+        absent = [row for row in rows if row[i] is None]
+        rows = there + absent if one.nulls_last else absent + there
+    values = [row[0] for row in rows]
+    if call.function in ("min", "max"):
+        return values[0] if call.function == "min" else values[-1]
+    if call.function == "string_agg":
+        assert call.separator is not None, "texts are joined by one"
+        return call.separator.join(values)
+    if call.function in BITS:
+        return reduce({"bit_and": and_, "bit_or": or_, "bit_xor": xor}[call.function], values)
+    assert call.share is not None, "a percentile has a share"
+    if call.function == "percentile_disc":
+        return values[max(math.ceil(call.share * len(values)) - 1, 0)]
+    at = call.share * (len(values) - 1)
+    below, above = math.floor(at), math.ceil(at)
+    low, high = float(values[below]), float(values[above])
+    return normalise(low if below == above or low == high else (above - at) * low + (at - below) * high)
 
 
 def _rank(value: Any) -> Any:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from crown.errors import ChangeError
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
+from crown.stages.kernels import orders
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.flat import flags, valid
@@ -22,7 +23,16 @@ from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.plan import Output
-from plans.types import arrow_type
+from plans.types import arrow_type, decimal_parts
+
+
+def order_of(type_: str) -> int:
+    """Returns how values of a type are compared, for kernels."""
+    if type_ == "float64":
+        return orders.BY_FLOAT
+    if not uses_dictionary(type_):
+        return orders.BY_WORD
+    return orders.BY_BYTES if decimal_parts(type_) is None else orders.BY_DECIMAL
 
 
 class Column:

@@ -17,7 +17,7 @@ import numpy as np
 from crown.errors import MissingDeleteError
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_TALLIES, release
 from crown.kernels.strings import NULL
-from crown.stages.groups.aggregates import order_of
+from crown.stages.columns import order_of
 from crown.stages.kernels import orders, tops
 from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.retained import COUNTERS, EARLIER, MARK, ROWS, UNDO

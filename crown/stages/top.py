@@ -16,8 +16,8 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
+from crown.stages.columns import order_of
 from crown.stages.feeds import Reader
-from crown.stages.groups.aggregates import order_of
 from crown.stages.kernels import groups
 from crown.stages.kernels import tops as kernels
 from crown.stages.protocol import Lasting, Part

@@ -13,13 +13,10 @@ NAMES = (
 )  # fmt: skip
 """The aggregates that there are."""
 
-ONCE = ("min", "max")
-"""Aggregates that see a value once, however often it is there."""
-
 
 def result_type(function: str, type_: str) -> str:
     """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
-    if function in ("min", "max"):
+    if function in ("min", "max", "percentile_disc", "string_agg", "bit_and", "bit_or", "bit_xor"):
         return type_
     if function in ("count", "regr_count"):
         return "int64"

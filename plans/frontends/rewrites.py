@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, conjoin, lit
+from plans.expressions.coercion import numeric
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Called:
     values: tuple[Expr, ...]
     distinct: bool = False
     where: tuple[Expr, ...] = ()
+    share: float | None = None
+    separator: str | None = None
+    order: tuple[tuple[Expr, bool, bool], ...] = ()  # value, whether it falls, whether NULLs come last
 
 
 Add = Callable[[Called], Expr]
@@ -76,6 +80,32 @@ def _of_truth(function: str) -> Callable[[Called, Add], Expr]:
     return rewrite
 
 
+def _joined(given: Called, add: Add) -> Expr:
+    """Returns STRING_AGG: of texts, as CAST writes them."""
+    value = given.values[0]
+    if value.type == "binary":
+        raise PlanError("texts are joined, not binary values", hint="write HEX(...) around them")
+    return add(replace(given, values=(cast(value, "string"),)))
+
+
+def _percentile(given: Called, add: Add) -> Expr:
+    if not numeric(given.values[0].type) or given.values[0].type == "null":
+        raise PlanError(f"MEDIAN and percentiles need numbers, not {given.values[0].type}")
+    return add(given)
+
+
+def _at_least(given: Called, add: Add) -> Expr:
+    """Returns PERCENTILE_DISC: one of the values, of numbers a DOUBLE."""
+    found = add(given)
+    return cast(found, "float64") if numeric(found.type) else found
+
+
+def _of_bits(given: Called, add: Add) -> Expr:
+    if given.values[0].type not in ("int32", "int64"):
+        raise PlanError(f"{given.function.upper()} needs a whole number, not {given.values[0].type}")
+    return add(replace(given, distinct=False))
+
+
 _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "bool_and": _of_truth("min"),
     "bool_or": _of_truth("max"),
@@ -83,6 +113,13 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "first": _as("min"),
     "last": _as("max"),
     "approx_count_distinct": _as("count", distinct=True),
+    "percentile": _percentile,
+    "percentile_disc": _at_least,
+    "percentile_approx": lambda given, add: add(replace(given, function="percentile_disc")),
+    "string_agg": _joined,
+    "bit_and": _of_bits,
+    "bit_or": _of_bits,
+    "bit_xor": _of_bits,
 }
 PICKED = {"max_by": (2, True), "min_by": (2, False), "mode": (1, True)}
 """Aggregates whose value is that of one row of a group: how many arguments they have, and whether the row is the last

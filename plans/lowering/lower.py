@@ -14,6 +14,7 @@ from plans.lowering.payloads import summed
 from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages, passed
 from plans.lowering.values import with_values
+from plans.payloads.sums import ONCE
 from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Source, Top, bases, walk
@@ -126,7 +127,7 @@ def _over(group: Group, read: Feed) -> GroupStage:
 
 def _rows(group: Group, rows: Query, stages: Stages) -> Feed:
     """Returns what is grouped; where every aggregate sees a value once, the rows of a join once each will do."""
-    once = all(a.distinct or a.function in ("min", "max") for a in group.aggregates)
+    once = all(a.distinct or a.function in ONCE for a in group.aggregates)
     return feed(replace(rows, distinct=True) if once and selection(rows) is None else rows, stages)
 
 

@@ -40,10 +40,10 @@ def summed(group: Group, query: Query, stages: Stages) -> GroupStage | None:
     read = {name for key in group.keys for name in exprs[key].columns}
     for call in group.aggregates:
         if call.distinct or call.function in ORDERED:
-            read |= {name for part in _parts(call) for name in exprs[part].columns}
-    left = [call for call in group.aggregates if not (call.distinct or call.function in ORDERED) and _parts(call)]
+            read |= {name for part in call.read for name in exprs[part].columns}
+    left = [call for call in group.aggregates if not (call.distinct or call.function in ORDERED) and call.read]
     for call in left:
-        if not {name for part in _parts(call) for name in exprs[part].columns} <= read:
+        if not {name for part in call.read for name in exprs[part].columns} <= read:
             expansion.add(call)
     if not expansion.sums:
         return None
@@ -55,11 +55,6 @@ def summed(group: Group, query: Query, stages: Stages) -> GroupStage | None:
 
 class _NoPayloadError(Exception):
     """The tree does not have the factors at bound nodes."""
-
-
-def _parts(call: Aggregate) -> tuple[str, ...]:
-    """Returns the columns that an aggregate reads."""
-    return (*call.arguments, *(() if call.where is None else (call.where,)))
 
 
 class _Expansion:
@@ -86,7 +81,7 @@ class _Expansion:
             self._rows.clear()
             return
         self.sums.update(found)
-        for name in _parts(call):
+        for name in call.read:
             expr = self._exprs[name]
             value = self.monomials.value(expr) if name in {f for s in found for f in s.factors} else Value({})
             self.summed.setdefault(name, Summed(name, expr.type, expr))
@@ -187,8 +182,8 @@ def _read_beside(name: str, group: Group, expansion: _Expansion) -> bool:
         return True
     types = {part: one.type for part, one in expansion.summed.items()}
     for call in group.aggregates:
-        if name in _parts(call):
-            known = set(_parts(call)) <= set(types) and not call.distinct and call.function not in ORDERED
+        if name in call.read:
+            known = set(call.read) <= set(types) and not call.distinct and call.function not in ORDERED
             if not known or not set(Sums(call, types).terms) <= set(expansion.sums):
                 return True
     return False

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from plans.lowering.joins import feed
 from plans.lowering.stages import Stages
-from plans.payloads.sums import ORDERED
+from plans.payloads.sums import ONCE
 from plans.plan import Plan
 from plans.program import Aggregate, Feed, GroupStage, JoinStage
 from plans.queries.algebra import Group, Query
@@ -26,8 +26,8 @@ Grouped = Callable[[Group, Query], GroupStage]
 
 def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> GroupStage:
     """Returns the stage of a group over a join core whose feeds are those that are expected to cost least."""
-    valued = [call for call in group.aggregates if call.distinct or call.function in ORDERED]
-    wanted = dict.fromkeys(read for call in valued if (read := parts(call)) and not set(read) <= set(group.keys))
+    valued = [call for call in group.aggregates if call.distinct or call.function in ONCE]
+    wanted = dict.fromkeys(read for call in valued if (read := call.read) and not set(read) <= set(group.keys))
     summed = tuple(call for call in group.aggregates if call not in valued)
     if stages.together or not wanted or (len(wanted) == 1 and not summed):
         return grouped(group, rows)
@@ -43,11 +43,6 @@ def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> 
     return _noted(grouped(group, rows), f"{_named(valued)}: from the feed of the sums", one, several, stages)
 
 
-def parts(call: Aggregate) -> tuple[str, ...]:
-    """Returns the columns that an aggregate reads, each once."""
-    return tuple(dict.fromkeys((*call.arguments, *(() if call.where is None else (call.where,)))))
-
-
 def _apart(
     group: Group,
     rows: Query,
@@ -60,8 +55,8 @@ def _apart(
     others."""
     first = summed
     if not summed:
-        first = tuple(call for call in group.aggregates if set(parts(call)) <= {*group.keys, *wanted[0]})
-    read = {*group.keys, *(name for call in first for name in parts(call))}
+        first = tuple(call for call in group.aggregates if set(call.read) <= {*group.keys, *wanted[0]})
+    read = {*group.keys, *(name for call in first for name in call.read)}
     main = grouped(replace(group, aggregates=first), _narrowed(rows, read))
     come = {column.name for column in main.feed.columns}
     values = tuple(_values(group, rows, stages, read) for read in wanted if not set(read) <= come)

@@ -1,7 +1,8 @@
 """What aggregates are made of: a few sums of products of their arguments, shared by all that need them.
 
 COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of sums of products of arguments over the rows
-where none of certain arguments is NULL and a filter is TRUE. MIN, MAX and DISTINCT need the values themselves.
+where none of certain arguments is NULL and a filter is TRUE. MIN, MAX, DISTINCT, percentiles, joined texts and bits
+need the values themselves.
 """
 
 from __future__ import annotations
@@ -11,21 +12,34 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
-from plans.program import Aggregate, Carried, Told
+from plans.program import Aggregate, Carried, Order, Told
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")
-ORDERED = ("min", "max")
+ONCE = ("min", "max")
+"""Aggregates that see a value once, however often it is there."""
+BITS = ("bit_and", "bit_or", "bit_xor")
+ORDERED = (*ONCE, "percentile", "percentile_disc", "string_agg", *BITS)
+"""Aggregates that read the values of a group in order. Only those of `ONCE` can be put together out of parts."""
 COFACTOR = "cofactor"
 """The number of rows without NULL in an argument; beside it stand the sums of all products of at most two of them."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """The multiset of the values of `argument` where `where` is TRUE."""
+    """The multiset of the values of `argument` where `where` is TRUE.
+
+    They are ordered by `order` first, then by the argument, rising. `order` does not begin with the argument.
+    """
 
     argument: str
     where: str | None
+    order: tuple[Order, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Returns the columns that a value has."""
+        return (self.argument, *(one.column for one in self.order))
 
 
 @dataclass(frozen=True)
@@ -112,7 +126,9 @@ class Sums:
         self.arguments = arguments
         self.needs = tuple(sorted(set(arguments)))
         ordered = aggregate.function in ORDERED
-        self.values = Values(arguments[0], where) if aggregate.distinct or ordered else None
+        own = bool(aggregate.order) and aggregate.order[0].column == arguments[0]
+        order = () if own else aggregate.order
+        self.values = Values(arguments[0], where, order) if aggregate.distinct or ordered else None
         self._distinct = self.values if aggregate.distinct and not ordered else None
         self._where = None if self._distinct else where
         self.terms = () if ordered else self._terms(aggregate.function)

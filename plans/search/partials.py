@@ -4,7 +4,7 @@ A count is the sum of the cells' counts, a sum that of their sums, a minimum tha
 send its rows: it keeps groups of its own, and sends what changes of them, at most an old and a new row per group and
 batch. A group is there as long as some cell has it. Of a mean, a variance or a sum of doubles, which are rounded once,
 a cell tells the exact sums that they are made of, as digits; what is worked out of them is worked out where the cells
-meet. What cannot be put together out of parts, a number of distinct values, travels as rows.
+meet. What cannot be put together out of parts, a number of distinct values or a median, travels as rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.expressions.build import col
-from plans.payloads.sums import ORDERED, ROWS, Sums, Unit, digits_of, doubles_of, limbs_of, term_of, unit
+from plans.payloads.sums import ONCE, ORDERED, ROWS, Sums, Unit, digits_of, doubles_of, limbs_of, term_of, unit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Summed, Told
 from plans.queries.algebra import unused
@@ -26,9 +26,9 @@ def partial(stage: GroupStage) -> GroupStage | None:
         return None
     if all(_in_parts(aggregate) for aggregate in stage.aggregates):
         return _with_outputs(stage, stage.aggregates, ())
-    if any(a.distinct and a.function not in ORDERED for a in stage.aggregates) or _units(stage) is None:
+    if any(_needs_rows(a) for a in stage.aggregates) or _units(stage) is None:
         return None
-    ordered = tuple(a for a in stage.aggregates if a.function in ORDERED)
+    ordered = tuple(a for a in stage.aggregates if a.function in ONCE)
     return _with_outputs(stage, ordered, _telling(stage))
 
 
@@ -76,7 +76,7 @@ def _with_outputs(stage: GroupStage, aggregates: tuple[Aggregate, ...], tells: t
 def _telling(stage: GroupStage) -> tuple[Told, ...]:
     """Returns the sums that the aggregates are made of, with names for their digits."""
     types, carried = _types(stage), {term_of(one): (one.limbs, one.doubles) for one in stage.carried}
-    made = [term for a in stage.aggregates if a.function not in ORDERED for term in Sums(a, types).terms]
+    made = [term for a in stage.aggregates if a.function not in ONCE for term in Sums(a, types).terms]
     taken = [*stage.keys, *types, *(a.name for a in stage.aggregates)]
     found = []
     for number, term in enumerate(dict.fromkeys([ROWS, *made])):
@@ -96,7 +96,7 @@ def _units(stage: GroupStage) -> dict[str, Unit] | None:
     given = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
     found: dict[str, Unit] = {}
     for aggregate in stage.aggregates:
-        if aggregate.function in ORDERED:
+        if aggregate.function in ONCE:
             continue
         known = all(term in carried for term in Sums(aggregate, types).terms)
         for name in aggregate.arguments:
@@ -110,8 +110,12 @@ def _types(stage: GroupStage) -> dict[str, str]:
     return {c.name: c.type for c in stage.feed.columns} | {one.name: one.type for one in stage.summed}
 
 
+def _needs_rows(aggregate: Aggregate) -> bool:
+    return aggregate.function not in ONCE and (aggregate.distinct or aggregate.function in ORDERED)
+
+
 def _in_parts(aggregate: Aggregate) -> bool:
-    if aggregate.function in ORDERED:
+    if aggregate.function in ONCE:
         return True
     return not aggregate.distinct and (
         aggregate.function == "count" or (aggregate.function == "sum" and aggregate.type != "float64")

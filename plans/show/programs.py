@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Iterable
 
 from plans.expressions.sqltext import identifier
 from plans.plan import Output
@@ -14,6 +15,7 @@ from plans.program import (
     GroupStage,
     JoinStage,
     LinearStage,
+    Order,
     PointwiseStage,
     Program,
     Stage,
@@ -137,7 +139,7 @@ def lines_of(stage: Stage) -> list[str]:
         return [*lines, f"output {_columns(stage.outputs)}"]
     if isinstance(stage, TopStage):
         skipped = f" after {stage.offset}" if stage.offset else ""
-        lines = [f"of {_feed(stage.feed)}", f"the first {stage.limit}{skipped} by {_order(stage)}"]
+        lines = [f"of {_feed(stage.feed)}", f"the first {stage.limit}{skipped} by {_order(stage.order)}"]
         return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
@@ -154,12 +156,12 @@ def _costs(stage: Stage) -> list[str]:
     return [f"cost {name}{known.update}", *because, f"memory {known.memory}"]
 
 
-def _order(stage: TopStage) -> str:
-    """Returns the order of the rows; NULLs are named where they are not where Spark puts them."""
+def _order(order: Iterable[Order]) -> str:
+    """Returns an order of rows; NULLs are named where they are not where Spark puts them."""
     return ", ".join(
         f"{one.column}{' DESC' if one.falling else ''}"
         + (f" NULLS {'LAST' if one.nulls_last else 'FIRST'}" if one.nulls_last != one.falling else "")
-        for one in stage.order
+        for one in order
     )
 
 
@@ -210,4 +212,7 @@ def _columns(columns: tuple[Output, ...]) -> str:
 def _call(call: Aggregate) -> str:
     distinct = "DISTINCT " if call.distinct else ""
     where = f" FILTER (WHERE {call.where})" if call.where is not None else ""
-    return f"{call.function.upper()}({distinct}{', '.join(call.arguments) or '*'}){where}: {call.type}"
+    more = [repr(part) for part in (call.share, call.separator) if part is not None]
+    given = ", ".join([*call.arguments, *more]) or "*"
+    order = f" ORDER BY {_order(call.order)}" if call.order else ""
+    return f"{call.function.upper()}({distinct}{given}{order}){where}: {call.type}"

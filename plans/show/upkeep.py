@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
+from plans.payloads.sums import BITS, ORDERED
 from plans.plan import Plan
 from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage, TopStage
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name
 
-ORDERED = ("min", "max")
 _ROW, _GROUP = 2, 3  # words of a row besides its values and children, of a group
 
 
@@ -52,6 +52,10 @@ def _of_group(stage: GroupStage) -> Upkeep:
         names = dict.fromkeys(name for call in several for name in call.arguments)
         memory += f", a row for each distinct value of {', '.join(names)}"
     if ordered:
+        listed = next((a for a in ordered if a.function in (*BITS, "string_agg")), None)
+        if listed is not None:
+            witness = f"{listed.function.upper()} reads all values of a group that changes"
+            return Upkeep("group", ENCLOSED, "O(values of the groups that change)", memory, witness)
         witness = f"{ordered[0].function.upper()} keeps its values in order"
         return Upkeep("group", LOGARITHMIC, "O(log n) per change, n the values of a group", memory, witness)
     return Upkeep("group", CONSTANT, "O(1) per change", memory)

@@ -160,7 +160,16 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
         for i, column in enumerate(values.columns):
             place.setdefault(column.name, f"value {number} {i}")
     aggregates = [
-        (a.type, a.function, [place[n] for n in a.arguments], a.distinct, place[a.where] if a.where else None)
+        (
+            a.type,
+            a.function,
+            [place[n] for n in a.arguments],
+            a.distinct,
+            place[a.where] if a.where else None,
+            a.share,
+            a.separator,
+            [(place[o.column], o.falling, o.nulls_last) for o in a.order],
+        )
         for a in stage.aggregates
     ]
     inner = {key: f"key {place[key]}" for key in stage.keys}

@@ -12,7 +12,7 @@ from typing import Any
 from crown.reference import normalise
 from plans.expressions.build import call, col, lit
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage
+from plans.program import Aggregate, Feed, GroupStage, Order
 from plans.schema import Column
 
 Row = tuple[Any, ...]
@@ -59,7 +59,7 @@ def aggregates(random: Random, columns: tuple[Column, ...]) -> tuple[Aggregate, 
     numbers = [column for column in columns if column.type in NUMBERS]
     found = [Aggregate("a0", "int64", "count")]
     for i in range(1, random.randint(2, 6)):
-        kind = random.choice(["sum", "sum", "avg", "extreme", "extreme", "count", "one", "two"])
+        kind = random.choice(["sum", "sum", "avg", "extreme", "extreme", "count", "one", "two", "ordered"])
         where = "c0" if random.random() < 0.3 else None
         distinct = random.random() < 0.3 and kind in ("sum", "avg", "count")
         x = random.choice(columns if kind in ("extreme", "count") else numbers)
@@ -71,6 +71,8 @@ def aggregates(random: Random, columns: tuple[Column, ...]) -> tuple[Aggregate, 
             found.append(Aggregate(f"a{i}", x.type, random.choice(["min", "max"]), (x.name,), False, where))
         elif kind == "count":
             found.append(Aggregate(f"a{i}", "int64", "count", (x.name,), distinct, where))
+        elif kind == "ordered":
+            found.append(_ordered(random, f"a{i}", columns, numbers, where))
         elif kind == "one":
             found.append(Aggregate(f"a{i}", "float64", random.choice(ONE), (x.name,), False, where))
         else:
@@ -78,6 +80,28 @@ def aggregates(random: Random, columns: tuple[Column, ...]) -> tuple[Aggregate, 
             type_ = "int64" if function == "regr_count" else "float64"
             found.append(Aggregate(f"a{i}", type_, function, (y.name, x.name), False, where))
     return tuple(found[random.randint(0, 1) if len(found) > 1 else 0 :])
+
+
+def _ordered(
+    random: Random, name: str, columns: tuple[Column, ...], numbers: list[Column], where: str | None
+) -> Aggregate:
+    """A percentile, texts in order of some column, or bits; what else the columns do not allow."""
+    x, by = random.choice(numbers), random.choice(columns)
+    whole = [column for column in columns if column.type in ("int32", "int64")]
+    texts = [column for column in columns if column.type == "string"]
+    falling = random.random() < 0.5
+    if texts and random.random() < 0.6:
+        one, distinct = random.choice(texts), random.random() < 0.4
+        order = (Order(one.name if distinct else by.name, falling, random.random() < 0.5),)
+        return Aggregate(name, "string", "string_agg", (one.name,), distinct, where, None, ", ", order)
+    if whole and random.random() < 0.4:
+        one = random.choice(whole)
+        return Aggregate(name, one.type, random.choice(["bit_and", "bit_or", "bit_xor"]), (one.name,), False, where)
+    share = random.choice([0.0, 0.25, 0.5, 0.9, 1.0])
+    if random.random() < 0.5:
+        order = (Order(x.name, falling),) if falling else ()
+        return Aggregate(name, x.type, "percentile_disc", (x.name,), False, where, share, None, order)
+    return Aggregate(name, "float64", "percentile", (x.name,), False, where, share)
 
 
 def stage(random: Random, columns: tuple[Column, ...]) -> GroupStage:

@@ -18,12 +18,12 @@ from crown.stages.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far
 from crown.stages.groups.moments import MOMENTS, Moments, Result, Scale
+from crown.stages.groups.readings import Reading, reading
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import far as far_kernels
-from crown.stages.kernels import multisets, orders
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
-from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Unit, Values, unit
+from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Unit, unit
 from plans.program import Aggregate
 from plans.types import decimal_parts
 
@@ -33,13 +33,13 @@ SumOf = Callable[..., np.ndarray]
 
 @dataclass(slots=True, eq=False)
 class Totals:
-    """The states of groups: ``rows`` int64[groups, words], the far parts of their sums, and the least and greatest
-    values of their multisets."""
+    """The states of groups: ``rows`` int64[groups, words], the far parts of their sums, and what is read of their
+    ordered values."""
 
     layout: Layout
     rows: np.ndarray
     far: Far
-    tops: Mapping[tuple[Values, int], np.ndarray]
+    read: Mapping[Reading, np.ndarray]
 
     def count(self, term: Term) -> np.ndarray:
         """Returns a term of one limb, int64[groups]."""
@@ -81,7 +81,7 @@ class NotFinite(OutOfRange):
 class Rule:
     """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have the units ``given``.
 
-    ``top``: the multiset and the side of it whose first value this is; None if it is none of MIN and MAX.
+    ``reading``: what it reads of ordered values; None if it is made of sums.
     """
 
     def __init__(
@@ -92,8 +92,7 @@ class Rule:
         self.values = self._sums.values
         self.terms = self._sums.terms
         known = bool(self.terms) and all(term in carried for term in self.terms)
-        side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(aggregate.function, 0)
-        self.top = (self.values, side) if self.values is not None and side else None
+        self.reading = reading(aggregate, self.values, types[aggregate.arguments[0]] if aggregate.arguments else "")
         self._counts = aggregate.function in (*COUNTS, COFACTOR)
         self._terms: dict[tuple[str, ...], Term] = {}  # by their factors
         units = {name: given[name] if known else unit(types[name]) for name in aggregate.arguments}
@@ -103,8 +102,8 @@ class Rule:
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
         aggregate = self.aggregate
-        if self.top is not None:
-            return Column(aggregate.type, dictionary, totals.tops[self.top])
+        if self.reading is not None:
+            return Column(aggregate.type, dictionary, totals.read[self.reading])
         count = totals.count(self._term())
         if aggregate.function == COFACTOR:
             self._refuse_not_finite(totals)
@@ -189,12 +188,3 @@ class Rule:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
         sx, sy, sxx, syy, sxy = (sums(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
         return Moments(count, sx, sy, sxx, syy, sxy, scales[x], scales[y])
-
-
-def order_of(type_: str) -> int:
-    """Returns how multisets compare values of a type."""
-    if type_ == "float64":
-        return orders.BY_FLOAT
-    if not uses_dictionary(type_):
-        return orders.BY_WORD
-    return orders.BY_BYTES if decimal_parts(type_) is None else orders.BY_DECIMAL

@@ -26,9 +26,11 @@ from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage
 from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.multisets import Events, Multisets
+from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
 from crown.stages.groups.told import Arrivals, bytes_of, digits
 from crown.stages.kernels import groups, sums
+from crown.stages.kernels.multisets import TREE
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import named_values
 from crown.store.zset import Zset
@@ -77,16 +79,16 @@ class Groups(Lasting):
         self._carriage = None if join is None or not stage.carried else Carriage(stage.carried, self._layout, join)
         self._arrivals = Arrivals(stage.told, self._layout)
         self._far = FarParts(self._layout, part)
-        self._tops = tuple(dict.fromkeys(rule.top for rule in self._rules if rule.top is not None))
+        self._readings = tuple(dict.fromkeys(rule.reading for rule in self._rules if rule.reading is not None))
         k = self._k = len(self._keys)
         self._table = int(table_at(_GROUPS))
         self._multisets = Multisets(
             part,
             int(table_at(_VALUES)),
-            self._sides(),
+            self._kept(),
             self._types,
             int(groups.state_at(k)) + self._layout.words,
-            lambda values: stage.read_by([values.argument, *([] if values.where is None else [values.where])]),
+            lambda values: stage.read_by([*values.columns, *([] if values.where is None else [values.where])]),
         )
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
@@ -108,12 +110,17 @@ class Groups(Lasting):
         if part.open(2) and stage.whole:
             self._make_whole()
 
-    def _sides(self) -> dict[Values, int]:
-        sides: dict[Values, int] = {}
+    def _kept(self) -> dict[Values, int]:
+        """Returns the multisets that there are, and how their values are kept in order: a tree serves all readings."""
+        found: dict[Values, int] = {}
         for rule in self._rules:
             if rule.values is not None:
-                sides[rule.values] = sides.get(rule.values, 0) | (rule.top[1] if rule.top is not None else 0)
-        return sides
+                found[rule.values] = found.get(rule.values, 0) | (0 if rule.reading is None else rule.reading.kept)
+        return {values: TREE if kept & TREE else kept for values, kept in found.items()}
+
+    def _read(self, handles: np.ndarray) -> dict[Reading, np.ndarray]:
+        """Returns what aggregates read of the ordered values of groups, as they are now."""
+        return {one: one.codes(self._multisets, handles, self._part.dictionary) for one in self._readings}
 
     def _make_whole(self) -> None:
         """Makes the only group, which stays."""
@@ -208,7 +215,7 @@ class Groups(Lasting):
         sums.add_states(rows[n:], deltas, layout.words, layout.places)
         self._refuse_counts(weights, rows[n:, 0], handles)
         after = old.far.plus(far) if far else old.far
-        return old, Totals(layout, rows, after, self._multisets.tops(self._tops, handles)), far
+        return old, Totals(layout, rows, after, self._read(handles)), far
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
@@ -231,7 +238,7 @@ class Groups(Lasting):
         if rows is None:
             rows = np.empty((len(handles), self._layout.words), np.int64)
         groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
-        return Totals(self._layout, rows, self._far.loaded(rows), self._multisets.tops(self._tops, handles))
+        return Totals(self._layout, rows, self._far.loaded(rows), self._read(handles))
 
     # Rows
     # ------------------------------------------------------------------------------------------------------------------
@@ -242,9 +249,9 @@ class Groups(Lasting):
         ``new`` has the rows before and after.
         """
         n, batches = len(handles), int(self.parts[0][A.H_VERSION])
-        tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
+        read = {one: np.concatenate([old.read[one], new.read[one]]) for one in self._readings}
         far = old.far.followed_by(new.far) if old.far or new.far else Far(self._layout, 2 * n)
-        both = Totals(self._layout, new.rows, far, tops)
+        both = Totals(self._layout, new.rows, far, read)
         if self.stage.whole:
             there = np.array([batches > 0, batches + sign > 0])
         else:

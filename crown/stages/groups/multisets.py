@@ -1,4 +1,4 @@
-"""The multisets of a group stage: behind MIN, MAX and DISTINCT."""
+"""The multisets of a group stage: behind DISTINCT and all aggregates that read values in order."""
 
 from __future__ import annotations
 
@@ -9,31 +9,43 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT
-from crown.stages.columns import Column, Frame
+from crown.stages.columns import Column, Frame, order_of
 from crown.stages.groups.addends import Addends
-from crown.stages.groups.aggregates import order_of
+from crown.stages.kernels import heaps
 from crown.stages.kernels import multisets as kernels
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.payloads.sums import Values
 
-_IDENTITY = np.arange(kernels.VALUE_KEY, dtype=np.int64)
-
 
 @dataclass(frozen=True)
 class Multiset:
-    """The values of ``values``, of ``type``, with heaps on ``sides``; ``place``: its first word, from a group.
+    """The values of ``values``, whose columns have the ``types``; ``place``: its first word, from a group.
 
+    ``kept``: in a tree, of the order ``spec`` (see ``crown.stages.kernels.trees``), or in heaps of these sides.
     ``feed``: the number of the feed that they come from.
     """
 
     number: int
     values: Values
-    type: str
-    sides: int
+    types: tuple[str, ...]
+    kept: int
+    spec: np.ndarray
     place: int
     feed: int
+
+    @property
+    def width(self) -> int:
+        """Returns the words of a value with the group and the multiset that has it."""
+        return kernels.OWNER + len(self.types)
+
+
+def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
+    """Returns the order of values: what is said, then the argument; whose they are comes last, it is the same."""
+    said = [(kernels.OWNER + i, i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
+    words = [[at, order_of(types[i]), falling, last] for at, i, falling, last in (*said, (kernels.OWNER, 0, 0, 0))]
+    return np.array([*words, *([at, 0, 0, 0] for at in range(kernels.OWNER))], np.int64).reshape(-1)
 
 
 @dataclass(slots=True, eq=False)
@@ -59,15 +71,15 @@ class _Change:
 class Multisets:
     """The multisets of all groups, in table ``table`` (a header word) of a stage's part.
 
-    ``sides``: the heaps that each needs; ``place``: where the first begins, counted from a group; ``feed_of``: says
-    which feed values come from.
+    ``kept``: how the values of each are kept in order; ``place``: where the first begins, counted from a group;
+    ``feed_of``: says which feed values come from.
     """
 
     def __init__(
         self,
         part: Part,
         table: int,
-        sides: Mapping[Values, int],
+        kept: Mapping[Values, int],
         types: Mapping[str, str],
         place: int,
         feed_of: Callable[[Values], int],
@@ -75,10 +87,13 @@ class Multisets:
         self._part = part
         self._table = table
         self._changes: list[_Change] = []
-        self.all = tuple(
-            Multiset(i, values, types[values.argument], side, place + kernels.MULTISET * i, feed_of(values))
-            for i, (values, side) in enumerate(sides.items())
-        )
+        made = []
+        for i, (values, how) in enumerate(kept.items()):
+            kinds = tuple(types[name] for name in values.columns)
+            at = place + kernels.MULTISET * i
+            made.append(Multiset(i, values, kinds, how, _spec(values, kinds), at, feed_of(values)))
+        self.all = tuple(made)
+        self._by_values = {multiset.values: multiset for multiset in self.all}
 
     @property
     def words(self) -> int:
@@ -101,30 +116,30 @@ class Multisets:
             argument, given = multiset.values.argument, fed[multiset.feed]
             weights = given.addends.weights((argument,), multiset.values.where)
             keep = weights != 0
-            events = np.stack([given.where[keep], given.frame[argument].codes[keep]])
-            net = Zset.of_columns(events, weights[keep]).net()
-            groups, codes = np.ascontiguousarray(net.columns())
+            named = (given.frame[name].codes[keep] for name in multiset.values.columns)
+            net = Zset.of_columns(np.stack([given.where[keep], *named]), weights[keep]).net()
+            groups, codes, *others = np.ascontiguousarray(net.columns())
             of = handles[groups]
-            keys = np.stack([of, np.full(len(of), multiset.number), codes])
+            keys = np.stack([of, np.full(len(of), multiset.number), codes, *others])
             change = _Change(multiset, keys, net.weights, of + multiset.place)
             self._changes.append(change)
             flips = self._run(change, net.weights, len(of))
             self._settle(multiset, handles)
-            column = Column(multiset.type, self._part.dictionary, codes)
+            column = Column(multiset.types[0], self._part.dictionary, codes)
             yield multiset.values, Frame({argument: column}, len(codes), self._part.dictionary), flips, groups
 
     def _run(self, change: _Change, weights: np.ndarray, n: int) -> np.ndarray:
         multiset, part = change.multiset, self._part
         keys = np.ascontiguousarray(change.keys[:, :n])
-        strides = np.arange(kernels.VALUE_KEY, dtype=np.int64) * n
+        identity = np.arange(multiset.width, dtype=np.int64)
+        strides = identity * n
         flips, change.done = np.empty(n, np.int64), 0
-        order = order_of(multiset.type)
 
         def work() -> bool:
             found = int(
                 kernels.change(
-                    part.arena, self._table, strides, _IDENTITY, keys, weights[:n], change.places, multiset.sides,
-                    *part.dictionary.memory, order, flips, change.done,
+                    part.arena, self._table, strides, multiset.width, multiset.spec, keys, weights[:n], change.places,
+                    multiset.kept, *part.dictionary.memory, flips, change.done,
                 )
             )  # fmt: skip
             change.done = found if found >= 0 else -1 - found
@@ -151,38 +166,80 @@ class Multisets:
         self._changes.clear()
 
     def _settle(self, multiset: Multiset, handles: np.ndarray) -> None:
-        part, order = self._part, order_of(multiset.type)
-        memory = part.dictionary.memory
-        kernels.settle(part.arena, self._table, _IDENTITY, handles, multiset.place, multiset.sides, *memory, order)
+        """Sees to it that what is on top of each heap of groups occurs."""
+        if multiset.kept & (heaps.MINIMA | heaps.MAXIMA):
+            part, identity = self._part, np.arange(heaps.VALUE_KEY, dtype=np.int64)
+            heaps.settle(
+                part.arena, self._table, identity, handles, multiset.place, multiset.kept, *part.dictionary.memory,
+                int(multiset.spec[1]),
+            )  # fmt: skip
 
-    def tops(self, wanted: Sequence[tuple[Values, int]], handles: np.ndarray) -> dict[tuple[Values, int], np.ndarray]:
-        """Returns per multiset and side the codes of the first values of groups; NULL of an empty one."""
-        place = {multiset.values: multiset.place for multiset in self.all}
-        found = {}
-        for values, side in wanted:
-            found[values, side] = np.empty(len(handles), np.int64)
-            kernels.tops(self._part.arena, handles, place[values], side, found[values, side])
-        return found
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def end(self, values: Values, handles: np.ndarray, side: int) -> np.ndarray:
+        """Returns the least (``side`` MINIMA) or greatest values (codes) of groups; NULL of an empty one. O(1) per
+        group from heaps, expected O(log n) from a tree."""
+        one = self._by_values[values]
+        if one.kept == kernels.TREE:
+            last = self.sizes(values, handles) - 1
+            return self.values_at(values, handles, np.zeros_like(last) if side == heaps.MINIMA else last)
+        out = np.empty(len(handles), np.int64)
+        heaps.tops(self._part.arena, handles, one.place, side, out)
+        return out
+
+    def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
+        """Returns how many values groups have, copies counted. O(1) per group."""
+        one, out = self._by_values[values], np.empty(len(handles), np.int64)
+        kernels.sizes(self._part.arena, handles, one.place, one.width, out)
+        return out
+
+    def values_at(self, values: Values, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the values (codes) at positions of groups, from 0, copies counted; NULL where there is none. Expected
+        O(log n) per group."""
+        one, out = self._by_values[values], np.empty(len(handles), np.int64)
+        kernels.values_at(self._part.arena, handles, one.place, one.width, positions, out)
+        return out
+
+    def in_order(self, values: Values, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the different values (codes) of groups in order, how often each is there, and where each group's
+        begin and the last ones end. O(values)."""
+        one, arena = self._by_values[values], self._part.arena
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(arena[handles + one.place])])
+        codes, copies = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
+        kernels.in_order(arena, handles, one.place, one.width, starts, codes, copies)
+        return codes, copies, starts
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
 
     def mark_values(self) -> None:
         """Marks what the multisets refer to in the dictionary. O(state)."""
         for multiset in self.all:
-            if uses_dictionary(multiset.type):
-                self._part.dictionary.mark_codes(self._codes(multiset))
+            for i, type_ in enumerate(multiset.types):
+                if uses_dictionary(type_):
+                    self._part.dictionary.mark_codes(self._codes(multiset, kernels.OWNER + i))
 
-    def _codes(self, multiset: Multiset) -> np.ndarray:
+    def _codes(self, multiset: Multiset, word: int) -> np.ndarray:
         out = np.empty(len(self), np.int64)
-        return out[: kernels.codes_of(self._part.arena, self._table, multiset.number, out)]
+        return out[: kernels.codes_of(self._part.arena, self._table, multiset.number, word, out)]
 
     def check_invariants(self, handles: np.ndarray) -> None:
-        """Recounts the values of all groups, ``handles``, and looks at their heaps. Raises AssertionError. O(state)."""
+        """Recounts the values of all groups, ``handles``, and walks their trees. Raises AssertionError. O(state)."""
         handles = np.sort(handles)
         for multiset in self.all:
-            counted = np.zeros(len(handles), np.int64)
-            kernels.recount(self._part.arena, self._table, multiset.number, handles, counted)
+            counted, nodes = np.zeros(len(handles), np.int64), np.empty(len(handles), np.int64)
+            kernels.recount(self._part.arena, self._table, multiset.number, multiset.width, handles, counted)
             assert (self._part.arena[handles + multiset.place] == counted).all(), "values are not what was counted"
-            for side in (kernels.MINIMA, kernels.MAXIMA):
-                if multiset.sides & side:
+            for side in (heaps.MINIMA, heaps.MAXIMA):
+                if multiset.kept & side:
                     lengths = self._part.arena[handles + multiset.place + side] >> 32
                     assert ((lengths >= counted) & (lengths <= 2 * counted + 9)).all(), "a heap has the wrong length"
                     assert ((counted > 0) | (lengths == 0)).all(), "the heap of an empty multiset is there"
+            if multiset.kept == kernels.TREE:
+                identity = np.arange(multiset.width, dtype=np.int64)
+                kernels.check(
+                    self._part.arena, handles, multiset.place, multiset.width, multiset.spec, identity,
+                    *self._part.dictionary.memory, nodes,
+                )  # fmt: skip
+                assert (nodes == counted).all(), "the values of a group are not in order"

@@ -12,22 +12,7 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_TALLIES, alloc, rel
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key, insert, make_room, remove
-from crown.stages.kernels.trees import (
-    AFTER,
-    BEFORE,
-    COPIES,
-    PARENT,
-    PRIORITY,
-    TOTAL,
-    add,
-    compare,
-    emit,
-    fell,
-    following,
-    grow,
-    locate,
-    total,
-)
+from crown.stages.kernels.trees import COPIES, add, emit, fell, grow, locate, sound, total
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
 
@@ -150,38 +135,14 @@ def place(arena, t, keyed, k, spec, strides, width, keys, values, octets, out):
 
 @kernel("words, int, words, words, int, words, words, bytes")
 def check(arena, k, spec, strides, width, handles, values, octets):
-    """Counts the rows of groups by going over all of them; -1 if a tree is not one: order, totals, links, priorities.
-
-    ``strides`` is 0, 1, 2, ...
-    """
+    """Counts the rows of groups by going over all of them; -1 if a tree is empty or none (see ``trees.sound``)."""
     n = handles.size
     arena, spec, strides, handles = words(arena), constants(spec), constants(strides), words(handles)
     values, octets = words(values), words(octets)
     found = 0
     for g in range(n):
-        node = arena[handles[g] + k]
-        if node == 0 or arena[node + width + PARENT] != 0:
+        here = sound(arena, width, arena[handles[g] + k], spec, strides, values, octets)
+        if here <= 0:
             return -1
-        while arena[node + width + BEFORE] != 0:
-            node = arena[node + width + BEFORE]
-        before = 0
-        while node != 0:
-            found += 1
-            if arena[node + width + COPIES] <= 0:
-                return -1
-            sum_ = arena[node + width + COPIES]
-            for side in (BEFORE, AFTER):
-                child = arena[node + width + side]
-                sum_ += total(arena, width, child)
-                if child != 0 and (
-                    arena[child + width + PARENT] != node
-                    or arena[child + width + PRIORITY] > arena[node + width + PRIORITY]
-                ):
-                    return -1
-            if sum_ != arena[node + width + TOTAL]:
-                return -1
-            if before != 0 and compare(arena, before, spec, width, arena, strides, node, values, octets) != 1:
-                return -1
-            before = node
-            node = following(arena, width, node)
+        found += here
     return found

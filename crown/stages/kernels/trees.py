@@ -166,14 +166,20 @@ def fell(arena, width, root_at, node):
 
 
 @device
+def leftmost(arena, width, root):
+    """Returns the node of the first row in order; 0 of an empty tree. Expected O(log n)."""
+    node = root
+    while node != 0 and arena[node + width + BEFORE] != 0:
+        node = arena[node + width + BEFORE]
+    return node
+
+
+@device
 def following(arena, width, node):
     """Returns the node of the next row in order; 0 behind the last one. Amortized O(1) over a range."""
     after = arena[node + width + AFTER]
     if after != 0:
-        node = after
-        while arena[node + width + BEFORE] != 0:
-            node = arena[node + width + BEFORE]
-        return node
+        return leftmost(arena, width, after)
     above = arena[node + width + PARENT]
     while above != 0 and arena[above + width + AFTER] == node:
         node, above = above, arena[above + width + PARENT]
@@ -211,3 +217,33 @@ def emit(arena, width, root, first, end, sign, rows, weights, m, room):
         position = 0
         node = following(arena, width, node)
     return m, at
+
+
+@device
+def sound(arena, width, root, spec, strides, values, octets):
+    """Counts the rows of a tree by going over all; -1 if it is none: order, totals, links, priorities.
+
+    ``strides`` is 0, 1, 2, ...
+    """
+    if root != 0 and arena[root + width + PARENT] != 0:
+        return -1
+    node, before, found = leftmost(arena, width, root), 0, 0
+    while node != 0:
+        found += 1
+        if arena[node + width + COPIES] <= 0:
+            return -1
+        sum_ = arena[node + width + COPIES]
+        for side in (BEFORE, AFTER):
+            child = arena[node + width + side]
+            sum_ += total(arena, width, child)
+            if child != 0 and arena[child + width + PARENT] != node:
+                return -1
+            if child != 0 and arena[child + width + PRIORITY] > arena[node + width + PRIORITY]:
+                return -1
+        if sum_ != arena[node + width + TOTAL]:
+            return -1
+        if before != 0 and compare(arena, before, spec, width, arena, strides, node, values, octets) != 1:
+            return -1
+        before = node
+        node = following(arena, width, node)
+    return found

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, cast, col
-from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.tree import Node
+from plans.payloads.sums import ONCE
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 from plans.schema import WEIGHT

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from plans.expressions.build import TRUE, Expr, col
-from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.aggregates import result_type
 from plans.frontends.datalog.terms import WORDS, Terms
 from plans.frontends.datalog.tokens import Token
+from plans.payloads.sums import ONCE
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Source, check_output_name, unused
 from plans.schema import WEIGHT

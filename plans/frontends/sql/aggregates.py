@@ -15,6 +15,9 @@ _FUNCTIONS = {
     "regravgx": "regr_avgx", "regravgy": "regr_avgy",
     "logicaland": "bool_and", "logicalor": "bool_or", "anyvalue": "any_value", "first": "first", "last": "last",
     "approxdistinct": "approx_count_distinct", "argmax": "max_by", "argmin": "min_by", "mode": "mode",
+    "median": "percentile", "quantile": "percentile", "percentilecont": "percentile",
+    "percentiledisc": "percentile_disc", "approxquantile": "percentile_approx", "groupconcat": "string_agg",
+    "bitwiseandagg": "bit_and", "bitwiseoragg": "bit_or", "bitwisexoragg": "bit_xor",
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
 }  # fmt: skip
 _NAMED = {"STD": "stddev_samp", "MEAN": "avg", "EVERY": "bool_and", "SOME": "bool_or"}
@@ -24,7 +27,8 @@ def function_of(node: exp.Expression) -> str | None:
     """Returns the aggregate that a call is; None if it is none that is maintained."""
     if isinstance(node, exp.Anonymous):
         return _NAMED.get(str(node.this).upper())
-    return function_of(node.this) if isinstance(node, exp.IgnoreNulls) else _FUNCTIONS.get(node.key)
+    wrapped = isinstance(node, (exp.IgnoreNulls, exp.WithinGroup))
+    return function_of(node.this) if wrapped else _FUNCTIONS.get(node.key)
 
 
 def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:

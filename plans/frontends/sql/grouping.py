@@ -13,20 +13,22 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
-from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.aggregates import result_type
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.groupings import Grouping
+from plans.frontends.sql.ordered import OrderedCall, ordered_call
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
+from plans.payloads.sums import ONCE
 from plans.program import Aggregate, Order
 from plans.queries.algebra import Group, Query, Source, Top, replaced, split, unused
 from plans.schema import Column, Table
 
 # What the call of an aggregate may carry besides; anything else changes what it means.
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy"}
-_ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct")
+_ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
@@ -137,6 +139,10 @@ class Groups:
         inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
         if function is None:
             raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
+        ordered = ordered_call(inner, text)
+        if ordered is not None:
+            conditions = [] if where is None else [where]
+            return text.guarded(node, partial(self._ordered, function, ordered, conditions))
         given = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
         if isinstance(inner, exp.Anonymous):
             given = list(inner.expressions)
@@ -180,6 +186,13 @@ class Groups:
         called = Called(function, tuple(values), distinct, where)
         return self._picked(called) if function in PICKED else rewritten(called, self._added)
 
+    def _ordered(self, function: str, one: OrderedCall, conditions: list[exp.Expression]) -> Expr:
+        """Returns the value of an aggregate of values in order."""
+        values = (self._argument(one.value),)
+        by = tuple((self._argument(i.this), bool(i.args.get("desc")), not i.args.get("nulls_first")) for i in one.by)
+        where = tuple(self._argument(part) for part in conditions)
+        return rewritten(Called(function, values, one.distinct, where, one.share, one.separator, by), self._added)
+
     def _added(self, given: Called) -> Expr:
         """Returns the column of an aggregate, which is added unless it is there."""
         function, distinct, values = given.function, given.distinct, list(given.values)
@@ -192,11 +205,12 @@ class Groups:
         where = None if condition is None else self._column(condition, "p")
         arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
         distinct = distinct and function not in ONCE
-        which = (function, arguments, distinct, where)
+        order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in given.order)
+        which = (function, arguments, distinct, where, given.share, given.separator, order)
         if which not in self.calls:
             wish = function if not arguments else f"{function}_{arguments[0]}"
             name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
-            self.calls[which] = Aggregate(name, type_, function, arguments, distinct, where)
+            self.calls[which] = Aggregate(name, type_, *which)
         return col(self.calls[which].name, type_)
 
     def _picked(self, given: Called) -> Expr:

@@ -13,7 +13,7 @@ from functools import partial
 from sqlglot import exp
 
 from plans.expressions.build import TRUE, Expr, call, col
-from plans.frontends.aggregates import result_type
+from plans.frontends.aggregates import NAMES, result_type
 from plans.frontends.sql.aggregates import function_of
 from plans.frontends.sql.ordering import Columns, Item, orders
 from plans.frontends.sql.scope import Frame, Names, Scope
@@ -118,7 +118,8 @@ class Windows:
         if node.args.get("alias") is not None or not _whole(node):
             message = f"{word} over a part of its partition is not supported"
             raise text.error(message, node, f"leave ORDER BY out of OVER: {_HINT}")
-        if any(isinstance(part, exp.Distinct) for part in given) or isinstance(inner, exp.CountIf):
+        plain = function in NAMES and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
+        if any(isinstance(part, exp.Distinct) for part in given) or not plain:
             raise text.error(f"{word} of this form is not supported as a window function", node, _HINT)
         given = [part for part in given if not isinstance(part, exp.Star)]
         if len(given) > 2 or (len(given) > 1 and function in ("count", "sum", "avg", "min", "max")):

@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
+from operator import and_, or_, xor
 
 import pyarrow as pa
 
@@ -311,7 +313,7 @@ def aggregated(call: Aggregate, names: list[str], types: dict[str, str], rows: l
     for row, copies in rows:
         values = tuple(row[names.index(name)] for name in call.arguments)
         if None not in values:
-            found[values] += copies
+            found[values + tuple(row[names.index(one.column)] for one in call.order)] += copies
     if call.distinct:
         found = Counter(dict.fromkeys(found, 1))
     if call.function in ("count", "regr_count"):
@@ -319,7 +321,33 @@ def aggregated(call: Aggregate, names: list[str], types: dict[str, str], rows: l
     if call.function in ("min", "max"):
         values = sorted((row[0] for row in found), key=_ordered)
         return None if not values else values[0] if call.function == "min" else values[-1]
+    if call.function in ORDERED:
+        return ordered(call, found)
     return numbers(call, [types[name] for name in call.arguments], found)
+
+
+def ordered(call: Aggregate, found: Bag) -> object:
+    """Percentiles, joined texts and bits."""
+    rows = sorted(found.elements(), key=lambda row: _ordered(row[0]))
+    for i in range(len(call.order), 0, -1):
+        one = call.order[i - 1]
+        there = sorted(
+            (row for row in rows if row[i] is not None), key=lambda row: _ordered(row[i]), reverse=one.falling
+        )
+        absent = [row for row in rows if row[i] is None]
+        rows = there + absent if one.nulls_last else absent + there
+    values = [row[0] for row in rows]
+    if not values:
+        return None
+    if call.function == "string_agg":
+        return call.separator.join(values)
+    if call.function.startswith("bit"):
+        return reduce({"bit_and": and_, "bit_or": or_, "bit_xor": xor}[call.function], values)
+    if call.function == "percentile_disc":
+        return values[max(math.ceil(call.share * len(values)) - 1, 0)]
+    at = call.share * (len(values) - 1)
+    low, high = float(values[math.floor(at)]), float(values[math.ceil(at)])
+    return low if low == high else (math.ceil(at) - at) * low + (at - math.floor(at)) * high
 
 
 def _ordered(value: object) -> tuple[bool, object]:

@@ -26,7 +26,7 @@ def refused(query: str) -> tuple[str, str, str]:
 
 
 FUNCTIONS = (
-    "PERCENTILE(id, 0.5)", "STRING_AGG(name, ',')", "FORMAT_NUMBER(id, 2)",
+    "HISTOGRAM_NUMERIC(id, 5)", "SKEWNESS(id)", "FORMAT_NUMBER(id, 2)",
     "CURRENT_TIMESTAMP()", "TRANSFORM(ARRAY(1), x -> x)", "SENTENCES(name)",
     "REGEXP_COUNT(name, 'a')", "mask(name)", "my_udf(id)", "db.my_udf(id)", "NOW()",
 )  # fmt: skip

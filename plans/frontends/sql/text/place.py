@@ -93,7 +93,10 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
     ancestors = {cls.__name__ for cls in type(node).__mro__}
     word = spelling(text, node)
     if "AggFunc" in ancestors or node.key == "groupconcat":
-        known = "COUNT, SUM, AVG, MIN, MAX, MAX_BY, MODE, BOOL_AND, BOOL_OR, VAR, STDDEV, COVAR, CORR and REGR"
+        known = (
+            "COUNT, SUM, AVG, MIN, MAX, MAX_BY, MODE, MEDIAN, PERCENTILE, STRING_AGG, BOOL_AND, BIT_AND, VAR, STDDEV, "
+            "COVAR, CORR, REGR and their kin"
+        )
         return f"the aggregate {word}", f"there are {known}"
     if node.key == "window":
         return "a window function (OVER)", "compute it where the result is read"

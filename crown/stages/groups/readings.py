@@ -1,0 +1,137 @@
+"""What aggregates read of the ordered values of groups: ends, percentiles, joined texts, bits. Codes, one per group.
+
+A reading is a function of the values and how often each is there, so that of an old state, worked out anew, is the one
+that was told before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import ChangeError
+from crown.kernels.strings import NULL
+from crown.stages.columns import Column
+from crown.stages.groups import rounded
+from crown.stages.groups.multisets import Multisets
+from crown.stages.kernels import heaps
+from crown.stages.kernels.multisets import TREE
+from crown.store.codec import encode
+from crown.store.dictionary import Dictionary
+from plans.payloads.sums import ORDERED, Values
+from plans.program import Aggregate
+
+_LONGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an aggregate of ordered ``values`` is. ``falling``: they are read backwards; ``distinct``: each once."""
+
+    function: str
+    values: Values
+    type: str
+    share: float | None = None
+    separator: str | None = None
+    falling: bool = False
+    distinct: bool = False
+
+    @property
+    def kept(self) -> int:
+        """Returns how the values must be kept: in a tree, or the heap whose top is read."""
+        return {"min": heaps.MINIMA, "max": heaps.MAXIMA}.get(self.function, TREE)
+
+    def codes(self, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+        """Returns the codes, int64[groups]; NULL of a group without values."""
+        return _READERS[self.function](self, multisets, handles, dictionary)
+
+
+def reading(aggregate: Aggregate, values: Values | None, type_: str) -> Reading | None:
+    """Returns what an aggregate over values of a type reads in order; None if it reads nothing so."""
+    if aggregate.function not in ORDERED or values is None:
+        return None
+    falling = not values.order and any(one.falling for one in aggregate.order[:1])
+    return Reading(aggregate.function, values, type_, aggregate.share, aggregate.separator, falling, aggregate.distinct)
+
+
+def _end(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns MIN and MAX."""
+    return multisets.end(one.values, handles, one.kept)
+
+
+def _percentile(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the value at a share of the way, between two values on a line. Expected O(log n) per group."""
+    assert one.share is not None, "a percentile has a share"
+    n = multisets.sizes(one.values, handles)
+    at = one.share * np.maximum(n - 1, 0)
+    below, above = np.floor(at), np.ceil(at)
+    low, high = (_doubles(one, multisets, handles, dictionary, position) for position in (below, above))
+    with np.errstate(invalid="ignore"):
+        between = (above - at) * low + (at - below) * high
+    return rounded.float_codes(np.where((below == above) | (low == high), low, between), n == 0)
+
+
+def _at_least(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the first value such that a share of the values do not come behind it. Expected O(log n) per group."""
+    assert one.share is not None, "a percentile has a share"
+    n = multisets.sizes(one.values, handles)
+    at = np.maximum(np.ceil(one.share * n).astype(np.int64) - 1, 0)
+    return multisets.values_at(one.values, handles, n - 1 - at if one.falling else at)
+
+
+def _doubles(
+    one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary, positions: np.ndarray
+) -> np.ndarray:
+    """Returns the values at positions as doubles, each rounded once; NaN for none."""
+    codes = multisets.values_at(one.values, handles, positions.astype(np.int64))
+    array = Column(one.type, dictionary, codes).array
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.string())  # whose digits are read as they are
+    return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64).copy()
+
+
+def _joined(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the texts of each group, joined. O(output)."""
+    codes, copies, starts = multisets.in_order(one.values, handles)
+    if one.falling:  # every group backwards
+        ends = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts))
+        order = ends - np.arange(len(codes))
+        codes, copies = codes[order], copies[order]
+    texts = Column(one.type, dictionary, codes).array
+    if not one.distinct:
+        assert one.separator is not None, "texts are joined by one"
+        sizes = (pc.binary_length(texts).to_numpy(zero_copy_only=False) + len(one.separator.encode())) * copies
+        if len(sizes) and (sizes.astype(np.float64).sum() > _LONGEST or copies.max() > _LONGEST):
+            raise ChangeError("the texts that are joined in a batch would have more than 2^31 bytes")
+        texts = texts.take(pa.array(np.repeat(np.arange(len(codes)), copies)))
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(copies)])[starts]
+    lists = pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), texts)
+    made = pc.if_else(pa.array(np.diff(starts) > 0), pc.binary_join(lists, one.separator), None)
+    return encode(made.cast(pa.string()), "string", dictionary.intern)
+
+
+def _bits(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the bits that all, some or an odd number of values have. O(values)."""
+    codes, copies, starts = multisets.in_order(one.values, handles)
+    if one.function == "bit_xor":
+        codes = np.where(copies % 2 == 1, codes, 0)
+    there = np.diff(starts) > 0
+    out = np.full(len(handles), NULL, np.int64)
+    if there.any():
+        out[there] = _FOLDS[one.function].reduceat(codes, starts[:-1][there])
+    return out
+
+
+_FOLDS = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor}
+_READERS: dict[str, Callable[[Reading, Multisets, np.ndarray, Dictionary], np.ndarray]] = {
+    "min": _end,
+    "max": _end,
+    "percentile": _percentile,
+    "percentile_disc": _at_least,
+    "string_agg": _joined,
+    **dict.fromkeys(_FOLDS, _bits),
+}

@@ -1,0 +1,150 @@
+"""The least and the greatest value of a multiset: heaps of its records, for where nothing else is read in order.
+
+A heap takes an insertion in O(1) on average, which a tree cannot. It is a block in the arena: its capacity, then
+handles of records; a word has the block in the low half and the heap's length in the high half. A record is that of a
+value of one column (see ``crown.stages.kernels.multisets``), and a word behind it::
+
+    0 1 2    its group's handle, the number of the multiset, the value (code)
+    3        how often it occurs
+    4        bit 0: it stands in the heap of minima; bit 1: of maxima
+
+A value that no longer occurs stays in a heap until it surfaces, or until more than half of the heap is dead, when it is
+built anew: amortized O(log n) per change, and at most twice the live values and 9 in a heap.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import alloc, release
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
+from crown.kernels.tables import LOW32, hash_key, remove
+from crown.stages.kernels.orders import less
+
+VALUE_KEY, HEAPS, RECORD = 3, 4, 5
+_COUNT = 3
+MINIMA, MAXIMA = 1, 2
+_SLACK = 8
+
+
+@device
+def _before(arena, values, octets, order, side, a, b):
+    """Returns True iff record ``a`` belongs nearer to the top of the heap of ``side`` than ``b``."""
+    if side == MINIMA:
+        return less(values, octets, order, arena[a + 2], arena[b + 2])
+    return less(values, octets, order, arena[b + 2], arena[a + 2])
+
+
+@device
+def _sink(arena, values, octets, order, side, block, length, at):
+    """Moves the handle at ``at`` (from 1) down to its place."""
+    moving = arena[block + at]
+    while 2 * at <= length:
+        child = 2 * at
+        if child < length and _before(
+            arena, values, octets, order, side, arena[block + child + 1], arena[block + child]
+        ):
+            child += 1
+        if not _before(arena, values, octets, order, side, arena[block + child], moving):
+            break
+        arena[block + at] = arena[block + child]
+        at = child
+    arena[block + at] = moving
+
+
+@device
+def push(arena, values, octets, order, side, heap, record):
+    """Adds a record to a heap (``heap``: its word)."""
+    block, length = arena[heap] & LOW32, arena[heap] >> 32
+    if length == 0:
+        block = alloc(arena, 4)
+        arena[block] = 3
+    elif length == arena[block]:
+        larger = alloc(arena, 2 * length + 2)
+        for j in range(1, length + 1):
+            arena[larger + j] = arena[block + j]
+        arena[larger] = 2 * length + 1
+        release(arena, block, length + 1)
+        block = larger
+    length += 1
+    at = length
+    while at > 1 and _before(arena, values, octets, order, side, record, arena[block + at // 2]):
+        arena[block + at] = arena[block + at // 2]
+        at //= 2
+    arena[block + at] = record
+    arena[heap] = (length << 32) | block
+    arena[record + HEAPS] |= side
+
+
+@device
+def forget(arena, t, identity, record):
+    """Takes out the record of a value that does not occur and stands in no heap."""
+    remove(arena, t, hash_key(arena, identity, 0, VALUE_KEY, arena, record), record)
+    release(arena, record, RECORD)
+
+
+@device
+def _out_of_heap(arena, t, identity, side, record):
+    arena[record + HEAPS] &= ~side
+    if arena[record + HEAPS] == 0 and arena[record + _COUNT] == 0:
+        forget(arena, t, identity, record)
+
+
+@device
+def _rebuild(arena, t, identity, values, octets, order, side, heap):
+    """Takes what is dead out of a heap, and orders the rest."""
+    block, length = arena[heap] & LOW32, arena[heap] >> 32
+    kept = 0
+    for j in range(1, length + 1):
+        record = arena[block + j]
+        if arena[record + _COUNT] != 0:
+            kept += 1
+            arena[block + kept] = record
+        else:
+            _out_of_heap(arena, t, identity, side, record)
+    for j in range(kept // 2, 0, -1):
+        _sink(arena, values, octets, order, side, block, kept, j)
+    arena[heap] = (kept << 32) | block
+    if kept == 0:
+        release(arena, block, arena[block] + 1)
+        arena[heap] = 0
+
+
+@kernel("words, int, words, words, int, int, words, bytes, int")
+def settle(arena, t, identity, handles, place, sides, values, octets, order):
+    """See to it that what is on top of each heap of some groups occurs, and that not too much in it is dead.
+
+    ``place``: the multiset's first word, counted from a group. Amortized O(log) per value that has vanished.
+    """
+    n = handles.size
+    arena, identity, handles = words(arena), constants(identity), words(handles)
+    values, octets = words(values), words(octets)
+    for i in range(n):
+        multiset = handles[i] + place
+        for side in (MINIMA, MAXIMA):
+            heap = multiset + side
+            if sides & side == 0 or arena[heap] == 0:
+                continue
+            if (arena[heap] >> 32) > 2 * arena[multiset] + _SLACK or arena[multiset] == 0:
+                _rebuild(arena, t, identity, values, octets, order, side, heap)
+                continue
+            block, length = arena[heap] & LOW32, arena[heap] >> 32
+            while arena[arena[block + 1] + _COUNT] == 0:
+                record = arena[block + 1]
+                arena[block + 1] = arena[block + length]
+                length -= 1
+                _sink(arena, values, octets, order, side, block, length, 1)
+                _out_of_heap(arena, t, identity, side, record)
+            arena[heap] = (length << 32) | block
+
+
+@kernel("words, words, int, int, words")
+def tops(arena, handles, place, side, out):
+    """Writes the least (``side`` MINIMA) or greatest value of the multisets of settled groups, NULL of an empty one."""
+    n = handles.size
+    arena, handles, out = words(arena), words(handles), words(out)
+    for i in range(n):
+        heap = handles[i] + place + side
+        out[i] = NULL
+        if arena[heap] != 0:
+            out[i] = arena[arena[(arena[heap] & LOW32) + 1] + 2]

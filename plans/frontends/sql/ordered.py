@@ -1,0 +1,82 @@
+"""Aggregates that read the values of a group in order, as SQL writes them. Part of `plans.frontends.sql`.
+
+MEDIAN(x), PERCENTILE(x, 0.3), PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY x), QUANTILE_CONT(x, 0.3),
+STRING_AGG(x, ',' ORDER BY y), LISTAGG(x, ',') WITHIN GROUP (ORDER BY y), GROUP_CONCAT(x SEPARATOR ',').
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sqlglot import exp
+
+from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.text.place import spelling
+
+_SHARES = (exp.Median, exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
+
+
+@dataclass(frozen=True)
+class OrderedCall:
+    """A call: what it reads, and in which order. `by` are items of ORDER BY."""
+
+    value: exp.Expression
+    by: tuple[exp.Ordered, ...] = ()
+    distinct: bool = False
+    share: float | None = None
+    separator: str | None = None
+
+
+def ordered_call(node: exp.Expression, text: Text) -> OrderedCall | None:
+    """Returns what an aggregate reads in order; None if it is another one. PlanError where it is not complete."""
+    inner = node.this if isinstance(node, exp.WithinGroup) else node
+    if not isinstance(inner, (exp.GroupConcat, *_SHARES)):
+        return None
+    word = spelling(text.text, inner)
+    if isinstance(inner, exp.GroupConcat):
+        return _texts(inner, text, word)
+    return _share(node, inner, text, word)
+
+
+def _texts(node: exp.GroupConcat, text: Text, word: str) -> OrderedCall:
+    """Returns STRING_AGG: without a separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma."""
+    value, by = node.this, []
+    text.check_arguments(node, {"this", "separator"}, word)
+    if isinstance(value, exp.Order):
+        value, by = value.this, list(value.expressions)
+    separator = node.args.get("separator")
+    if separator is not None and not (isinstance(separator, exp.Literal) and separator.is_string):
+        raise text.error(f"{word} takes a text between the values", separator)
+    between = separator.this if separator is not None else "," if word == "GROUP_CONCAT" else ""
+    distinct = isinstance(value, exp.Distinct)
+    if distinct and len(value.expressions) != 1:
+        raise text.error(f"{word}(DISTINCT ...) of several columns is not supported", node, "name one column")
+    value = value.expressions[0] if distinct else value
+    if isinstance(value, (exp.Limit, exp.Star)) or not isinstance(value, exp.Expression):
+        raise text.error(f"{word} of this form is not supported", node, "join the texts of one column")
+    if distinct and any(one.this != value for one in by):
+        raise text.error(f"with DISTINCT, {word} is ordered by what it joins", node, "order by the same value")
+    return OrderedCall(value, tuple(by), distinct, None, between)
+
+
+def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -> OrderedCall:
+    """Returns a percentile: its share stands in front of WITHIN GROUP, or behind the value."""
+    value, share, by = inner.this, inner.args.get("quantile") or inner.args.get("expression"), []
+    if isinstance(node, exp.WithinGroup):
+        by, share = list(node.expression.expressions), inner.this
+        if len(by) != 1:
+            raise text.error(f"{word} is ordered by one value", node)
+        value = by[0].this
+    if isinstance(inner, exp.Median):
+        share = exp.Literal.number("0.5")
+    if isinstance(value, exp.Distinct):
+        raise text.error(f"{word}(DISTINCT ...) is not supported", node, "read SELECT DISTINCT in FROM")
+    if share is None:
+        raise text.error(f"{word} lacks the order of its values", node, "write WITHIN GROUP (ORDER BY ...)")
+    if not isinstance(share, exp.Literal) or share.is_string or not 0 <= float(share.this) <= 1:
+        raise text.error(f"{word} takes one number from 0 to 1", share)
+    falling = [one for one in by if one.args.get("desc")]
+    if falling and not isinstance(inner, exp.PercentileDisc):  # between two values it is the same from either end
+        return OrderedCall(value, share=float(1 - Decimal(share.this)))
+    return OrderedCall(value, tuple(falling), share=float(share.this))
