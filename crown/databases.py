@@ -16,6 +16,7 @@ from crown.errors import CrownError
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
+from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs import snapshot
@@ -118,6 +119,26 @@ class Database(
         """
         self._switch(named.dropped(self.program, name), [name])
 
+    def create_table(self, name: str, columns: Any) -> None:
+        """Adds an empty table. ``columns``: as a schema has them for one table.
+
+        Raises PlanError for a name that is taken, and for columns that are none. Cost: all views are filled anew, as
+        from the rows of their tables; counters of ``stats`` begin anew.
+        """
+        if not isinstance(name, str):
+            raise PlanError(f"a table is called by a text, not by {name!r:.100}")
+        (table,) = Schema.of(schemas({name: columns})).values()
+        self._switch(named.with_table(self.program, table))
+
+    def drop_table(self, name: str) -> None:
+        """Drops a table and its rows. PlanError if there is none such, if a view reads it, or if it is the last one.
+
+        Cost: as for ``create_table``.
+        """
+        if not isinstance(name, str):
+            raise PlanError(f"a table is called by a text, not by {name!r:.100}")
+        self._switch(named.without_table(self.program, name))
+
     def define(
         self, views: Mapping[str, str | Relation | Callable[[Schema], Relation]], *, drop: Iterable[str] = ()
     ) -> None:
@@ -127,6 +148,8 @@ class Database(
         query may be a function: it is called with ``schema`` as it is then, and returns a relation. Raises what
         ``view`` and ``drop`` raise; the database is as before then.
         """
+        if not isinstance(views, Mapping) or not isinstance(drop, Iterable) or isinstance(drop, str):
+            raise CrownError("define takes a dict from names to queries, and drop= a list of names")
         program, gone = self.program, tuple(drop)
         for name in gone:
             program = named.dropped(program, name)

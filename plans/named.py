@@ -116,6 +116,40 @@ def dropped(program: Program, name: str) -> Program:
     return replace(program, stages=stages, results=left)
 
 
+def with_table(program: Program, table: Table) -> Program:
+    """Returns the program with one base table more. PlanError for a name that is taken."""
+    check_names([table.name])
+    if table.name in schema_of(program):
+        what = "view" if any(result.name.lower() == table.name.lower() for result in _results(program)) else "table"
+        raise PlanError(f"there is a {what} called {table.name} already", hint="drop it first, or take another name")
+    return replace(program, tables=(*program.tables, table))
+
+
+def without_table(program: Program, name: str) -> Program:
+    """Returns the program without a base table. PlanError if there is none such, if a view reads it, or if it is the
+    last one."""
+    left = tuple(table for table in program.tables if table.name.lower() != name.lower())
+    if len(left) == len(program.tables):
+        raise PlanError(
+            f"there is no table called {name}", hint=f"there are: {', '.join(table.name for table in left)}"
+        )
+    readers = [result.name for result in _results(program) if name.lower() in _tables_below(program, result.stage)]
+    if readers:
+        raise PlanError(f"the table {name} is read by {', '.join(readers)}", hint=f"drop {readers[-1]} first")
+    if not left:
+        raise PlanError(f"{name} is the last table, and a database has at least one", hint="create another one first")
+    windows = tuple(window for window in program.windows if window.relation.lower() != name.lower())
+    return replace(program, tables=left, windows=windows)
+
+
+def _tables_below(program: Program, number: int) -> set[str]:
+    """Returns the base tables (in lower case) that a stage is made of."""
+    found: set[str] = set()
+    for source in sources(program.stages[number]):
+        found |= {source.lower()} if isinstance(source, str) else _tables_below(program, source)
+    return found
+
+
 def result_of(program: Program, name: str) -> Result:
     """Returns the result of that name in any case. PlanError if there is none such."""
     results = _results(program)

@@ -175,6 +175,7 @@ ARGUMENTS: Values = {
     "relation": lambda: "r",
     "table": lambda: "r",
     "rows": lambda: [(5, 6)],
+    "columns": lambda: {"a": "int64"},
     "to": lambda: 5,
     "name": lambda: "a",
     "query": lambda: COUNTS,

@@ -154,19 +154,19 @@ def reopened_database(
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             journal.begin()
         else:
-            stored = identity.stored_program(folder)
-            if stored.results is None:
+            if identity.stored_program(folder).results is None:
                 raise CrownError(f"{folder} holds one view; crown.open opens it")
-            if program is not None and (stored.tables, stored.windows) != (program.tables, program.windows):
-                raise QueryChangedError(
-                    f"{folder} holds a database of other tables, columns, keys or windows; leave schema out, or name "
-                    "another folder"
-                )
             identity.demand_options(checks.on_missing, None, folder)
             kind = DatabaseKind(identity, folder, budget, after)
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             found = journal.recover(kind, durability.repair)
             engine, note = found.engine, found.note
+            held = engine.plan
+            if program is not None and (held.tables, held.windows) != (program.tables, program.windows):
+                raise QueryChangedError(
+                    f"{folder} holds a database of other tables, columns, keys or windows; leave schema out, or name "
+                    "another folder"
+                )
             demand_quarantine(engine.plan, bad)
         database = DurableDatabase(engine, journal, budget, bad, durability.floor, note)
         database._silent = checks.on_missing is not None

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
+from crown.programs.kept import kept
 from crown.programs.result import ResultOf
 from crown.programs.running import Running, layout_words
 from crown.stages.linear import Linear
@@ -75,9 +76,12 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
     def changed(self, program: Program, memory_budget: int | None) -> SeveralResults:
         """Returns the engine of a changed program, filled from what this one holds. This one stays as it is.
 
-        O(state), and what the rows of its inputs cost a new stage. Raises what a batch raises that cannot be taken.
+        O(state), and what the rows of its inputs cost a new stage; with other tables all stages are filled anew from
+        their rows. Raises what a batch raises that cannot be taken.
         """
         self.ready()
+        if program.tables != self._program.tables:
+            return self._with_tables_of(program, memory_budget)
         memory = ProgramMemory.create(parts_of_program(program), memory_budget)
         old, new = _parts(self._program), _parts(program)
         kept = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
@@ -98,6 +102,17 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
             if rows is not None:
                 made.tallies.set(number, rows)
         made._fill(fresh)
+        return made
+
+    def _with_tables_of(self, program: Program, memory_budget: int | None) -> SeveralResults:
+        """Returns an engine of a program with other tables. The tables of both have the rows that they have here."""
+        made = SeveralResults.create(program, memory_budget, self.on_missing)
+        names = {table.name for table in program.tables}
+        rows = {name: table for name, table in kept(self).items() if name in names}
+        if self.batches:
+            made.gate.fill(lambda: made.run(made.prepare(rows), deltas=False, closing=made.gate.forget_missing))
+        made.batches = self.batches
+        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         return made
 
     def check_invariants(self) -> None:

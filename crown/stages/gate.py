@@ -11,7 +11,7 @@ enforced it also counts the rows of each key (``crown.stages.unique``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -94,6 +94,19 @@ class Gate:
         self._kept: list[tuple[str, Counts | Keyed]] = [*self._tables.items(), *self._keyed.items()]
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, StoredWhole] = {}
+
+    def fill(self, apply: Callable[[], object]) -> None:
+        """Has ``apply`` bring rows that were there before: deletes are those of keys that are remembered, whatever
+        deletes of absent rows do."""
+        on_missing, self.on_missing = self.on_missing, "ignore"
+        try:
+            apply()
+        finally:
+            self.on_missing = on_missing
+
+    def forget_missing(self) -> None:
+        """Forgets what the deletes of the last batch did not find: it is not counted."""
+        self.missing = MissingDeletes()
 
     @property
     def absent(self) -> list[str]:
