@@ -37,11 +37,11 @@ def _main(argv: Sequence[str] | None) -> int:
 
     from crown import __version__
     from crown.commands.terminal import fit, waiting
-    from crown.errors import CrownError, MissingPackageError, QueryWarning, needs
+    from crown.errors import CrownError, DataWarning, MissingPackageError, QueryWarning, needs
 
     def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
-        """Shows a warning about the query without the place in our code; others as Python writes them."""
-        if issubclass(category, QueryWarning):
+        """Shows a warning about the query or the data without the place in our code; others as Python writes them."""
+        if issubclass(category, (QueryWarning, DataWarning)):
             print(f"crown: warning: {message}", file=sys.stderr)
         else:
             sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))

@@ -1,0 +1,1 @@
+"""The shell of ``crown sql``: statements over the database in a folder."""

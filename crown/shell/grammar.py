@@ -1,0 +1,288 @@
+"""The statements of the shell: what a text asks for. Queries in them are left as they are, for the planner to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from crown.errors import CrownError
+
+Value = str | None
+"""A literal as text, to be read as the type of its column; None for NULL."""
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE TABLE: ``columns`` as a schema has them, ``key`` those of the primary key."""
+
+    name: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+    unless_there: bool
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """CREATE MATERIALIZED VIEW."""
+
+    name: str
+    query: str
+    replace: bool
+    unless_there: bool
+
+
+@dataclass(frozen=True)
+class Drop:
+    """DROP TABLE, DROP MATERIALIZED VIEW."""
+
+    name: str
+    table: bool
+    if_there: bool
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT INTO: ``rows``, or those of a ``query``. ``columns``: in which order; () for the table's."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: list[list[Value]]
+    query: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM: the rows of the ``query``."""
+
+    table: str
+    query: str
+
+
+@dataclass(frozen=True)
+class Copy:
+    """COPY table FROM 'file'."""
+
+    table: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query; ``whole``: the view or table of which it wants all rows, ``limit`` of them."""
+
+    query: str
+    whole: str = ""
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Explain:
+    """EXPLAIN: a query, or the name of a view."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class Subscribe:
+    """SUBSCRIBE and UNSUBSCRIBE."""
+
+    view: str
+    on: bool
+
+
+Statement = CreateTable | CreateView | Drop | Insert | Delete | Copy | Select | Explain | Subscribe
+FORMS = {
+    "CREATE TABLE": "CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY], ..., "
+    "[PRIMARY KEY (column, ...)])",
+    "CREATE MATERIALIZED VIEW": "CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name AS SELECT ...",
+    "DROP": "DROP TABLE | MATERIALIZED VIEW [IF EXISTS] name",
+    "INSERT": "INSERT INTO table [(column, ...)] VALUES (value, ...), ... | SELECT ...",
+    "DELETE": "DELETE FROM table [WHERE condition]",
+    "COPY": "COPY table FROM 'file'",
+    "SELECT": "SELECT ...",
+    "EXPLAIN": "EXPLAIN view | SELECT ...",
+    "SUBSCRIBE": "SUBSCRIBE view",
+    "UNSUBSCRIBE": "UNSUBSCRIBE view",
+}
+"""The statements, by the words that they begin with."""
+
+
+def statement(text: str) -> Statement:
+    """Returns what a statement asks for. CrownError if it is none that the shell knows."""
+    words = text.upper().split()
+    if (words and words[0] in ("SELECT", "WITH", "(", "VALUES")) or text.startswith("("):
+        return _select(text)
+    for begin, read in _READERS:
+        if begin.match(text):
+            return read(text)
+    known = ", ".join(FORMS)
+    raise CrownError(f"{' '.join(text.split()[:2])!r} begins no statement of this shell, which has {known}")
+
+
+_NAME = r'(?:\w+|`[^`]+`|"[^"]+")'
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    """Returns a pattern in which NAME is a name, and a blank is any space."""
+    return re.compile(pattern.replace("NAME", _NAME).replace(" ", r"\s+"), re.IGNORECASE | re.DOTALL)
+
+
+def _matched(form: re.Pattern[str], text: str, begin: str) -> re.Match[str]:
+    found = form.fullmatch(text.strip())
+    if found is None:
+        raise CrownError(f"{begin} is not complete; write {FORMS[begin]}")
+    return found
+
+
+def _plain(name: str) -> str:
+    """Returns a name without its quotes."""
+    return name[1:-1] if name[0] in '`"' else name
+
+
+_TABLE = _form(r"CREATE TABLE( IF NOT EXISTS)? (?P<name>NAME)\s*\((?P<columns>.*)\)")
+_COMMA = re.compile(r",(?![^(]*\))")
+_KEY = _form(r"\s*PRIMARY KEY\s*\((?P<columns>[^()]*)\)\s*")
+_COLUMN = _form(r"\s*(?P<name>NAME) (?P<type>.+?)(?P<required> NOT NULL)?(?P<key> PRIMARY KEY)?(?: NOT NULL)?\s*")
+
+
+def _create_table(text: str) -> CreateTable:
+    found = _matched(_TABLE, text, "CREATE TABLE")
+    columns: dict[str, str] = {}
+    key: list[str] = []
+    for part in _COMMA.split(found["columns"]):
+        together = _KEY.fullmatch(part)
+        if together is not None:
+            key += [_plain(name.strip()) for name in together["columns"].split(",") if name.strip()]
+            continue
+        column = _COLUMN.fullmatch(part)
+        if column is None:
+            raise CrownError(f"{part.strip()!r} is no column; write {FORMS['CREATE TABLE']}")
+        name = _plain(column["name"])
+        if name in columns:
+            raise CrownError(f"the column {name} is there twice; rename one")
+        required = column["required"] or re.search(r"NOT\s+NULL\s*$", part, re.IGNORECASE)
+        columns[name] = column["type"] + (" not null" if required else "")
+        key += [name] if column["key"] else []
+    return CreateTable(_plain(found["name"]), columns, tuple(key), found[1] is not None)
+
+
+_VIEW = _form(r"CREATE( OR REPLACE)?(?: MATERIALIZED)? VIEW( IF NOT EXISTS)? (?P<name>NAME) AS (?P<query>.+)")
+
+
+def _create_view(text: str) -> CreateView:
+    found = _matched(_VIEW, text, "CREATE MATERIALIZED VIEW")
+    return CreateView(_plain(found["name"]), found["query"], found[1] is not None, found[2] is not None)
+
+
+_DROP = _form(r"DROP (TABLE|(?:MATERIALIZED )?VIEW)( IF EXISTS)? (?P<name>NAME)")
+
+
+def _drop(text: str) -> Drop:
+    found = _matched(_DROP, text, "DROP")
+    return Drop(_plain(found["name"]), found[1].upper() == "TABLE", found[2] is not None)
+
+
+_INSERT = _form(r"INSERT INTO (?P<table>NAME)\s*(?:\((?P<columns>[^()]*)\))?\s*(?P<rows>(?:VALUES|SELECT|WITH)\b.+)")
+
+
+def _insert(text: str) -> Insert:
+    found = _matched(_INSERT, text, "INSERT")
+    columns = tuple(_plain(name.strip()) for name in (found["columns"] or "").split(",") if name.strip())
+    rows = found["rows"]
+    if rows[:6].upper() != "VALUES":
+        return Insert(_plain(found["table"]), columns, [], rows)
+    return Insert(_plain(found["table"]), columns, list(_rows(rows[6:])), "")
+
+
+_LITERAL = re.compile(
+    r"\s*(?:(?P<null>NULL\b)|(?P<word>TRUE\b|FALSE\b)|(?:(?:DATE|TIMESTAMP|TIMESTAMP_NTZ)\s*)?'(?P<text>(?:[^']|'')*)'"
+    r"|(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?))\s*",
+    re.IGNORECASE,
+)
+_MARK = re.compile(r"\s*([(),])")
+
+
+def _rows(text: str) -> Iterator[list[Value]]:
+    """Yields the rows of VALUES."""
+    at = 0
+
+    def mark(wanted: str) -> str:
+        nonlocal at
+        found = _MARK.match(text, at)
+        if found is None or found[1] not in wanted:
+            near = text[at:].strip()[:20] or "the end"
+            raise CrownError(f"VALUES takes rows of literals, such as (1, 'a', NULL), and this is none near {near!r}")
+        at = found.end()
+        return found[1]
+
+    while True:
+        mark("(")
+        row: list[Value] = []
+        while True:
+            found = _LITERAL.match(text, at)
+            if found is None:
+                near = text[at:].strip()[:20] or "the end"
+                raise CrownError(f"VALUES takes numbers, texts in quotes, TRUE, FALSE and NULL, not {near!r}")
+            at = found.end()
+            quoted = (found["text"] or "").replace("''", "'")
+            row.append(None if found["null"] else found["word"] or found["number"] or quoted)
+            if mark(",)") == ")":
+                break
+        yield row
+        if not text[at:].strip():
+            return
+        mark(",")
+
+
+_DELETE = _form(r"DELETE FROM (?P<table>NAME)(?P<where>\s+WHERE\b.+)?")
+
+
+def _delete(text: str) -> Delete:
+    found = _matched(_DELETE, text, "DELETE")
+    return Delete(_plain(found["table"]), f"SELECT * FROM {found['table']}{found['where'] or ''}")
+
+
+_COPY = _form(r"COPY (?P<table>NAME) FROM '(?P<path>[^']+)'")
+
+
+def _copy(text: str) -> Copy:
+    found = _matched(_COPY, text, "COPY")
+    return Copy(_plain(found["table"]), found["path"])
+
+
+_WHOLE = _form(r"SELECT \* FROM (?P<name>NAME)(?: LIMIT (?P<limit>\d+))?")
+
+
+def _select(text: str) -> Select:
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        return Select(text)
+    return Select(text, _plain(found["name"]), None if found["limit"] is None else int(found["limit"]))
+
+
+_EXPLAIN = _form(r"EXPLAIN (?P<query>.+)")
+
+
+def _explain(text: str) -> Explain:
+    return Explain(_matched(_EXPLAIN, text, "EXPLAIN")["query"])
+
+
+_SUBSCRIBE = _form(r"(UN)?SUBSCRIBE (?P<view>NAME)")
+
+
+def _subscribe(text: str) -> Subscribe:
+    found = _matched(_SUBSCRIBE, text, "SUBSCRIBE")
+    return Subscribe(_plain(found["view"]), found[1] is None)
+
+
+_READERS: tuple[tuple[re.Pattern[str], Callable[[str], Statement]], ...] = (
+    (_form(r"CREATE TABLE\b"), _create_table),
+    (_form(r"CREATE\b.*\bVIEW\b"), _create_view),
+    (_form(r"DROP\b"), _drop),
+    (_form(r"INSERT\b"), _insert),
+    (_form(r"DELETE\b"), _delete),
+    (_form(r"COPY\b"), _copy),
+    (_form(r"EXPLAIN\b"), _explain),
+    (_form(r"(UN)?SUBSCRIBE\b"), _subscribe),
+)
