@@ -53,18 +53,21 @@ def checked(condition: Expr, node: exp.Expression, scope: Scope) -> Expr:
 
 def _not_in(node: exp.In, mine: list[Expr], scope: Scope, written: exp.Expression) -> None:
     """Adds `mine NOT IN (...)`: no equal value, and what SQL's NULLs ask for besides."""
-    if len(mine) != 1:
-        raise scope.text.error(
-            "NOT IN with several columns is not supported", node, "write NOT EXISTS", _not_at(written, scope)
-        )
     sub = subqueries.subquery(node.args["query"], scope)
-    if sub.correlated:  # no row may be equal or unknown
-        (equal,) = subqueries.equalities(mine, sub.outputs, node, scope)
-        either = call("or", equal, subqueries.unknown(mine[0], sub))
-        scope.frame.sources.append(subqueries.exposed("anti", sub, (either,), scope))
+    certain = [subqueries.certain(sub, one, i, scope) for i, one in enumerate(mine)]
+    if sub.correlated or (len(mine) > 1 and not all(certain)):  # no row may be equal or unknown
+        if sub.frame is None:
+            message, hint = "NOT IN with several columns of this subquery is not supported", "write NOT EXISTS"
+            raise scope.text.error(message, node, hint, _not_at(written, scope))
+        equal = subqueries.equalities(mine, sub.outputs, node, scope)
+        either = tuple(
+            one if known else call("or", one, subqueries.unknown(value, theirs))
+            for one, known, value, theirs in zip(equal, certain, mine, sub.outputs, strict=True)
+        )
+        scope.frame.sources.append(subqueries.exposed("anti", sub, either, scope))
         return
     scope.frame.sources.append(subqueries.attached("anti", sub, mine, node, scope))
-    if subqueries.certain(sub, mine[0], scope):
+    if all(certain):
         return
     empty, clean = subqueries.flags(sub, scope)
     known = call("and", call("not", call("isnull", mine[0])), clean)

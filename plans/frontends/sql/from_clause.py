@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.sql.conditions import add_conditions
+from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope
 from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
@@ -43,6 +44,8 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
     """Adds a table, a CTE, a subquery or a join in parentheses to the scope."""
     if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins"):
         _add_joined(node, scope)
+    elif isinstance(node, (exp.Table, exp.Subquery)) and len(node.args.get("pivots") or ()) == 1:
+        _add_pivoted(node, scope)
     elif isinstance(node, exp.Paren):
         add_relation(node.this, scope)
     elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -61,9 +64,23 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
         body = scope.text.guarded(node, partial(query_of, node))
         _add_subquery(body, _alias(node, scope), node.alias_column_names, scope, node)
     else:
+        if isinstance(node, exp.Values):
+            raise scope.text.error("VALUES alone has nothing to maintain", node, "join it with a table")
         called = (node.this if isinstance(node, exp.Table) else None) or node
         what = spelling(scope.text.text, called)
         raise scope.text.error(f"{what} in FROM is not supported", node, "use tables and subqueries")
+
+
+def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
+    """Adds what PIVOT or UNPIVOT makes of a table or subquery."""
+    (pivot,), rows = node.args["pivots"], node.copy()
+    rows.set("pivots", None)
+    probe = scope.apart()
+    add_relation(rows.copy(), probe)
+    body = scope.text.guarded(
+        pivot, partial(pivoted, pivot, rows, [name for _, name, _ in probe.visible()], scope.text)
+    )
+    _add_subquery(body, pivot.alias or _alias(node, scope), pivot.alias_column_names, scope, pivot)
 
 
 def _alias(node: exp.Expression, scope: Scope) -> str:

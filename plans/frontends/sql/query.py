@@ -11,6 +11,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from plans.errors import PlanError
+from plans.frontends.sql.constants import with_constants
+from plans.frontends.sql.distinct_on import first_rows
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
@@ -44,6 +46,7 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
         about.check_sequence(node)
         if isinstance(node, exp.Subquery):
             about.check_parentheses(node)
+    root = with_constants(first_rows(root, about), schema, about)
     relation = read(root, Scope(Reading(about, schema, read, flatten), {}, Frame(Names())))
     for part in root.find_all(exp.Expression):  # afterwards: a function that is not supported is refused as such
         if part.meta.get(DROPPED):

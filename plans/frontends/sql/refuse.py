@@ -48,7 +48,7 @@ _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", 
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
 _SET_OPERATION = {"this", "expression", "distinct", "with_", "with", "order", "limit", "offset"}
-_SUBQUERY = {"this", "alias", "joins", "with_", "with"}
+_SUBQUERY = {"pivots", "this", "alias", "joins", "with_", "with"}
 
 
 class Text:
@@ -84,10 +84,6 @@ class Text:
                 continue
             clause = clause[0] if isinstance(clause, list) else clause
             raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
-        distinct = node.args.get("distinct")
-        if distinct and distinct.args.get("on"):
-            at = self.words.phrase("DISTINCT ON")
-            raise self.error("DISTINCT ON is not supported", node, "it picks rows by order", at)
         if not node.expressions:
             raise self.error("no column stands behind SELECT", node)
         self.check_arguments(node, _SELECT, "SELECT")

@@ -144,17 +144,17 @@ def equalities(
     return tuple(scope.text.guarded(node, partial(call, "eq", one, two)) for one, two in pairs)
 
 
-def unknown(mine: Expr, sub: Subquery) -> Expr:
+def unknown(mine: Expr, theirs: Expr) -> Expr:
     """Returns when one of the two values that IN compares is NULL."""
-    return call("or", call("isnull", mine), call("isnull", sub.outputs[0]))
+    return call("or", call("isnull", mine), call("isnull", theirs))
 
 
-def certain(sub: Subquery, mine: Expr, scope: Scope) -> bool:
-    """Returns True if neither a value nor any value of a subquery can be NULL: nothing is unknown then."""
+def certain(sub: Subquery, mine: Expr, place: int, scope: Scope) -> bool:
+    """Returns True if neither a value nor any in a column of a subquery can be NULL: nothing is unknown then."""
     schema = scope.reading.schema
     if sub.frame is None or not scope.frame.never_null(mine, schema):
         return False
-    return sub.frame.never_null(sub.outputs[0], schema)
+    return place < len(sub.outputs) and sub.frame.never_null(sub.outputs[place], schema)
 
 
 def flags(sub: Subquery, scope: Scope) -> tuple[Expr, Expr]:

@@ -67,10 +67,10 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
     if sub.correlated:
         equal = subqueries.equalities(mine, sub.outputs, node, scope)
         found = _mark(subqueries.exposed("mark", sub, equal, scope), scope)
-        doubt = subqueries.exposed("mark", sub, (subqueries.unknown(mine[0], sub),), scope)
+        doubt = subqueries.exposed("mark", sub, (subqueries.unknown(mine[0], sub.outputs[0]),), scope)
         return call("case", found, TRUE, _mark(doubt, scope), NULL, FALSE)
     found = _mark(subqueries.attached("mark", sub, mine, node, scope), scope)
-    if subqueries.certain(sub, mine[0], scope):
+    if subqueries.certain(sub, mine[0], 0, scope):
         return found
     empty, clean = subqueries.flags(sub, scope)
     doubtful = call("or", call("isnull", mine[0]), call("not", clean))

@@ -360,11 +360,35 @@ SELECT a, BIT_AND(b) AS x, BIT_OR(b) AS y, BIT_XOR(b) AS z FROM r GROUP BY a
 SELECT BIT_XOR(a) AS x, BIT_OR(a) FILTER (WHERE a < 3) AS y FROM r JOIN s USING (b)
 """
 
+WRITTEN = """
+SELECT r.a, v.n FROM r JOIN (VALUES (1, 'x'), (2, 'y'), (2, NULL)) AS v(k, n) ON r.a = v.k
+SELECT r.a, v.n FROM r LEFT JOIN (VALUES (1, 'x'), (NULL, 'y')) AS v(k, n) ON r.a = v.k
+WITH k AS (SELECT 2 AS most) SELECT a FROM r, k WHERE b < most
+SELECT a FROM r UNION ALL SELECT 7
+SELECT a, x FROM r CROSS JOIN (SELECT 1 AS x UNION ALL SELECT 2) k
+SELECT a FROM r WHERE a IN (SELECT 1 UNION ALL SELECT 3)
+SELECT n, COUNT(a) AS m FROM (VALUES (1), (2), (3)) AS v(n) LEFT JOIN r ON r.a = v.n GROUP BY n
+SELECT DISTINCT ON (a) a, b FROM r ORDER BY a, b DESC NULLS LAST
+SELECT DISTINCT ON (a) b FROM r ORDER BY a NULLS FIRST, b NULLS FIRST
+SELECT DISTINCT ON (a) a, b, COUNT(*) AS n FROM r GROUP BY a, b ORDER BY a, b NULLS FIRST
+SELECT * FROM s PIVOT (COUNT(b) FOR c IN ('p', 'q')) WHERE FALSE
+SELECT * FROM r PIVOT (SUM(a) FOR b IN (1, 2))
+SELECT * FROM (SELECT r.a, s.c, r.b FROM r JOIN s USING (b)) PIVOT (MAX(b) FOR c IN ('p' AS pp, 'q'))
+SELECT * FROM (SELECT a, b, a + b AS c FROM r) PIVOT (SUM(c) AS s, MIN(c) AS m FOR b IN (0, 3))
+SELECT * FROM r UNPIVOT (v FOR n IN (a, b))
+SELECT * FROM r UNPIVOT INCLUDE NULLS (v FOR n IN (a, b))
+SELECT k, n, v FROM (SELECT k, v AS w, k + 1 AS x FROM t) UNPIVOT (v FOR n IN (w, x)) WHERE v > 1
+SELECT a FROM r WHERE (a, b) NOT IN (SELECT a, b FROM r WHERE a > 1)
+SELECT a, b FROM r WHERE (a, b) NOT IN (SELECT b, b FROM s WHERE c = 'p')
+SELECT k FROM t WHERE (k, v) NOT IN (SELECT a, b FROM r)
+SELECT k FROM t WHERE (k, k) NOT IN (SELECT k, k FROM t WHERE v = 1)
+"""
+
 
 def lines(block: str) -> list[str]:
     """Returns the queries of a block."""
     return [line for line in block.strip().splitlines() if line]
 
 
-BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED)
+BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED, WRITTEN)
 QUERIES = [query for block in BLOCKS for query in lines(block)]

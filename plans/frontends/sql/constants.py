@@ -1,0 +1,83 @@
+"""Rows that stand in the text: VALUES, and SELECT without FROM. Part of `plans.frontends.sql`.
+
+They are put beside the one row of a group that always has one, of a relation that the query reads anyway::
+
+    VALUES (1, 'x'), (2, 'y')   ->   SELECT 1 AS col1, 'x' AS col2 FROM (one row) UNION ALL SELECT 2, 'y' FROM (one row)
+
+So they are there from the first batch on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from sqlglot import exp
+
+from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.shape import unwrapped
+from plans.frontends.sql.text.place import extent
+
+
+def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
+    """Returns a query in which VALUES, and every SELECT without FROM, read a relation of one row. The query as it is if
+    it reads none of the `tables`: it has nothing to maintain.
+    """
+    ctes = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
+    named = (".".join(part.name for part in table.parts) for table in root.find_all(exp.Table))
+    read = next((name for name in named if name in tables and name.lower() not in ctes), None)
+    if read is None:
+        return root
+    for node in list(root.find_all(exp.Values)):
+        made = _rows(node, read, text)
+        if isinstance(node.parent, (exp.Subquery, exp.CTE)) or node is root:
+            node.replace(made)
+        else:
+            names = node.args.get("alias")
+            node.replace(_at(exp.Subquery(this=made, alias=names.copy() if names is not None else None), node))
+    for select in list(root.find_all(exp.Select)):
+        if select.args.get("from_") is None and select.args.get("from") is None:
+            select.set("from_", _from(read, select))
+    return root
+
+
+def _rows(node: exp.Values, read: str, text: Text) -> exp.Expression:
+    """Returns the rows of VALUES as a query."""
+    made: exp.Expression | None = None
+    width = 0
+    for row in node.expressions:
+        values = row.expressions if isinstance(row, exp.Tuple) else [unwrapped(row)]
+        width = width or len(values)
+        if len(values) != width:
+            raise text.error(f"this row of VALUES has {len(values)} columns, the first one has {width}", row)
+        column = row.find(exp.Column)
+        if column is not None:
+            raise text.error(f"VALUES takes constants, not the column {column.name}", column, "write a SELECT")
+        items = [_at(exp.alias_(value.copy(), f"col{i}"), value) for i, value in enumerate(values, 1)]
+        select = _at(exp.Select(expressions=items), row)
+        select.set("from_", _from(read, row))
+        made = select if made is None else _at(exp.Union(this=made, expression=select, distinct=False), node)
+    if made is None:
+        raise text.error("VALUES has no rows", node)
+    return made
+
+
+def _from(read: str, node: exp.Expression) -> Any:
+    """Returns a FROM clause of one row."""
+    count = exp.alias_(exp.Count(this=exp.Star()), "rows")
+    none = exp.Where(this=exp.Boolean(this=False))
+    table = exp.Table(this=exp.to_identifier(read))
+    if "." in read:
+        table = exp.to_table(read)
+    inner = exp.Select(expressions=[count], from_=exp.From(this=table), where=none)
+    alias = exp.TableAlias(this=exp.to_identifier("one"))
+    return _at(exp.From(this=exp.Subquery(this=inner, alias=alias)), node)
+
+
+def _at(made: Any, node: exp.Expression) -> Any:
+    """Returns a tree whose new nodes stand where a node does."""
+    place = extent(node)
+    for part in made.walk():
+        if place is not None and "span" not in part.meta and extent(part) is None:
+            part.meta["span"] = place
+    return made
