@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from crown.analysis.prometheus import of_stats
 from crown.errors import ChangeError, CrownError, DataWarning
 from crown.ingest.signed import all_deleted, all_inserted
 from crown.programs.advances import advance
@@ -106,6 +107,24 @@ class Changeable(Subscribed[Deltas]):
         [{'a': 7, '_weight': -1}]
         """
         return self.apply(advance(self._maintained(), relation, to))
+
+    @abstractmethod
+    def stats(self) -> dict[str, Any]:
+        """Returns sizes and counters."""
+
+    def metrics(self, name: str = "crown") -> str:
+        """Returns the numbers of ``stats`` that a monitor watches, in Prometheus' text format.
+
+        ``name``: the value of the label ``view``. Serve it under ``/metrics``.
+
+        >>> import crown
+        >>> view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}}, tables={"r": [(1,), (2,)]})
+        >>> print(view.metrics("large").splitlines()[2])
+        crown_batches_total{view="large"} 1
+        """
+        if not isinstance(name, str):
+            raise CrownError(f"the name of a view in its metrics is a text, not {name!r:.100}")
+        return "".join(f"{line}\n" for line in of_stats(self.stats(), name))
 
     def close(self) -> None:
         """Ends all subscriptions and ``changes``. Results can still be read; changes are refused."""

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from crown.analysis.prometheus import Metric, Sample, rendered
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.vitals import prometheus, vitals, written
@@ -112,29 +113,28 @@ def metrics(
 
 
 _STREAM = (
-    ("crown_stream_batch", "Newest micro-batch that Spark has committed", "batchId"),
-    ("crown_stream_input_rows", "Rows that Spark read for it", "numInputRows"),
-    ("crown_stream_rows_per_second", "Rows that Spark processed per second in it", "processedRowsPerSecond"),
+    (Metric("crown_stream_batch", "gauge", "Newest micro-batch that Spark has committed"), "batchId"),
+    (Metric("crown_stream_input_rows", "gauge", "Rows that Spark read for it"), "numInputRows"),
+    (
+        Metric("crown_stream_rows_per_second", "gauge", "Rows that Spark processed per second in it"),
+        "processedRowsPerSecond",
+    ),
 )
+_TRIGGER = Metric("crown_stream_trigger_milliseconds", "gauge", "What that micro-batch took, from trigger to commit")
+_SENT = Metric("crown_stream_sent_rows", "gauge", "Rows that an operator sent to its cells in it")
 
 
 def of_streams(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields what Spark says of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format."""
-    for name, meaning, field in _STREAM:
-        yield from _head(name, meaning)
-        for stream, progress in newest.items():
-            yield f'{name}{{stream="{stream}"}} {progress.get(field) or 0}'
-    name = "crown_stream_trigger_milliseconds"
-    yield from _head(name, "What that micro-batch took, from trigger to commit")
-    for stream, progress in newest.items():
-        yield f'{name}{{stream="{stream}"}} {progress.get("durationMs", {}).get("triggerExecution", 0)}'
-    name = "crown_stream_sent_rows"
-    yield from _head(name, "Rows that an operator sent to its cells in it")
+    for metric, field in _STREAM:
+        yield from rendered(metric, [({"stream": s}, progress.get(field) or 0) for s, progress in newest.items()])
+    took = {stream: progress.get("durationMs", {}).get("triggerExecution", 0) for stream, progress in newest.items()}
+    yield from rendered(_TRIGGER, [({"stream": stream}, number) for stream, number in took.items()])
+    yield from rendered(_SENT, _sent(newest))
+
+
+def _sent(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[Sample]:
     for stream, progress in newest.items():
         for observed, values in sorted((progress.get("observedMetrics") or {}).items()):
             if observed.startswith(OBSERVED):
-                yield f'{name}{{stream="{stream}",operator="{observed.removeprefix(OBSERVED)}"}} {values["rows"]}'
-
-
-def _head(name: str, meaning: str) -> tuple[str, str]:
-    return f"# HELP {name} {meaning}.", f"# TYPE {name} gauge"
+                yield {"stream": stream, "operator": observed.removeprefix(OBSERVED)}, values["rows"]

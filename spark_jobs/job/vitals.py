@@ -13,6 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crown.analysis.prometheus import (
+    ABSENT,
+    EXPIRED,
+    LATE_CHANGES,
+    LATE_ROWS,
+    STATE_BYTES,
+    STATE_ROWS,
+    Metric,
+    Sample,
+    rendered,
+)
 from spark_jobs.job.progress import size
 from spark_jobs.log.history import SparkHistory
 from spark_jobs.log.state_log import cell_folders, read_note
@@ -130,21 +141,27 @@ def behind(operator: Folder, checkpoint: Folder | None = None) -> str:
 # -- for Prometheus ---------------------------------------------------------------------------------------------------
 
 _METRICS = (
-    ("crown_batch", "gauge", "Newest batch that the cell has applied", "batch"),
-    ("crown_batch_rows", "gauge", "Changes that the cell was given in that batch", "rows"),
-    ("crown_batch_deltas", "gauge", "Deltas that the cell gave out in that batch", "deltas"),
-    ("crown_batch_milliseconds", "gauge", "What that batch took in the cell", "milliseconds"),
-    ("crown_recent_batches_restored", "gauge", "Newest batches that found no live engine", "restored"),
-    ("crown_recent_batches_redone", "gauge", "Newest batches that were executed again", "redone"),
-    ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
-    ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
-    ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
-    ("crown_state_resident_bytes", "gauge", "What of them is in memory, where that has a limit", "resident_bytes"),
-    ("crown_late_changes_total", "counter", "Changes by key that were too old", "outdated"),
-    ("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas", "amplified"),
-    ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
-    ("crown_late_rows_total", "counter", "Rows that came when their time was over", "late"),
-    ("crown_expired_rows_total", "counter", "Rows that left their window", "expired"),
+    (Metric("crown_batch", "gauge", "Newest batch that the cell has applied"), "batch"),
+    (Metric("crown_batch_rows", "gauge", "Changes that the cell was given in that batch"), "rows"),
+    (Metric("crown_batch_deltas", "gauge", "Deltas that the cell gave out in that batch"), "deltas"),
+    (Metric("crown_batch_milliseconds", "gauge", "What that batch took in the cell"), "milliseconds"),
+    (Metric("crown_recent_batches_restored", "gauge", "Newest batches that found no live engine"), "restored"),
+    (Metric("crown_recent_batches_redone", "gauge", "Newest batches that were executed again"), "redone"),
+    (Metric("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside"), "quarantined"),
+    (STATE_ROWS, "state_rows"),
+    (STATE_BYTES, "state_bytes"),
+    (
+        Metric("crown_state_resident_bytes", "gauge", "What of them is in memory, where that has a limit"),
+        "resident_bytes",
+    ),
+    (LATE_CHANGES, "outdated"),
+    (
+        Metric("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas"),
+        "amplified",
+    ),
+    (ABSENT, "absent"),
+    (LATE_ROWS, "late"),
+    (EXPIRED, "expired"),
 )
 
 
@@ -154,15 +171,16 @@ def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
     A number below 0 is none, and has no line.
     """
     cells = list(cells)
-    for name, kind, meaning, number in _METRICS:
-        yield f"# HELP {name} {meaning}."
-        yield f"# TYPE {name} {kind}"
-        for cell in cells:
-            labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
-            value = getattr(cell, number)
-            number_of = len(value) if isinstance(value, tuple) else value
-            if number_of >= 0:
-                yield f"{name}{{{labels}}} {number_of}"
+    for metric, number in _METRICS:
+        yield from rendered(metric, _samples(cells, number))
+
+
+def _samples(cells: Iterable[Vitals], number: str) -> Iterator[Sample]:
+    for cell in cells:
+        value = getattr(cell, number)
+        found = len(value) if isinstance(value, tuple) else value
+        if found >= 0:
+            yield {"stream": cell.stream, "operator": cell.operator, "cell": cell.cell}, found
 
 
 def written(path: Path, lines: Iterable[str]) -> None:
