@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,8 +13,9 @@ from plans.expressions.build import TRUE, Expr, cast, col
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.tree import Node
-from plans.payloads.sums import ONCE
-from plans.program import Aggregate
+from plans.frontends.rewrites import Called, rewritten, where_of
+from plans.payloads.sums import BITS, ONCE
+from plans.program import Aggregate, Order
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 from plans.schema import WEIGHT
 
@@ -23,7 +25,12 @@ _FUNCTIONS = {
     "CovPopulation": "covar_pop", "CovSample": "covar_samp", "Corr": "corr", "RegrCount": "regr_count",
     "RegrAvgX": "regr_avgx", "RegrAvgY": "regr_avgy", "RegrSXX": "regr_sxx", "RegrSYY": "regr_syy",
     "RegrSXY": "regr_sxy", "RegrSlope": "regr_slope", "RegrIntercept": "regr_intercept", "RegrR2": "regr_r2",
+    "CountIf": "count", "HyperLogLogPlusPlus": "approx_count_distinct", "BoolAnd": "bool_and", "BoolOr": "bool_or",
+    "First": "first", "Last": "last", "AnyValue": "any_value", "Median": "percentile", "Percentile": "percentile",
+    "PercentileCont": "percentile", "PercentileDisc": "percentile_disc", "ApproximatePercentile": "percentile_approx",
+    "ListAgg": "string_agg", "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
 }  # fmt: skip
+_DISTINCT = ("count", "sum", "avg", "string_agg")
 
 
 class Translate(Protocol):
@@ -63,27 +70,77 @@ class _Rows:
         function = _FUNCTIONS.get(kind)
         if function is None:
             raise PlanError(f"the aggregate {kind} is not supported", hint="compute it where the result is read")
-        distinct = bool(node.fields.get("isDistinct")) and function not in ONCE
-        if distinct and function not in ("count", "sum", "avg"):
+        distinct = bool(node.fields.get("isDistinct")) and function not in (*ONCE, *BITS)
+        if distinct and function not in _DISTINCT:
             raise PlanError(f"{kind}(DISTINCT ...) is not supported")
+        condition = node.tree("filter")
+        where = () if condition is None else (translate(condition),)
+        if function in ("string_agg", "percentile", "percentile_disc", "percentile_approx"):
+            return rewritten(_ordered(inner, function, distinct, where, translate), self._added)
         given: Sequence[Node] = inner.children
         if inner.fields.get("replacement") is not None:  # Spark defines it by others: its arguments are in fields
-            given = [part for part in map(inner.tree, ("left", "right")) if part is not None]
+            given = [part for part in map(inner.tree, ("left", "right")) if part is not None] or given
+        if kind == "CountIf":
+            given, where = (), (*where, translate(inner.child))
         values = [translate(child) for child in given]
         if function == "count" and not distinct and all(map(_never_null, given)):
             values = []
-        if function == "count" and len(values) > 1:
-            raise PlanError("COUNT of several columns is not supported", hint="count one column")
         values = [cast(value, "bool") if value.type == "null" else value for value in values]
+        return rewritten(Called(function, tuple(values), distinct, where), self._added)
+
+    def _added(self, called: Called) -> Expr:
+        """Returns the column of a group that an aggregate of the engine's is; adds it if need be."""
+        function, values = called.function, called.values
         types = [result_type(function, value.type) for value in values]
-        condition = node.tree("filter")
-        where = None if condition is None else self.column(translate(condition), "p")
+        condition = where_of(called.where)
+        where = None if condition is None else self.column(condition, "p")
         arguments = tuple(self.column(value, "x") for value in values)
-        which = (function, arguments, distinct, where)
+        order = tuple(Order(self.column(value, "o"), falling, last) for value, falling, last in called.order)
+        distinct = called.distinct and function not in ONCE
+        which = (function, arguments, distinct, where, called.share, called.separator, order)
         if which not in self.calls:
             name = self.name(function if not arguments else f"{function}_{arguments[0]}")
-            self.calls[which] = Aggregate(name, types[0] if types else "int64", function, arguments, distinct, where)
+            self.calls[which] = Aggregate(name, types[0] if types else "int64", *which)
         return col(self.calls[which].name, self.calls[which].type)
+
+
+def _ordered(
+    node: Node, function: str, distinct: bool, where: tuple[Expr, ...], translate: Callable[[Node], Expr]
+) -> Called:
+    """Returns a percentile, or texts that are joined."""
+    value, *others = node.children
+    if node.kind == "ListAgg":
+        separator, *items = others
+        by = tuple(
+            (translate(one.child), one.word("direction") == "Descending", one.word("nullOrdering") == "NullsLast")
+            for one in items
+        )
+        if distinct and any(one != translate(value) for one, _, _ in by):
+            raise PlanError("with DISTINCT, LISTAGG is ordered by what it joins", hint="order by the same value")
+        text = _constant(separator, "LISTAGG takes a text between the values")
+        return Called(function, (translate(value),), distinct, where, None, text or "", by)
+    falling, share = bool(node.fields.get("reverse")), Decimal("0.5")
+    if node.kind != "Median":
+        share = Decimal(_constant(others[0], "a percentile takes one number from 0 to 1") or "NaN")
+    if node.kind == "Percentile" and _constant(others[1], "PERCENTILE with more arguments is not supported") != "1":
+        raise PlanError("PERCENTILE with more arguments is not supported")
+    if not 0 <= share <= 1:
+        raise PlanError("a percentile takes one number from 0 to 1")
+    if falling and function == "percentile":  # between two values it is the same from either end
+        falling, share = False, 1 - share
+    values = (translate(value),)
+    order = ((values[0], True, True),) if falling else ()
+    return Called(function, values, False, where, float(share), None, order)
+
+
+def _constant(node: Node, message: str) -> str | None:
+    """Returns the text of a constant, which may be cast."""
+    while node.kind == "Cast":
+        node = node.child
+    if node.kind != "Literal":
+        raise PlanError(message)
+    value = node.fields.get("value")
+    return None if value is None else str(value)
 
 
 def grouped(node: Node, block: Block, reading: Reading, translate: Translate) -> Block:
