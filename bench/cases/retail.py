@@ -31,8 +31,8 @@ VIEWS: dict[str, str] = {
     "JOIN categories USING (category) JOIN suppliers USING (supplier)",
     # sums
     "by_day": "SELECT day, COUNT(*) AS lines, SUM(amount) AS amount FROM sold GROUP BY day",
-    "by_month": "SELECT date_trunc('MONTH', day) AS month, SUM(amount) AS amount, COUNT(DISTINCT customer) AS customers "
-    "FROM sold GROUP BY date_trunc('MONTH', day)",
+    "by_month": "SELECT date_trunc('MONTH', day) AS month, SUM(amount) AS amount, COUNT(DISTINCT customer) AS "
+    "customers FROM sold GROUP BY date_trunc('MONTH', day)",
     "by_product": "SELECT product, SUM(pieces) AS pieces, SUM(amount) AS amount, MIN(day) AS first_sold, "
     "MAX(day) AS last_sold FROM sold GROUP BY product",
     "by_category": "SELECT category_name, SUM(p.amount) AS amount, COUNT(*) AS products FROM by_product p "
@@ -54,8 +54,8 @@ VIEWS: dict[str, str] = {
     "regulars": "SELECT c.customer, c.customer_name, s.orders, s.amount FROM customers c JOIN spent s "
     "ON c.customer = s.customer WHERE s.orders >= 5",
     "lost": "SELECT c.customer, c.customer_name FROM customers c LEFT ANTI JOIN orders o ON c.customer = o.customer",
-    "largest": "SELECT customer, customer_name, amount, segment FROM (SELECT c.customer, customer_name, segment, amount, "
-    "RANK() OVER (PARTITION BY segment ORDER BY amount DESC) AS place FROM customers c JOIN spent s "
+    "largest": "SELECT customer, customer_name, amount, segment FROM (SELECT c.customer, customer_name, segment, "
+    "amount, RANK() OVER (PARTITION BY segment ORDER BY amount DESC) AS place FROM customers c JOIN spent s "
     "ON c.customer = s.customer) WHERE place <= 10",
     "above_average": "SELECT s.customer, s.amount, segment FROM spent s JOIN customers c ON s.customer = c.customer "
     "JOIN (SELECT segment AS of, AVG(CAST(amount AS DOUBLE)) AS usual FROM spent JOIN customers USING (customer) "
@@ -63,8 +63,8 @@ VIEWS: dict[str, str] = {
     # returns
     "rates": "SELECT p.product, p.pieces, COALESCE(r.returns, 0) AS returns FROM by_product p LEFT JOIN "
     "(SELECT product, COUNT(*) AS returns FROM returned GROUP BY product) r ON p.product = r.product",
-    "doubtful": "SELECT r.product, product_name, returns, pieces FROM rates r JOIN catalogue c ON r.product = c.product "
-    "WHERE returns > 3 AND returns * 20 > pieces",
+    "doubtful": "SELECT r.product, product_name, returns, pieces FROM rates r JOIN catalogue c ON r.product = "
+    "c.product WHERE returns > 3 AND returns * 20 > pieces",
     "returns_by_store": "SELECT store, COUNT(*) AS returns, SUM(amount) AS amount FROM returned GROUP BY store",
     "late_returns": "SELECT line, customer, datediff(returned_on, day) AS days FROM returned "
     "WHERE datediff(returned_on, day) > 30",

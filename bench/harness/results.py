@@ -23,6 +23,7 @@ sections on scaling), and what came out:
   update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part);
 - in the section spark: ``snapshot_bytes`` of a cell, and of one that was rebuilt how many batches were ``replayed``,
   and ``batch_ms`` of a small batch after that;
+- in the section pipelines only: ``first`` and ``nights``, seconds by engine (see ``bench.subjects.pipelines``);
 - in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s``,
   ``loaded_bytes``, ``resident_bytes``, ``state_bytes`` (see ``bench.subjects.startup``).
 

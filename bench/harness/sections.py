@@ -334,6 +334,16 @@ def operator(scale: str) -> list[Cell]:
     return cells
 
 
+def pipelines(scale: str) -> list[Cell]:
+    """Returns a project of thirty views over twelve tables, after nights that change more and more."""
+    if scale == "quick":
+        return []
+    lines = 2_000_000 if scale == "normal" else 10_000_000
+    title = f"{lines:,} lines of orders"
+    more: Cell = {"title": title, "arguments": {"lines": lines}, "checked": False, "repeats": 1, "bound_s": 3_600.0}
+    return [cell("3-hop", "crown-pipelines", "pipelines", scale, **more)]
+
+
 def loads(scale: str) -> list[Cell]:
     """Returns bulk loads of generated tables, at once, in ten parts and into a mapped file; in full, of 10^8 rows."""
     rows = {"quick": 40_000, "normal": 3_000_000}.get(scale, 10_000_000)
@@ -417,6 +427,7 @@ SECTIONS = {
     "cores": cores,
     "spark": operator,
     "sinks": sinks,
+    "pipelines": pipelines,
     "load": loads,
     "startup": startup,
     "triangle-speed": triangle_speed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from bench.report import charts, tables
-from bench.report.sections import aggregates, laws, loaded, native, operator, triangles
+from bench.report.sections import aggregates, laws, loaded, native, operator, pipelines, triangles
 from bench.report.style import Cell
 
 
@@ -174,6 +174,14 @@ PARTS = (
         "The same stream end to end, by who writes its deltas: nobody (Spark's no-op sink), Spark's Parquet sink, or "
         "the cells themselves, whose files the driver commits.",
         None, (tables.measured,),
+    ),
+    Part(
+        "pipelines", "Materialized views after a night",
+        "Thirty views over twelve tables, after new orders, lines and returns and other values of customers, products "
+        "and promotions: <code>crown pipelines</code> beside <code>spark-pipelines run</code>, which computes all "
+        "views from scratch. <b>run</b> is a process from its start to its end, as <code>spark-pipelines run</code> is; "
+        "<b>watch</b> stays, and is timed from when the files are there. The tables of both are compared.",
+        None, (pipelines.nights,),
     ),
     Part(
         "load", "Bulk loads",

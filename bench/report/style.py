@@ -23,6 +23,7 @@ COLOURS = {
     "crown-folder": "#6366f1",
     "crown-load": "#4338ca",
     "crown-model": "#818cf8",
+    "crown-pipelines": "#5b54e8",
     "crown-startup": "#a5b4fc",
     "crown-view": "#3730a3",
     "crown-spark": "#7c74f0",

@@ -54,6 +54,10 @@ ENGINES: dict[str, Entry] = {
         "CROWN on Spark, a cell (this project)", "ours", "spark_cells:run", batch_rows=0, job=True,
         modes=("backfill", "restored"),
     ),
+    "crown-pipelines": Entry(
+        "CROWN, a project of views (this project)", "ours", "pipelines:run", batch_rows=0, job=True,
+        modes=("pipelines",),
+    ),
     "crown-startup": Entry(
         "CROWN, starting (this project)", "ours", "startup:run", batch_rows=0, job=True, modes=("startup",)
     ),
