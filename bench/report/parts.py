@@ -179,7 +179,7 @@ PARTS = (
         "pipelines", "Materialized views after a night",
         "Thirty views over twelve tables, after new orders, lines and returns and other values of customers, products "
         "and promotions: <code>crown pipelines</code> beside <code>spark-pipelines run</code>, which computes all "
-        "views from scratch. <b>run</b> is a process from its start to its end, as <code>spark-pipelines run</code> is; "
+        "views from scratch. <b>run</b> is a process from start to end, as <code>spark-pipelines run</code> is; "
         "<b>watch</b> stays, and is timed from when the files are there. The tables of both are compared.",
         None, (pipelines.nights,),
     ),
