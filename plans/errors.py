@@ -33,7 +33,7 @@ class CrownError(Exception):
 
 
 class PlanError(CrownError):
-    """A query, a schema or a plan that cannot be used as it stands.
+    """A query, a schema or a plan that cannot be used as it is.
 
     Attributes: `message` (one sentence), `hint` (what to do), `witness` (the part of the query that proves the point),
     `position` and `text` (where in which query). `str(error)` puts them together.

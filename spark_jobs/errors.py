@@ -16,7 +16,7 @@ class SourceError(SparkJobError):
 
 
 class CheckpointError(SparkJobError):
-    """The checkpoint cannot be used as it stands (another file system, no backfill, locked by a live process)."""
+    """The checkpoint cannot be used as it is (another file system, no backfill, locked by a live process)."""
 
 
 class FolderError(CheckpointError):

@@ -98,7 +98,7 @@ def _refuse_orphans(folder: Folder) -> None:
     if cells and read_meta(folder) is None:
         raise DamagedStateError(
             f"{folder.at(_FILE)} is gone, but there are cells ({', '.join(path.name for path in cells)}): without "
-            "it nobody knows into how many cells the state is cut. Put it back from a copy, or start with a new "
+            "it the number of cells of the state is not known. Put it back from a copy, or start with a new "
             "checkpoint"
         )
 

@@ -76,8 +76,8 @@ def address(place: str | Path, option: str) -> Path | Address:
         return _local(text, option)
     if scheme.lower() not in _STORES:
         raise FolderError(
-            f"{option} {masked(text)}: {scheme}: cannot be served, because state needs files that are created once "
-            "only, whoever is first, and pyarrow's file systems, HDFS among them, have no such create; give a local or "
+            f"{option} {masked(text)}: {scheme}: cannot be served, because state needs files that only one of several "
+            "writers can create, and pyarrow's file systems, HDFS among them, have no such create; give a local or "
             f"network-mounted folder, or s3://, gs:// or az:// ({masked('./' + text)} if a folder is called so)"
         )
     parts = urlparse(text)

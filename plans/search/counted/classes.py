@@ -136,7 +136,7 @@ def _open_edge(plan: Plan, path: list[int]) -> str:
     first = next(i for i in path if i in known and known[i].open)
     child, parent = plan.nodes[first], plan.nodes[plan.nodes[first].parent]
     key, one, other = ", ".join(child.key) or "nothing", child.name, parent.name
-    return f"edge {one} -> {other} by {key}: it fixes, by declared keys, no row of {other} and none of {one}"
+    return f"edge {one} -> {other} by {key}: no declared key makes {key} unique in {other} or in {one}"
 
 
 def _longest(plan: Plan) -> str:
