@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -34,6 +35,7 @@ from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, u
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.project import Definition
+from spark_jobs.pipelines.sources import Changed, changes, delta_changes
 
 _ANALYSIS = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has
@@ -69,16 +71,34 @@ class Analysis:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A source that a project names itself: how its rows are read; ``delta``: where the Delta table is, if it is
+    one."""
+
+    read: Callable[[], DataFrame]
+    delta: str | None = None
+
+
+@dataclass(frozen=True)
 class Source:
-    """A table that a pipeline reads: its relation, and its rows as they are now."""
+    """A table that a pipeline reads: its relation, and its rows as they are now.
+
+    ``path``: where it is in the catalog, or ``delta``: the Delta table; neither for one that the project reads itself.
+    """
 
     table: Table
     read: Callable[[], DataFrame]
+    path: str | None = None
+    delta: str | None = None
+
+    def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
+        """Returns what has changed since ``position``; see ``spark_jobs.pipelines.sources``."""
+        if self.delta is not None:
+            return delta_changes(self.delta, self.table, position, known)
+        return changes(self.read(), self.table, position, known)
 
 
-def analyzed(
-    spark: SparkSession, definitions: list[Definition], given: Mapping[str, Callable[[], DataFrame]]
-) -> Analysis:
+def analyzed(spark: SparkSession, definitions: list[Definition], given: Mapping[str, Given]) -> Analysis:
     """Analyzes all views. ``given``: sources that the project names itself, by name.
 
     Raises SourceError for a view that Spark refuses, that reads itself, or that reads a source without a name.
@@ -87,19 +107,18 @@ def analyzed(
 
 
 class _Reader:
-    def __init__(
-        self, spark: SparkSession, definitions: list[Definition], given: Mapping[str, Callable[[], DataFrame]]
-    ) -> None:
+    def __init__(self, spark: SparkSession, definitions: list[Definition], given: Mapping[str, Given]) -> None:
         self._spark = spark
         self._apart = clone(spark)
         self._definitions = {definition.name.lower(): definition for definition in definitions}
         self._views: dict[str, Analyzed] = {}
         self._open: list[str] = []
         self._sources: dict[str, Source] = {}
-        self._lasting = not given and all(isinstance(of.query, str) for of in definitions)
-        for name, read in given.items():
-            table = supported_table(name, read().schema)
-            self._sources[name.lower()] = Source(table, read)
+        named = all(of.delta is not None for of in given.values())
+        self._lasting = named and all(isinstance(of.query, str) for of in definitions)
+        for name, of in given.items():
+            table = supported_table(name, of.read().schema)
+            self._sources[name.lower()] = Source(table, of.read, None, of.delta)
             register(self._apart, table)
 
     def run(self) -> Analysis:
@@ -181,7 +200,7 @@ class _Reader:
         """Adds a table that Spark has resolved, unless it is known."""
         if leaf.name in self._views or leaf.name in self._sources:
             known = self._sources.get(leaf.name)
-            if known is not None and leaf.path and getattr(known.read, "path", leaf.path) != leaf.path:
+            if known is not None and leaf.path and known.path not in (None, leaf.path):
                 raise SourceError(
                     f"{definition.place}: {definition.name} reads {leaf.path}, and another view a table of that name "
                     "elsewhere; give one of them another name by a temporary view"
@@ -193,24 +212,24 @@ class _Reader:
                 "with Pipeline.source"
             )
         read = _Table(self._spark, leaf.path)
-        self._sources[leaf.name] = Source(supported_table(leaf.name, read().schema), read)
+        self._sources[leaf.name] = Source(supported_table(leaf.name, read().schema), read, leaf.path)
 
 
 class _Table:
     """Reads a table of the catalog, as it is when it is read first."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self.path = path
+        self._path = path
         self._spark = spark
         self._frame: DataFrame | None = None
 
     def __call__(self) -> DataFrame:
         if self._frame is None:
             seen = _seen.setdefault(self._spark, set())
-            if self.path in seen:  # the session goes on with the files that it has seen
-                self._spark.catalog.refreshTable(self.path)
-            seen.add(self.path)
-            self._frame = self._spark.table(self.path)
+            if self._path in seen:  # the session goes on with the files that it has seen
+                self._spark.catalog.refreshTable(self._path)
+            seen.add(self._path)
+            self._frame = self._spark.table(self._path)
         return self._frame
 
 
@@ -224,12 +243,14 @@ def remember(spark: SparkSession, analysis: Analysis, file: Path) -> None:
     views = [
         [v.definition.name, canonical(to_json(v.table)), list(v.reads), v.digest, v.refused] for v in analysis.views
     ]
-    sources = [[n, s.read.path, canonical(to_json(s.table))] for n, s in analysis.sources.items()]  # type: ignore[attr-defined]
+    sources = [[n, s.path, s.delta, canonical(to_json(s.table))] for n, s in analysis.sources.items()]
     key = _key(spark, [view.definition for view in analysis.views])
     write_durably(file, json.dumps({"key": key, "views": views, "sources": sources}).encode())
 
 
-def recalled(spark: SparkSession, definitions: list[Definition], file: Path) -> Analysis | None:
+def recalled(
+    spark: SparkSession, definitions: list[Definition], named: Mapping[str, Given], file: Path
+) -> Analysis | None:
     """Returns the analysis that a file holds; None if there is none of these definitions, sources and settings."""
     try:
         given = json.loads(file.read_bytes())
@@ -238,16 +259,19 @@ def recalled(spark: SparkSession, definitions: list[Definition], file: Path) -> 
     if given.get("key") != _key(spark, definitions) or _functions(spark):
         return None
     by_name = {definition.name: definition for definition in definitions}
+    by_place = {name.lower(): (name, of) for name, of in named.items()}
+    if {name: of.delta for name, (_, of) in by_place.items()} != {n: d for n, _, d, _ in given["sources"] if d}:
+        return None
     sources = {}
-    for name, path, table in given["sources"]:
-        read = _Table(spark, path)
+    for name, path, delta, table in given["sources"]:
+        written, read = (name, _Table(spark, path)) if delta is None else (by_place[name][0], by_place[name][1].read)
         try:
-            found = supported_table(name, read().schema)
+            found = supported_table(written, read().schema)
         except _ANALYSIS:
             return None
         if canonical(to_json(found)) != table:
             return None
-        sources[name] = Source(found, read)
+        sources[name] = Source(found, read, path, delta)
     views = [
         Analyzed(by_name[name], from_json(Table, json.loads(table)), tuple(reads), digest, refused, None)
         for name, table, reads, digest, refused in given["views"]

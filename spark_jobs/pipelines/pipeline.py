@@ -34,9 +34,11 @@ from plans.schema import Schema
 from plans.types import arrow_type
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.pipelines.analysis import Analysis, Analyzed, active, analyzed, recalled, remember
+from spark_jobs.feeds.delta import delta_table
+from spark_jobs.pipelines.analysis import Analysis, Analyzed, Given, active, analyzed, recalled, remember
 from spark_jobs.pipelines.project import Definition, Project
-from spark_jobs.pipelines.sources import arrow_of, changes, difference, with_weights
+from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
+from spark_jobs.storage.address import address
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.results import target_at
 
@@ -82,7 +84,7 @@ class Pipeline:
         self._spark = spark
         self._path = path
         self._refresh = refresh
-        self._sources: dict[str, Callable[[], DataFrame]] = {}
+        self._sources: dict[str, Given] = {}
         self._definitions: list[Definition] = []
         self._into: dict[str, tuple[str, str | None]] = {}
 
@@ -92,21 +94,35 @@ class Pipeline:
         made = cls(spark, project.storage, refresh)
         project.load(spark)
         made._definitions = list(project.definitions)
+        for name, where in project.sources.items():
+            made.source(name, delta=where)
         return made
 
-    def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> None:
+    def source(
+        self, name: str, table: str | DataFrame | Callable[[], DataFrame] | None = None, *, delta: str | None = None
+    ) -> None:
         """Names a source: a table of the catalog, a batch DataFrame, or a function that returns one.
+
+        ``delta``: the folder or URI of a Delta table instead, whose changes are read by its versions: from its change
+        data feed, else from the files that were added and removed. Needs the package ``deltalake``.
 
         Tables that Spark finds by the names in the queries need no declaration.
         """
-        if isinstance(table, str):
-            self._sources[name.lower()] = lambda: self._spark.table(table)
+        if (table is None) == (delta is None):
+            raise SourceError(f"source {name}: give a table, or delta=")
+        if delta is not None:
+            where = str(address(delta, "delta"))
+            given = Given(lambda: delta_table(self._spark, where), where)
+        elif isinstance(table, str):
+            given = Given(lambda: self._spark.table(table))
         elif isinstance(table, DataFrame):
             if table.isStreaming:
                 raise SourceError(f"source {name}: a stream has no rows to compare; give a table, or use maintain()")
-            self._sources[name.lower()] = lambda: table
+            given = Given(lambda: table)
         else:
-            self._sources[name.lower()] = table
+            assert table is not None, "one of both is given"
+            given = Given(table)
+        self._sources[name.lower()] = given
 
     def view(
         self,
@@ -200,7 +216,7 @@ class Pipeline:
             state.rebuild(self._tables(analysis))
 
     def _current(self, state: _State) -> Analysis:
-        return recalled(self._spark, self._definitions, state.analysis) or self._analysis()
+        return recalled(self._spark, self._definitions, self._sources, state.analysis) or self._analysis()
 
     def _analysis(self) -> Analysis:
         if not self._definitions:
@@ -236,7 +252,7 @@ class Pipeline:
         report, positions, rows = Report(version), dict(note["positions"]), {}
         for name, source in analysis.sources.items():
             known = partial(database.table, source.table.name)
-            found = changes(source.read(), source.table, positions.get(name), known)
+            found = source.changes(positions.get(name), known)
             report.read[name] = found.rows.num_rows, found.how
             positions[name] = found.position
             if found.rows.num_rows:

@@ -24,6 +24,7 @@ from spark_jobs.errors import SourceError
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
+_SOURCE, _DELTA = "crown.source.", "delta:"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -86,6 +87,19 @@ class Project:
         return cls(
             given["name"], file, folder, where, configuration, given.get("database") or given.get("schema"), includes
         )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Returns the Delta tables that the configuration names: ``crown.source.NAME: delta:FOLDER``."""
+        found = {}
+        for key, value in self.configuration.items():
+            if not key.startswith(_SOURCE):
+                continue
+            if not value.startswith(_DELTA):
+                raise SourceError(f"{self.file}: {key}: {value}: write {_DELTA} and the folder or URI of a Delta table")
+            where = value.removeprefix(_DELTA)
+            found[key.removeprefix(_SOURCE)] = where if "://" in where else str(self.folder / where)
+        return found
 
     def stamp(self) -> list[tuple[str, int, int]]:
         """Returns name, size and time of each of its files: other ones if the project has changed."""

@@ -1,7 +1,7 @@
 """What has changed in a source since it was last read.
 
-A table of files to which files were only added is read from the new files. Any other table is read whole and compared
-with the rows that the state has: that costs a scan of the table, and no more.
+A Delta table is read by its versions. A table of files to which files were only added is read from the new files. Any
+other table is read whole and compared with the rows that the state has: that costs a scan of the table, and no more.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from crown.ingest.columns import WEIGHT
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from plans.types import arrow_type
+from spark_jobs.feeds.delta_source import opened
+from spark_jobs.feeds.delta_versions import between, rows_at
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
@@ -37,6 +39,20 @@ class Changed:
     rows: pa.Table
     position: Any
     how: str
+
+
+def delta_changes(where: str, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+    """Returns the changes of the Delta table ``where``; the other arguments are those of ``changes``."""
+    newest = opened(where)
+    version, schema = int(newest.version()), _schema(table)
+    at = {"table": str(newest.metadata().id), "version": version}
+    if at == position:
+        return Changed(with_weights(schema.empty_table(), 1), at, "no new version")
+    if position and position.get("table") == at["table"] and position["version"] < version:
+        found = between(where, schema, position["version"], version)
+        if found is not None:
+            return Changed(found[0], at, found[1])
+    return _whole(with_weights(rows_at(where, schema, version), 1), at, known)
 
 
 def changes(frame: DataFrame, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
@@ -56,10 +72,14 @@ def changes(frame: DataFrame, table: Table, position: Any, known: Callable[[], p
         return Changed(with_weights(rows, 1), files, f"{len(new)} new files")
     found = None if files is None else _plain(frame, list(files), table)
     rows = with_weights(arrow_of(frame, table) if found is None else found, 1)
+    return _whole(rows, files, known)
+
+
+def _whole(rows: pa.Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
     before = known()
     if not before.num_rows:
-        return Changed(rows, files, "read whole")
-    return Changed(difference(rows, before), files, "read whole and compared")
+        return Changed(rows, position, "read whole")
+    return Changed(difference(rows, before), position, "read whole and compared")
 
 
 def arrow_of(frame: DataFrame, table: Table) -> pa.Table:

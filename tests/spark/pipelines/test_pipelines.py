@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 import crown
 from crown.durable.database import DurableDatabase
@@ -313,7 +315,7 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
     def used() -> bool:
         project = Project.of(shop.folder)
         project.load(spark)
-        return recalled(spark, project.definitions, file) is not None
+        return recalled(spark, project.definitions, {}, file) is not None
 
     assert used()
     spark.conf.set("spark.sql.ansi.enabled", "false")
@@ -336,3 +338,27 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
         assert not used(), "a view of the catalog may become another one"
     finally:
         spark.sql(f"DROP VIEW big_{shop.names['sales']}")
+
+
+def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path) -> None:
+    write = partial(write_deltalake, tmp_path / "data" / "r")
+    (tmp_path / "data").mkdir()
+    write(pa.table({"id": [1, 2, 2]}))
+    (tmp_path / "views.sql").write_text(f"{CREATE} v AS SELECT id, COUNT(*) AS n FROM R GROUP BY id")
+    text = "name: p\nstorage: storage\nlibraries: [{glob: {include: views.sql}}]\nconfiguration:\n  crown.source.r: "
+    (tmp_path / "spark-pipeline.yml").write_text(f"{text}delta:data/r\n")
+    assert Pipeline.of(spark, Project.of(tmp_path)).run().changed == {"v": (2, 0)}
+    write(pa.table({"id": [2, 3]}), mode="append")
+    report = Pipeline.of(spark, Project.of(tmp_path)).run()
+    assert report.read == {"r": (2, "1 files added, 0 removed")}
+    assert table(tmp_path / "storage" / "tables" / "v") == Counter([(1, 1), (2, 3), (3, 1)])
+    (tmp_path / "spark-pipeline.yml").write_text(f"{text}iceberg:data/r\n")
+    with pytest.raises(SourceError, match="write delta: and the folder"):
+        Pipeline.of(spark, Project.of(tmp_path))
+
+
+def test_a_source_is_a_table_or_a_delta_table(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path / "state")
+    for words in ({}, {"table": "t", "delta": "d"}):
+        with pytest.raises(SourceError, match="give a table, or delta="):
+            made.source("r", **words)

@@ -5,16 +5,21 @@ Oracle: Spark's own rows of the table.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 
 from crown.ingest.columns import WEIGHT
+from plans.schema import Column, Table
+from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
-from spark_jobs.pipelines.sources import arrow_of, changes
+from spark_jobs.pipelines.sources import arrow_of, changes, delta_changes
 
 COLUMNS = (
     "a BIGINT, b INT, c STRING, d DOUBLE, e DECIMAL(12,3), f DATE, g TIMESTAMP, h BOOLEAN, i BINARY, j TIMESTAMP_NTZ"
@@ -127,3 +132,89 @@ def test_old_calendars_are_read_by_spark(source: Source, jobless: list[str], tmp
         source.spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
     source.read()
     assert jobless == [source.name]
+
+
+class Sales:
+    """A Delta table that changes in every way, and what ``delta_changes`` has said of it until now."""
+
+    table = Table("sales", (Column("k", "int64"), Column("s", "string"), Column("n", "int32")))
+
+    def __init__(self, folder: Path, feed: bool, partitions: list[str]) -> None:
+        self.path, self.rng = str(folder / "sales"), random.Random(f"{feed}{partitions}")
+        configuration = {"delta.enableChangeDataFeed": str(feed).lower()}
+        self.options: dict[str, Any] = {"partition_by": partitions, "configuration": configuration}
+        self.known: Counter[tuple[object, ...]] = Counter()
+        self.position: Any = None
+        self.append()
+
+    def drawn(self, rows: int) -> pa.Table:
+        ks = [self.rng.randrange(9) for _ in range(rows)]
+        texts = [self.rng.choice(["a", "b", None]) for _ in ks]
+        return pa.table({"k": pa.array(ks), "s": pa.array(texts, pa.string()), "n": pa.array(ks, pa.int32())})
+
+    def append(self) -> None:
+        deltalake.write_deltalake(self.path, self.drawn(6), mode="append", **self.options)
+
+    def change(self) -> None:
+        table, k = deltalake.DeltaTable(self.path), self.rng.randrange(9)
+        what = self.rng.randrange(6)
+        if what < 2:
+            self.append()
+        elif what == 2:
+            table.delete(f"k = {k}")
+        elif what == 3:
+            table.update({"n": "n + 1"}, predicate=f"k = {k}")
+        elif what == 4:
+            table.optimize.compact()
+        else:
+            deltalake.write_deltalake(self.path, self.drawn(4), mode="overwrite")
+
+    def read(self) -> str:
+        found = delta_changes(self.path, self.table, self.position, self.before)
+        self.position = found.position
+        self.known.update(counted(found.rows))
+        truth = counted(deltalake.DeltaTable(self.path).to_pyarrow_table(columns=["k", "s", "n"]))
+        assert {row: n for row, n in self.known.items() if n} == truth, found.how
+        return found.how
+
+    def before(self) -> pa.Table:
+        rows = [row for row, n in self.known.items() for _ in range(n)]
+        schema = sources._schema(self.table)
+        columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+        return sources.with_weights(pa.table(columns, schema=schema), 1)
+
+
+@pytest.mark.parametrize("partitions", [[], ["s"]], ids=["whole", "partitions"])
+@pytest.mark.parametrize("feed", [False, True], ids=["files", "feed"])
+def test_a_delta_table_is_read_by_its_versions(tmp_path: Path, feed: bool, partitions: list[str]) -> None:
+    sales = Sales(tmp_path, feed, partitions)
+    assert sales.read() == "read whole"
+    assert sales.read() == "no new version"
+    ways = set()
+    for _ in range(10):
+        for _ in range(sales.rng.randrange(1, 4)):
+            sales.change()
+        ways.add(sales.read())
+    assert all(("feed" if feed else "added") in way or way == "no new version" for way in ways), ways
+
+
+def test_a_delta_table_whose_versions_do_not_say_it_is_compared(tmp_path: Path) -> None:
+    sales = Sales(tmp_path, False, [])
+    sales.read()
+    deltalake.write_deltalake(sales.path, sales.drawn(4), mode="overwrite")
+    deltalake.DeltaTable(sales.path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    assert sales.read() == "read whole and compared", "the files are gone"
+    deltalake.DeltaTable(sales.path).delete("k < 5")
+    deltalake.DeltaTable(sales.path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    deltalake.DeltaTable(sales.path).delete("k > 6")
+    assert sales.read(), "the feed begins after the first change"
+    sales.append()
+    assert sales.read() == "change data feed"
+    other = Sales(tmp_path / "other", False, [])
+    sales.path = other.path
+    assert sales.read() == "read whole and compared", "another table"
+
+
+def test_what_is_no_delta_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no Delta table"):
+        delta_changes(str(tmp_path), Sales.table, None, lambda: pa.table({}))
