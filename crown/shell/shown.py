@@ -16,10 +16,14 @@ _NUMBERS = (int, float, Decimal)
 
 
 def lines(table: pa.Table) -> Iterator[str]:
-    """Yields a table as aligned lines; a row of a delta begins with + or -. O(values)."""
+    """Yields a table as aligned lines, sorted; a row of a delta begins with + or -, and those with - come first.
+
+    A result has no order of its own, and that of the state is another one in each process. O(values · log rows).
+    """
     names = [name for name in table.column_names if name != WEIGHT]
     signed = len(names) < table.num_columns
-    rows = [row for batch in table.to_batches() for row in rows_shown(batch)]
+    ordered = table.sort_by([(name, "ascending") for name in ([WEIGHT, *names] if signed else names)])
+    rows = [row for batch in ordered.to_batches() for row in rows_shown(batch)]
     cells = [[_text(row[name]) for name in names] for row in rows]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(names)]
     right = [all(isinstance(row[name], _NUMBERS) for row in rows if row[name] is not None) for name in names]

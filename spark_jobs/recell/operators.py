@@ -80,8 +80,8 @@ def job_of(where: Whereabouts, cells: int) -> Job:
     stream = stream_of(where.checkpoint)
     if stream is None:
         raise CheckpointError(
-            f"{where.checkpoint} has no checkpoint of Spark's, so it is not known whether its last batch was committed: "
-            "give the checkpoint of the job, in which Spark keeps its own, too"
+            f"{where.checkpoint} has no checkpoint of Spark's, so it is not known whether its last batch was "
+            "committed: give the checkpoint of the job, in which Spark keeps its own, too"
         )
     found = {name: read_meta(where.root / stream / name) for name in sorted((where.root / stream).folders())}
     metas = {name: meta for name, meta in found.items() if meta is not None}
