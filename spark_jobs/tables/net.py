@@ -100,8 +100,8 @@ def unfit(target: str, batch: int) -> SparkJobError:
     """Returns the error for a table in which a batch did not find, or found, the rows that it should have."""
     return SparkJobError(
         f"batch {batch} does not fit what is in {target}: a row to delete is missing, or a row to insert has the key "
-        "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, and "
-        "begin again with an empty table and a new checkpoint"
+        "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, "
+        "and begin again with an empty table and a new checkpoint"
     )
 
 
