@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -32,6 +34,7 @@ _RULES = (
     "RewriteLateralSubquery",
 )
 _TEXT = "a DataFrame of {}"
+_WHOLE = 2**31 - 1  # fields of a node that are written: all
 _DEPTH = 20  # of subqueries within one another
 
 
@@ -51,7 +54,9 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
     text = query if isinstance(query, str) else _TEXT.format(", ".join(frame.columns))
     try:
         execution: Any = frame._jdf.queryExecution()
-        nodes = json.loads(_joined(spark, execution.analyzed()).toJSON())
+        written = _joined(spark, execution.analyzed()).toJSON()
+        _check_escapes(execution.analyzed(), written)
+        nodes = json.loads(written)
     except (AnalysisException, ParseException) as error:
         raise PlanError(_said(error)) from None
     relation = parse(nodes, schema, text, str(_jvm(spark).java.util.TimeZone.getDefault().getID()))
@@ -62,6 +67,23 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
                 hint="cast it in the query",
             )
     return relation
+
+
+def _check_escapes(plan: JavaObject, written: str) -> None:
+    """Raises PlanError for LIKE with ESCAPE: the plan as JSON leaves the character out."""
+    if not re.search(r"expressions\.Like\"", written):
+        return
+    for more in ((), (False,)):  # Spark 4.3 has one more argument
+        try:
+            text = plan.treeString(False, False, _WHOLE, False, *more)
+        except Py4JError:
+            continue
+        if re.search(r" ESCAPE '.'", text):
+            raise PlanError(
+                "LIKE with ESCAPE cannot be read from Spark's plan", hint="write a backslash before the character"
+            )
+        return
+    raise PlanError("LIKE cannot be read from the plan of this version of Spark", hint="use RLIKE")
 
 
 @contextmanager

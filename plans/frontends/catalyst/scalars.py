@@ -11,10 +11,12 @@ import decimal
 import re
 import zoneinfo
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from typing import Any
 
 from plans.errors import PlanError
 from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
+from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.catalyst.tree import Node
 from plans.types import normal_type
 
@@ -31,12 +33,31 @@ _CALLS = {
     "RegExpExtract": "regexp_extract", "RegExpReplace": "regexp_replace", "StringLocate": "locate",
     "OctetLength": "octet_length", "GetJsonObject": "get_json_object", "StartsWith": "startswith",
     "EndsWith": "endswith", "TruncDate": "trunc", "TruncTimestamp": "date_trunc", "AddMonths": "add_months",
+    "BitwiseAnd": "bit_and", "BitwiseOr": "bit_or", "BitwiseXor": "bit_xor", "BitwiseNot": "bit_not",
+    "ShiftLeft": "shiftleft", "ShiftRight": "shiftright", "ShiftRightUnsigned": "shiftrightunsigned",
+    "BitwiseCount": "bit_count", "BitwiseGet": "getbit", "UnBase64": "unbase64", "StringDecode": "decode",
+    "SoundEx": "soundex", "InitCap": "initcap", "Luhncheck": "luhn_check", "StringSpace": "space",
+    "StringInstr": "instr", "ToDegrees": "degrees", "ToRadians": "radians", "IsNaN": "isnan", "NaNvl": "nanvl",
+    "EulerNumber": "e", "DayName": "dayname", "MonthName": "monthname", "YearOfWeek": "yearofweek",
+    "FromUTCTimestamp": "from_utc_timestamp", "ToUTCTimestamp": "to_utc_timestamp", "DateFormatClass": "date_format",
+    "FromUnixTime": "from_unixtime", "ParseToDate": "to_date", "MicrosToTimestamp": "timestamp_micros",
+    "MillisToTimestamp": "timestamp_millis", "SecondsToTimestamp": "timestamp_seconds",
+    "DateAddYMInterval": "add_months", "TimestampAddYMInterval": "plus_months", "TimestampAddInterval": "plus_micros",
 }  # fmt: skip
 _TRIMS = ("StringTrim", "StringTrimLeft", "StringTrimRight")
-_FOLLOWED = ("UnaryPositive", "PromotePrecision", "KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized")
+_FOLLOWED = (
+    "Decode",
+    "UnaryPositive",
+    "PromotePrecision",
+    "KnownNotNull",
+    "KnownNullable",
+    "KnownFloatingPointNormalized",
+)
 _CLOCKS = ("CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTime")
 _RANDOM = ("Rand", "Randn", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName")
 
+Part = Callable[[Node], Expr]
+"""Returns what a part of an expression is."""
 Meaning = Callable[[Node], Expr | None]
 """Says what a node means to the query around the expression; None if only its own operator counts."""
 
@@ -88,12 +109,20 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         raise PlanError(
             "a subquery inside of another one cannot read the query around it", hint="join the tables step by step"
         )
+    if kind == "With":
+        return _with(node, meaning, zone)
+    if kind == "In" and node.child.kind == "CreateNamedStruct":
+        return _in_tuples(node, part)
+    if kind in _FORMS:
+        return _FORMS[kind](node, part)
     name = _CALLS.get(kind) or _snake(kind)
-    if kind in _CALLS or name in FUNCTIONS:
-        arguments = [part(child) for child in node.children]
-        return call(name, *arguments)
+    if name in FUNCTIONS or (kind in _CALLS and name.upper() not in NAMES):
+        return call(name, *(part(child) for child in node.children))
     if node.fields.get("replacement") is not None and len(node.children) == 1:
         return part(node.child)  # a function that Spark defines by others
+    entry = meant(name.upper(), len(node.children))
+    if entry is not None:
+        return applied(entry, [part(child) for child in node.children])
     raise PlanError(f"{_words(kind)} is not supported", hint="compute it before the rows enter the stream")
 
 
@@ -139,8 +168,98 @@ def _like(node: Node, part: Callable[[Node], Expr]) -> Expr:
     pattern = part(node.children[1])
     if pattern.op != "literal" or pattern.type != "string" or pattern.value is None:
         raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")
-    escape = str(node.fields.get("escapeChar") or "\\")
-    return call("like", part(node.child), pattern, value=escape if escape in pattern.value else None)
+    return call("like", part(node.child), pattern, value="\\" if "\\" in pattern.value else None)
+
+
+def _with(node: Node, meaning: Meaning, zone: str) -> Expr:
+    """Returns an expression that reads a common one, as BETWEEN does."""
+    if len(node.children) != 2:
+        raise PlanError("an expression over several common ones is not supported")
+    common = scalar(node.children[1].child, meaning, zone)
+    return scalar(node.child, lambda inner: common if inner.kind == "CommonExpressionRef" else meaning(inner), zone)
+
+
+def _in_tuples(node: Node, part: Part) -> Expr:
+    """Returns IN of several columns: some tuple is the same, NULLs being equal."""
+    wanted, *given = node.children
+    if any(one.kind != "CreateNamedStruct" for one in given):
+        raise PlanError("IN takes tuples of as many values")
+    equal = []
+    for one in given:
+        pairs = zip(wanted.children[1::2], one.children[1::2], strict=True)
+        equal.append(reduce(partial(call, "and"), [call("nseq", part(a), part(b)) for a, b in pairs]))
+    return reduce(partial(call, "or"), equal)
+
+
+def _interval(node: Node) -> int:
+    """Returns a constant span of time: its months, or its microseconds."""
+    if node.kind == "UnaryMinus":
+        return -_interval(node.child)
+    if node.kind != "Literal" or node.fields.get("value") is None:
+        raise PlanError("an interval that is no constant is not supported", hint="write INTERVAL with a number")
+    return int(node.fields["value"])
+
+
+def _plus(node: Node, part: Part) -> Expr:
+    """Returns a date or a moment plus a constant span of time."""
+    span = _interval(node.children[1])
+    type_ = "int64" if node.kind == "TimestampAddInterval" else "int32"
+    return call(_CALLS[node.kind], part(node.child), lit(span, type_))
+
+
+def _of_unit(node: Node, part: Part) -> Expr:
+    """Returns TIMESTAMPADD and TIMESTAMPDIFF, whose unit is a field."""
+    name, unit = _snake(node.kind).replace("_", "").upper(), lit(str(node.fields["unit"]))
+    entry = meant(name, 3)
+    assert entry is not None, "the functions are there"
+    return applied(entry, [unit, *(part(child) for child in node.children)])
+
+
+def _seconds(node: Node, part: Part) -> Expr:
+    """Returns UNIX_TIMESTAMP, whose pattern reads texts only."""
+    value, *pattern = (part(child) for child in node.children)
+    given = [value, *pattern] if value.type == "string" else [value]
+    entry = meant(_snake(node.kind).upper(), len(given))
+    assert entry is not None, "the functions are there"
+    return applied(entry, given)
+
+
+def _moment(node: Node, part: Part) -> Expr:
+    """Returns a moment out of a text or of numbers, with a zone or without one, as its type says."""
+    name = "TO_TIMESTAMP" if node.kind == "ParseToTimestamp" else "MAKE_TIMESTAMP"
+    name += "_NTZ" if node.fields.get("dataType") == "timestamp_ntz" else ""
+    entry = meant(name, len(node.children))
+    assert entry is not None, "the functions are there"
+    return applied(entry, [part(child) for child in node.children])
+
+
+def _replaced(node: Node, part: Part) -> Expr:
+    """Returns REGEXP_REPLACE from the first character on."""
+    *given, first = node.children
+    if first.kind != "Literal" or str(first.fields.get("value")) != "1":
+        raise PlanError("REGEXP_REPLACE from a later character on is not supported")
+    return call("regexp_replace", *(part(child) for child in given))
+
+
+def _logarithm(node: Node, part: Part) -> Expr:
+    base, value = node.children
+    return call("ln", part(value)) if base.kind == "EulerNumber" else call("log", part(base), part(value))
+
+
+_FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
+    "DateAddYMInterval": _plus,
+    "TimestampAddYMInterval": _plus,
+    "TimestampAddInterval": _plus,
+    "ExtractANSIIntervalDays": lambda node, part: lit(_interval(node.child) // 86_400_000_000, "int32"),
+    "TimestampAdd": _of_unit,
+    "TimestampDiff": _of_unit,
+    "UnixTimestamp": _seconds,
+    "ToUnixTimestamp": _seconds,
+    "ParseToTimestamp": _moment,
+    "MakeTimestamp": _moment,
+    "RegExpReplace": _replaced,
+    "Logarithm": _logarithm,
+}
 
 
 def _snake(kind: str) -> str:
