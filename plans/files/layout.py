@@ -68,14 +68,14 @@ def fields_of(mark: str, returns: bool) -> re.Pattern[bytes]:
     return re.compile(rb"(?:" + _field(mark, rb"\r" if returns else rb"\r?\n") + rb")*+")
 
 
-def layout(data: bytes, format_: str, table: Table, where: Place) -> Layout:
+def layout(data: bytes, format_: str, table: Table, where: Place, mark: str | None = None) -> Layout:
     """Returns the layout of a text that has rows of a table. FileError if its first line is neither a header nor a row.
 
-    `where`: where it is from. O(first line).
+    `where`: where it is from. `mark`: what stands between fields, where it is not to be found. O(first line).
     """
     declared = {column.name.lower() for column in table.columns}
     begin, comments = _begin(data)
-    lines = _lines(data, begin, _marks(format_, table), where)
+    lines = _lines(data, begin, _marks(format_, table) if mark is None else (mark,), where)
     for mark, line in lines.items():
         named = {name.lower() for name in line.fields}
         if declared <= named or (len(line.fields) > 1 and WEIGHT in named):

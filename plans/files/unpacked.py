@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from plans.errors import FileError
 from plans.files import formats
-from plans.files.formats import ARROW, JSON, PARQUET, TEXT
+from plans.files.formats import ARROW, JSON, PARQUET, TEXT, ZIP, packing_of
 
 _DAMAGED = (OSError, EOFError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 _ENCRYPTED = 1  # in the flags of a file of a zip archive
 _ENDS = re.compile(rb"\r\n|\r|\n")
 _DEEPEST = 3
+_START = 8
 _LONGEST = 512
 
 
@@ -63,10 +64,11 @@ class Place:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Returns the stream of a file's bytes, unpacked as its name says; not of a zip archive. OSError if it cannot be
-    opened, or is not packed so. Cost: what is read."""
-    _, packing = formats.named(path)
-    return io.BufferedReader(pa.input_stream(str(path), compression=packing))
+    """Returns the stream of a file's bytes, unpacked, but not of a zip archive. OSError if it cannot be opened, or if
+    what is packed is damaged, when that is read. Cost: what is read."""
+    with path.open("rb") as file:
+        packing = packing_of(file.read(_START))
+    return io.BufferedReader(pa.input_stream(str(path), compression=None if packing == ZIP else packing))
 
 
 def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
@@ -83,7 +85,7 @@ def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
         if member is not None:
             format_ = formats.named(member)[0] or format_
         found = formats.packing_of(data)
-    return _format(data, format_, path), data.removeprefix(BOM_UTF8)
+    return checked_format(data, format_, path), data.removeprefix(BOM_UTF8)
 
 
 def _opened(data: bytes, packing: str, path: PurePath) -> tuple[bytes, PurePath | None]:
@@ -107,8 +109,9 @@ def _member(data: bytes, path: PurePath) -> tuple[bytes, PurePath]:
         return archive.read(files[0]), PurePath(files[0].filename)
 
 
-def _format(data: bytes, named: str | None, path: PurePath) -> str:
-    """Returns the format of unpacked bytes. FileError for what is not read, or is not what the name says."""
+def checked_format(data: bytes, named: str | None, path: PurePath) -> str:
+    """Returns the format of a file that begins with these bytes, which are not packed. FileError for what is not read,
+    or is not what the name says."""
     head = data[:_LONGEST]
     other = formats.foreign(head)
     if other is not None:

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=PATH[:OPTION=VALUE,...]",
         help="changes of a relation: a folder or file of CSV, TSV, JSON lines or Parquet, perhaps packed (.gz, .zst, "
         ".bz2), or another single file that crown run reads, such as an edge list. Options: "
-        "format=csv|json|parquet|edges, files=N per micro-batch, and those of Spark's reader",
+        "format=csv|json|parquet|edges, files=N per micro-batch, sep and header of CSV, and those of Spark's sources",
     )
     add("--kafka", metavar="SERVERS", help="brokers of topics with Debezium's envelopes, host:port with commas")
     add(

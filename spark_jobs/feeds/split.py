@@ -26,8 +26,9 @@ from plans.files.delimited import UNREADABLE
 from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.debezium import enveloped
+from spark_jobs.ingest.json_lines import members, parsed_lines
 from spark_jobs.ingest.names import quoted
-from spark_jobs.ingest.sources import envelopes, parsed_lines
+from spark_jobs.ingest.sources import envelopes
 
 RAISE, IGNORE = "raise", "ignore"
 SOURCE = "source.table"
@@ -152,7 +153,7 @@ def _texts(
     rows = parsed_lines(frame.select(F.col(quoted(value)).cast("string").alias("value"), *said))
     if by is None:
         fields = F.col("fields")
-        around = F.from_json(fields["payload"], "map<string,string>")
+        around = members(fields["payload"])
         inner = F.when(F.map_contains_key("fields", "payload"), around).otherwise(fields)
         rows = rows.withColumn("_table", F.get_json_object(inner["source"], "$.table"))
     tombstone = (F.trim("value") == "null") | F.coalesce(

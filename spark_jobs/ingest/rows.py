@@ -33,6 +33,7 @@ from spark_jobs.ingest.types import spark_type, type_of_spark
 
 _RESERVED = -(2**63)
 _ZONELESS = r"^\s*[+-]?\d+(-\d+){0,2}([T ](\d+(:\d+){0,2}(\.\d*)?)?)?\s*$"
+_OF_JAVA = r"(?i)[0-9.][df]\s*$|x"
 _BELOW_MICROSECONDS = r"\.\d{6}\d*[1-9]"
 
 
@@ -223,8 +224,8 @@ def _parse(text: Column, type_: str) -> tuple[Column, Column]:
         precision, scale = parts
         exact = text.try_cast(T.DecimalType(38, 38 - (precision - scale)))
         bad = bad | (~exact.eqNullSafe(value))
-    elif type_ == "float64":  # 1e400 overflows to infinity without a word
-        bad = bad | ((F.abs(value) == float("inf")) & ~F.lower(text).contains("inf"))
+    elif type_ == "float64":  # 1e400 overflows to infinity without a word; 1d and 0x1p3 are numbers of Java
+        bad = bad | ((F.abs(value) == float("inf")) & ~F.lower(text).contains("inf")) | text.rlike(_OF_JAVA)
     elif type_ == "date":  # the cast drops a time of day
         bad = bad | (~text.try_cast("timestamp_ntz").eqNullSafe(value.cast("timestamp_ntz")))
     elif type_ == "int64":

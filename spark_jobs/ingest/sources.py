@@ -7,7 +7,6 @@ a record as a whole (fields missing, not JSON) goes into the column ``_unreadabl
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -30,16 +29,28 @@ from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.conventions import DEBEZIUM
+from spark_jobs.ingest.json_lines import members, parsed_lines
 from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.rows import WEIGHT
 from spark_jobs.ingest.source_log import LOCAL
+from spark_jobs.ingest.text_files import FILES, PATH, READ, TextFiles, first_layout, head, reader
+from spark_jobs.session import quietly
 from spark_jobs.storage.address import masked, scheme_of
 
 FORMATS = ("csv", "json", "parquet", "edges")
 _KINDS = {formats.CSV: "csv", formats.TSV: "csv", formats.JSON: "json", formats.PARQUET: "parquet"}
 _UNPACKED_BY_SPARK = (None, formats.GZIP, formats.ZSTD, formats.BZ2)
 _SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
-_CORRUPT = "_corrupt_record"
+_OF_TEXT = ("header", "sep")
+_OF_FILES = (
+    "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "maxFileAge", "maxCachedFiles", "fileNameOnly",
+    "cleanSource", "sourceArchiveDir", "pathGlobFilter", "modifiedBefore", "modifiedAfter",
+)  # fmt: skip
+_BINARY = T.StructType([
+    T.StructField(PATH, T.StringType()), T.StructField("modificationTime", T.TimestampType()),
+    T.StructField("length", T.LongType()), T.StructField("content", T.BinaryType()),
+])  # fmt: skip
+"""What Spark's source of whole files has; what is not selected is not read."""
 _UTF8 = "utf-8-sig"  # without the mark that some programs begin a file with; Spark leaves it out, too
 _GOES = [code for code, weight in CODES.items() if weight < 0]
 FILE = "_file"
@@ -64,8 +75,8 @@ class Input:
         """Returns the input that ``name=path`` or ``name=path:option=value,...`` describes.
 
         Options: ``format`` (csv, json, parquet, edges; default: by the name of the file, or of the first file in the
-        folder), ``files`` (per micro-batch), and those of Spark's reader, such as ``sep`` or ``header``. Raises
-        :class:`SourceError`.
+        folder), ``files`` (per micro-batch), ``sep`` and ``header`` of CSV, and those of Spark's sources of files.
+        Raises :class:`SourceError`.
         """
         match = _SPEC.fullmatch(text)
         if match is None:
@@ -109,16 +120,41 @@ def changes(spark: SparkSession, given: Input, table: Table | None, change: str 
 
 
 def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
-    header = given.options.get("header", "true").lower() == "true"
-    names = _header(given) if header else None
-    names = names or [column.name for column in table.columns] + [change or WEIGHT]
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in [*names, _CORRUPT]])
-    options = {"header": str(header).lower(), "enforceSchema": "false", "columnNameOfCorruptRecord": _CORRUPT}
+    for option in given.options:
+        if option not in (*_OF_TEXT, *_OF_FILES):
+            raise SourceError(
+                f"relation {given.name!r}: CSV is not read by Spark, and has no option {option}; it has "
+                f"{', '.join(_OF_TEXT)}, and those of Spark's sources of files"
+            )
+    files = _text_files(given, table, change)
+    named = [T.StructField(name, T.StringType()) for name in (*files.names, UNREADABLE, FILE)]
+    found = _load(spark, given, "binaryFile", _BINARY, {}, streaming)
+    logged = F.lit(None).cast("string") if streaming else F.col(FILE)
+    found = found.select(PATH, logged.alias(FILE))
+    count = F.count(F.lit(1)).alias("rows")
+    with quietly():
+        if not streaming:
+            return found.mapInArrow(reader(files), T.StructType(named))
+        rows = found.observe(FILES + given.name, count).mapInArrow(reader(files), T.StructType(named))
+    return rows.drop(FILE).observe(READ + given.name, count)
+
+
+def _text_files(given: Input, table: Table, change: str | None) -> TextFiles:
+    """Returns how the files of an input are read, by its first file."""
+    mark, header = given.options.get("sep"), given.options.get("header", "true").lower() == "true"
+    if mark is not None and len(mark) != 1:
+        raise SourceError(f"relation {given.name!r}: sep={mark}: give one character")
     first = next(_files(given.path), None)
-    options |= {} if first is None else {"sep": _mark(given, first)}
-    frame = _load(spark, given, "csv", schema, options, streaming)
-    said = F.concat(F.lit(f"the line does not have the {len(names)} fields {', '.join(names)}: "), F.col(_CORRUPT))
-    return frame.withColumn(UNREADABLE, F.when(F.col(_CORRUPT).isNotNull(), said)).drop(_CORRUPT)
+    if not header or first is None:
+        names = (*(column.name for column in table.columns), change or WEIGHT)
+    else:
+        try:
+            names = first_layout(first, head(first), table, mark).names
+        except FileError as error:
+            raise SourceError(f"relation {given.name!r}: {error}; or use header=false") from None
+        if len(set(names)) < len(names):
+            raise SourceError(f"relation {given.name!r}: the first line of {first} names a column twice: {names}")
+    return TextFiles(table, tuple(names), mark, header)
 
 
 def _json(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
@@ -151,12 +187,6 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
     return parsed.select(*columns, F.coalesce(*reasons).alias(UNREADABLE), *kept)
 
 
-def parsed_lines(lines: DataFrame) -> DataFrame:
-    """Returns the lines that are not empty, ``value``, and their members as texts in ``fields``: NULL if it is no JSON
-    object."""
-    return lines.filter(F.trim("value") != "").withColumn("fields", F.from_json("value", "map<string,string>"))
-
-
 def _says(first: set[str] | None, names: Sequence[str]) -> str | None:
     """Returns the member that says whether a record comes or goes, by the first record; None: every record comes."""
     if first is None or WEIGHT in first:
@@ -187,9 +217,9 @@ def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     """
     sequence = (table.sequence or "").lower()
     names = [column.name for column in table.columns if column.name.lower() != sequence]
-    fields, of = F.col("fields"), "map<string,string>"
+    fields = F.col("fields")
     around = F.coalesce(F.map_contains_key("fields", "payload"), F.lit(False))
-    inner = F.when(around, F.from_json(fields["payload"], of)).otherwise(fields)
+    inner = F.when(around, members(fields["payload"])).otherwise(fields)
     tombstone = (F.trim("value") == "null") | (around & fields["payload"].isNull())
     line = F.substring("value", 1, 200)
     unread = F.when(inner.isNull() & ~tombstone, F.concat(F.lit("not a JSON object: "), line))
@@ -200,11 +230,11 @@ def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     beside = []
     for column in table.columns:
         if column.name.lower() == sequence:
-            inside = [F.from_json(F.col("inner")[image], of)[column.name] for image in ("after", "before")]
+            inside = [members(F.col("inner")[image])[column.name] for image in ("after", "before")]
             inside += [F.col(quoted(name)).cast("string") for name in parsed.columns if name.lower() == sequence]
             beside.append(F.coalesce(F.col("inner")[column.name], *inside).alias(column.name))
     for image in ("before", "after"):
-        values = F.from_json(F.col("inner")[image], of)
+        values = members(F.col("inner")[image])
         struct = F.struct(*(values[name].alias(name) for name in names))
         images.append(F.when(values.isNotNull(), struct).alias(image))
         reasons += [
@@ -259,28 +289,6 @@ def _load(
     if given.files is not None:
         passed["maxFilesPerTrigger"] = str(given.files)
     return spark.readStream.format(kind).schema(schema).options(**passed).load(str(folder))
-
-
-def _header(given: Input) -> list[str] | None:
-    """Returns the column names on the first line of the first file; None if there is no file yet."""
-    first = next(_files(given.path), None)
-    if first is None:
-        return None
-    try:
-        with io.TextIOWrapper(opened(first), given.options.get("encoding", _UTF8), newline="") as file:
-            names = next(csv.reader(file, delimiter=_mark(given, first)), [])
-    except (FileError, OSError, ValueError, TypeError, LookupError, csv.Error) as error:
-        raise SourceError(f"relation {given.name!r}: the first line of {first} cannot be read ({error})") from None
-    if not names or len(set(names)) < len(names):
-        raise SourceError(
-            f"relation {given.name!r}: the first line of {first} is not a header: {names}; or use header=false"
-        )
-    return names
-
-
-def _mark(given: Input, file: Path) -> str:
-    """Returns what stands between two fields of a file of CSV."""
-    return given.options.get("sep") or ("\t" if formats.named(file)[0] == formats.TSV else ",")
 
 
 def _guess(name: str, path: Path) -> str:

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 from crown.analysis.prometheus import Metric, Sample, rendered
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
+from spark_jobs.job.progress import rows_read
 from spark_jobs.job.vitals import prometheus, vitals, written
 from spark_jobs.log.whereabouts import located
 from spark_jobs.storage.folder import Folder
@@ -114,9 +115,9 @@ def metrics(
 
 _STREAM = (
     (Metric("crown_stream_batch", "gauge", "Newest micro-batch that Spark has committed"), "batchId"),
-    (Metric("crown_stream_input_rows", "gauge", "Rows that Spark read for it"), "numInputRows"),
+    (Metric("crown_stream_input_rows", "gauge", "Rows that were read for it"), "numInputRows"),
     (
-        Metric("crown_stream_rows_per_second", "gauge", "Rows that Spark processed per second in it"),
+        Metric("crown_stream_rows_per_second", "gauge", "Rows that were processed per second in it"),
         "processedRowsPerSecond",
     ),
 )
@@ -126,6 +127,7 @@ _SENT = Metric("crown_stream_sent_rows", "gauge", "Rows that an operator sent to
 
 def of_streams(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields what Spark says of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format."""
+    newest = {stream: {**progress, **_in_rows(progress)} for stream, progress in newest.items()}
     for metric, field in _STREAM:
         yield from rendered(metric, [({"stream": s}, progress.get(field) or 0) for s, progress in newest.items()])
     took = {stream: progress.get("durationMs", {}).get("triggerExecution", 0) for stream, progress in newest.items()}
@@ -138,3 +140,10 @@ def _sent(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[Sample]:
         for observed, values in sorted((progress.get("observedMetrics") or {}).items()):
             if observed.startswith(OBSERVED):
                 yield {"stream": stream, "operator": observed.removeprefix(OBSERVED)}, values["rows"]
+
+
+def _in_rows(progress: Mapping[str, Any]) -> dict[str, float]:
+    """Returns what Spark's progress says of rows, of which a file of text is one to it, in rows."""
+    given, rows = progress.get("numInputRows") or 0, rows_read(progress)
+    rate = progress.get("processedRowsPerSecond") or 0
+    return {"numInputRows": rows, "processedRowsPerSecond": rate * rows / given if given else 0}

@@ -17,6 +17,7 @@ from crown.ingest.columns import WEIGHT
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.dispatch.keys import KEYS
 from spark_jobs.dispatch.windows import WITHIN
+from spark_jobs.ingest.text_files import FILES, READ
 from spark_jobs.log.state_log import cell_folders, read_note
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -169,7 +170,7 @@ class Watcher:
         within = [window for state in states for window in state.get("windows", {}).values()]
         return BatchProgress(
             batch=batch,
-            rows=progress["numInputRows"],
+            rows=rows_read(progress),
             deltas=sum(note["deltas"] for note in merged or first),
             seconds=progress["durationMs"]["triggerExecution"] / 1000,
             state_rows=sum(state["input_rows"] for state in states),
@@ -184,6 +185,14 @@ class Watcher:
             late=sum(window.get("late", 0) for window in within),
             gone=sum(without_record(source, self._readers) for source in progress["sources"]) if self._readers else 0,
         )
+
+
+def rows_read(progress: Mapping[str, Any]) -> int:
+    """Returns how many rows a batch has read, by Spark's progress, to which a file of text is one row."""
+    told = progress.get("observedMetrics") or {}
+    rows = sum(values["rows"] for name, values in told.items() if name.startswith(READ))
+    files = sum(values["rows"] for name, values in told.items() if name.startswith(FILES))
+    return int(progress.get("numInputRows") or 0) + rows - files
 
 
 def without_record(source: Mapping[str, Any], readers: int) -> int:

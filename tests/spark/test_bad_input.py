@@ -160,13 +160,16 @@ def test_a_bad_row_that_no_atom_wants_is_still_an_error(spark):
 
 UNREADABLE = {
     "csv": {
-        "5,ann,1.00": "does not have the 7 fields",
-        "5,ann,1.00,2024-01-01,0.5,7,1,1": "does not have the 7 fields",
+        "5,ann,1.00": "the line has 3 fields instead of 7",
+        "5,ann,1.00,2024-01-01,0.5,7,1,1": "the line has 8 fields instead of 7",
     },
     "json": {
         '{"id": 5, "name": "ann", "price": 1, "share": 1, "small": 1}': "column 'day' is missing",
         "{half a row": "not a JSON object",
         "[1, 2]": "not a JSON object",
+        '{"id": 5}{"id": 6}': "not a JSON object",
+        '{"id": 5} and more': "not a JSON object",
+        '{"id": 5}, {"id": 6}': "not a JSON object",
     },
 }
 

@@ -1,0 +1,115 @@
+"""CSV and TSV on Spark: Spark says which files a batch has, and its workers read them as the embedded engine does.
+
+Spark's own reader takes a quote that is not closed for the end of a value, an empty text for NULL, and bytes that are
+no UTF-8 for other characters, without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from plans.errors import FileError
+from plans.files.delimited import UNREADABLE, texts
+from plans.files.formats import CSV, named
+from plans.files.layout import Layout, layout
+from plans.files.pieces import SIZE, pieces
+from plans.files.unpacked import Place, checked_format, checked_text, opened, unreadable
+from plans.schema import Table
+from spark_jobs.ingest.source_log import LOCAL
+
+PATH = "path"
+READ, FILES = "crown_read.", "crown_files."
+"""How Spark's progress of a stream calls the rows that were read from files of a relation, and these files."""
+_HEAD = 1 << 20
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """How the files of an input are read: the names of the columns, those of the first file, the mark between fields
+    (None: found), and whether there is a header."""
+
+    table: Table
+    names: tuple[str, ...]
+    mark: str | None
+    header: bool
+
+    def layout_of(self, path: Path, data: bytes) -> Layout:
+        """Returns the layout of a file that begins with this text. FileError if its columns are not those of the first
+        file."""
+        if not self.header:
+            return Layout(self.mark or ",", 0, self.names, False)
+        found = first_layout(path, data, self.table, self.mark)
+        if {name.lower() for name in found.names} != {name.lower() for name in self.names}:
+            raise FileError(
+                f"the first line of {path} is {', '.join(found.names)}, but that of the first file was "
+                f"{', '.join(self.names)}: give all files of a folder the same columns"
+            )
+        return found
+
+    def rows(self, path: Path, size: int = SIZE) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a file as texts, under ``names`` and ``_unreadable``. FileError if it cannot be read."""
+        found: Layout | None = None
+        for place, data in _pieces(path, size):
+            if found is None:
+                data = data.removeprefix(BOM_UTF8)
+                found = self.layout_of(path, data)
+                place, data = place.behind(data, found.start), data[found.start :]
+            wrong: list[str] = []
+            read = texts(checked_text(data, place), found, place, wrong)
+            names = [name.lower() for name in read.column_names]
+            columns = [read.column(names.index(name.lower())) for name in self.names]
+            table = pa.table([*columns, pa.nulls(read.num_rows, pa.string())], names=[*self.names, UNREADABLE])
+            yield from table.to_batches()
+            if wrong:
+                yield pa.RecordBatch.from_pylist([{UNREADABLE: why} for why in wrong], table.schema)
+
+
+def first_layout(path: Path, data: bytes, table: Table, mark: str | None) -> Layout:
+    """Returns the layout of a file that begins with this text."""
+    return layout(data, checked_format(data, named(path)[0] or CSV, path), table, Place(path), mark)
+
+
+def head(path: Path) -> bytes:
+    """Returns how a file begins. FileError if it cannot be read."""
+    return next((data for _, data in _pieces(path, _HEAD)), b"").removeprefix(BOM_UTF8)
+
+
+def _pieces(path: Path, size: int) -> Iterator[tuple[Place, bytes]]:
+    try:
+        with opened(path) as stream:
+            yield from pieces(stream, Place(path), size)
+    except OSError as error:
+        if error.errno is None:  # not the system's, but that of what unpacks
+            raise FileError(f"cannot read {path}: what is packed in it is damaged or cut off") from None
+        raise unreadable(path, error) from None
+
+
+def reader(files: TextFiles) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the function under ``mapInArrow``: from names of files to their rows, behind the name of the file.
+
+    It imports what it needs, so that a worker has one copy of it.
+    """
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_jobs.ingest import text_files as module
+
+        return module.run(files, batches)
+
+    return task
+
+
+def run(files: TextFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the files of one partition. ``batches``: names of files, as Spark writes and as it logs
+    them."""
+    from spark_jobs.cell.worker_input import complete
+
+    for batch in complete(batches):
+        for path, logged in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            for rows in files.rows(Path(re.sub(LOCAL, "/", path))):
+                yield rows.append_column("_file", pa.array([logged] * rows.num_rows, pa.string()))
