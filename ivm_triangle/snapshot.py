@@ -65,7 +65,7 @@ def read(make: Callable[..., Any], file: BufferedReader, path: Path, memory: int
     limit = min(memory // 8, ADDRESSABLE)
     if words[0] > limit:
         raise SnapshotError(f"{path} holds more state ({8 * sum(words)} bytes) than `memory` allows; raise it")
-    arena = reserve(limit)
+    arena = reserve(limit, "memory")
     parts = [arena[: words[0]], *(np.empty(n, dtype=np.int64) for n in words[1:])]
     words_file.fill(file, parts, header["crc32"], path)
     if words[0] <= H_TOP or arena[H_MAGIC] != MAGIC or arena[H_TOP] != words[0]:

@@ -98,7 +98,7 @@ class State:
         self.plan = plan_array(program, eps)
         if not (arena is None or (isinstance(arena, np.ndarray) and arena.dtype == np.int64 and arena.ndim == 1)):
             raise TriangleError(f"arena= is int64[n], the words of a state, not {type(arena).__name__}")
-        self.arena = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
+        self.arena = reserve(min(memory // 8, ADDRESSABLE), "memory") if arena is None else arena
         self.halves = self.arena.view(np.int32)
         self.limit = len(self.arena)
         if self.arena[H_MAGIC] == 0:
@@ -159,7 +159,7 @@ class State:
 
     def scratch(self) -> np.ndarray:
         """Returns the address space for the hops of one cursor; untouched pages cost nothing."""
-        return reserve(self.limit)
+        return reserve(self.limit, "memory")
 
     @property
     def words(self) -> np.ndarray:

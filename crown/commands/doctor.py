@@ -103,10 +103,16 @@ def _version(package: str) -> str | None:
 
 
 def _memory() -> str:
-    from crown.store.memory import ADDRESSABLE, reserve
+    from crown.store.memory import ADDRESSABLE, anonymous
+    from crown.store.pieces import limit_of_addresses
 
-    reserve()
-    return f"{8 * ADDRESSABLE >> 30} GiB of address space can be reserved for a state"
+    words, space = anonymous(ADDRESSABLE)
+    if space is None:
+        return f"{8 * len(words) >> 30} GiB of address space can be reserved for a state"
+    space.reserve(0, 1)
+    limit = limit_of_addresses()
+    said = "the system reserves no memory that is not used" if limit is None else f"limited to {limit >> 20} MiB"
+    return f"the address space is mapped as a state grows ({said})"
 
 
 def _disk() -> str:

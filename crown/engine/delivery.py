@@ -104,8 +104,8 @@ class Guard:
     def ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
         CrownError if it is another process's."""
-        if self._state.file is not None:
-            self._state.file.check_process()
+        if self._state.space is not None:
+            self._state.space.check_process()
         if self._batch is not None and self._batch() is None:
             self._batch = None  # it has come to its end, and nobody holds it any more
         if self._batch is not None or self._state.lost:

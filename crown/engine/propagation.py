@@ -300,8 +300,8 @@ class Propagation:
         bag, part = self._bags[alias.node], self._part[alias.node]
         missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
         applied, refused, full = 0, False, False
+        self._budget.allow(part)
         while applied < len(tuples) and not full:
-            self._budget.allow(part)
             try:
                 for block in bag.apply(alias.atom, tuples[applied:], missing[applied:]):
                     refused |= yield from self._enter(alias.node, block, sign)

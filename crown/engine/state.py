@@ -21,23 +21,24 @@ from crown.results.support import Support
 from crown.store.budget import Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
-from crown.store.memory import MappedFile, numbers
+from crown.store.memory import Space, numbers
 from plans.plan import Plan
 
 
 class State(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """The state of one join core: arenas, compiled plan, bags, header.
 
-    ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``file``: what it is mapped
-    from, if it is. ``dictionary`` and ``budget`` are shared with the other stages of a program.
+    ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``space``: in which it is
+    reserved as it grows, if not all is there. ``dictionary`` and ``budget`` are shared with the other stages of a
+    program.
     """
 
     def __init__(
-        self, plan: Plan, arena: np.ndarray, file: MappedFile | None, dictionary: Dictionary, budget: Budget
+        self, plan: Plan, arena: np.ndarray, space: Space | None, dictionary: Dictionary, budget: Budget
     ) -> None:
         ensure_view_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
-        self.file = file
+        self.space = space
         self.compiled = compile_plan(plan)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
@@ -57,7 +58,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             if node.bag is not None
         }
         for part, reserved in zip(self.parts, limits, strict=True):
-            part[A.H_LIMIT] = len(part) if file is None else reserved
+            part[A.H_LIMIT] = len(part) if space is None else reserved
 
     def format(self, words: int, seed: int | None = None) -> None:
         """Writes an empty state into a new arena.
@@ -104,6 +105,6 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 
 
 def _reserved(part: np.ndarray) -> int:
-    """Returns how much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
+    """Returns how much of a part is reserved, by its header; one of before says the whole."""
     limit = int(part[A.H_LIMIT])
     return limit if limit < len(part) else int(part[A.H_TOP])

@@ -329,8 +329,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
         CrownError if it is another process's."""
-        if self.memory.file is not None:
-            self.memory.file.check_process()
+        if self.memory.space is not None:
+            self.memory.space.check_process()
         refuse(is_running(self._batch), self.lost)
 
     def compact(self) -> int:

@@ -48,7 +48,7 @@ class CyclicCount(Lasting):
         self._types = {name: attribute.type for name, attribute in plan.attributes.items()}
         reserved = int(arena[A.H_LIMIT])
         self._count = open_count(plan.count.method, CountSpec.of_bag(plan.count), arena)
-        arena[A.H_LIMIT] = len(arena) if memory.file is None else reserved
+        arena[A.H_LIMIT] = len(arena) if memory.space is None else reserved
         dictionary = memory.dictionary
         self._coded = CodedPreparer(plan, dictionary.extern, self._taken.known(held))
         once = Zset(np.empty((1, 0), np.int64), np.ones(1, np.int64))

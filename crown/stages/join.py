@@ -357,7 +357,7 @@ def _core(plan: Plan, memory: ProgramMemory, first: int, parts: int) -> Core:
     """Returns the core whose parts begin with number ``first``."""
     arena, words = memory.mapping(first, parts), memory.budget.words
     new = arena[A.H_MAGIC] == 0
-    state = State(plan, arena, memory.file, memory.dictionary, Share(memory.budget, first))
+    state = State(plan, arena, memory.space, memory.dictionary, Share(memory.budget, first))
     if new:
         state.format(words)
     return Core(state)

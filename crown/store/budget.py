@@ -1,13 +1,14 @@
 """How much memory one state may take: its own arena, the dictionary, and the arena of each bag, together.
 
 A kernel compares the live words of the arena that it works on with that arena's ``H_BUDGET``, before each insertion. So
-before a kernel runs, ``allow`` writes there what the other arenas leave of the whole. For a state in a file, ``allow``
-also sees to it that the disk has blocks for what may come: no arena gets past ``H_LIMIT``, up to which they are
-reserved.
+before a kernel runs, ``allow`` writes there what the other arenas leave of the whole. For a state in a file, or in
+pieces of memory, ``allow`` also sees to it that there is room for what may come: no arena gets past ``H_LIMIT``, up to
+which it is reserved.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -15,24 +16,25 @@ import numpy as np
 
 from crown.errors import MemoryBudgetError
 from crown.kernels import arena as A
-from crown.store.memory import ADDRESSABLE, MappedFile, numbers
-
-SLACK = 1 << 17  # words
+from crown.store.memory import ADDRESSABLE, SLACK, Space, no_addresses, numbers
 
 
 class Budget:
-    """The budget of a state in ``words``; ``parts`` are its arenas, one after the other in ``file`` if there is one."""
+    """The budget of a state in ``words``; ``parts`` are its arenas, one after the other.
 
-    def __init__(self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, file: MappedFile | None = None) -> None:
+    ``space``: in which they have to be reserved before they are used, if they must be.
+    """
+
+    def __init__(self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, space: Space | None = None) -> None:
         self.words = words
-        self.full_disk = False  # True once the disk had no block for what was wanted
+        self._short: int | None = None  # the error number of a reservation that was refused
         self._parts = parts
         self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
-        self._file = file
-        self._fixed = words >= ADDRESSABLE and file is None
+        self._space = space
+        self._fixed = words >= ADDRESSABLE and space is None
         self._lifted = False
-        if file is not None:
-            file.parts = parts
+        if space is not None:
+            space.parts = parts
 
     @property
     def used(self) -> int:
@@ -44,10 +46,20 @@ class Budget:
         """Returns True if there is a budget, and more than half of it is in use."""
         return self.words < ADDRESSABLE and 2 * self.used > self.words
 
+    @property
+    def full_disk(self) -> bool:
+        """Returns True while the disk has no block for what was wanted."""
+        return self._short is not None and not self.short_of_addresses
+
+    @property
+    def short_of_addresses(self) -> bool:
+        """Returns True while the system maps no memory for what was wanted."""
+        return self._short == errno.ENOMEM
+
     def change(self, words: int) -> None:
         """Sets the budget."""
         self.words = words
-        self._fixed = words >= ADDRESSABLE and self._file is None
+        self._fixed = words >= ADDRESSABLE and self._space is None
 
     @contextmanager
     def limited(self, words: int | None) -> Iterator[None]:
@@ -70,7 +82,7 @@ class Budget:
             return
         live = header[A.H_LIVE]
         allowed = len(self._parts[part]) if self._lifted else self.words - (self.used - live)
-        if self._file is not None:
+        if self._space is not None:
             allowed = min(allowed, live + self._room(part, expected))
         header[A.H_BUDGET] = allowed
 
@@ -79,7 +91,7 @@ class Budget:
         self._headers[part][A.H_BUDGET] = -1
 
     def extend(self, part: int, expected: int = 0) -> bool:
-        """Returns True if a kernel that came back over its budget can go on: the disk had blocks for more.
+        """Returns True if a kernel that came back over its budget can go on: there was room for more.
 
         ``expected`` as in ``allow``.
         """
@@ -90,18 +102,20 @@ class Budget:
         return header[A.H_LIVE] <= header[A.H_BUDGET]
 
     def provide(self, part: int, words: int) -> bool:
-        """Returns True if arena number ``part`` can take so many more words; in a file they have blocks then."""
+        """Returns True if arena number ``part`` can take so many more words, which are reserved then."""
         header = self._headers[part]
         wanted = header[A.H_TOP] + words
         if wanted > len(self._parts[part]) or (not self._lifted and self.used + words > self.words):
             return False
-        if self._file is not None and header[A.H_LIMIT] < wanted:
+        if self._space is not None and header[A.H_LIMIT] < wanted:
             self._reserve(part, wanted)
         return wanted <= header[A.H_LIMIT]
 
     def refusal(self) -> MemoryBudgetError:
         """Returns the error of a batch for which there is no memory."""
         used = 8 * self.used
+        if self.short_of_addresses:
+            return MemoryBudgetError(f"{no_addresses()}. The batch was undone ({used} bytes in use when it stopped)")
         if self.full_disk:
             return MemoryBudgetError(
                 f"the disk has no room for more state ({used} bytes in use when the batch stopped); it was undone. "
@@ -115,7 +129,8 @@ class Budget:
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """Yields a context in which a batch is taken back: only the disk, and the length of an arena, set a limit."""
+        """Yields a context in which a batch is taken back: only what can be reserved, and the length of an arena, set a
+        limit."""
         before, self._lifted = self._lifted, True
         try:
             yield
@@ -123,7 +138,7 @@ class Budget:
             self._lifted = before
 
     def _room(self, part: int, expected: int = 0) -> int:
-        """Returns words that may come before more blocks are needed: the largest step of a single change still fits.
+        """Returns words that may come before more are reserved: the largest step of a single change still fits.
 
         That step is the growth of the largest table: from a third of what is there, at most, to twice that.
         """
@@ -131,20 +146,21 @@ class Budget:
         top = int(arena[A.H_TOP])
         step = 2 * (top + expected) // 3 + expected + SLACK
         wanted = top + step
-        if arena[A.H_LIMIT] < min(wanted, len(arena)):
-            self._reserve(part, min(wanted + top // 3 + SLACK, len(arena)))
+        for more in (top // 3 + SLACK, 0):
+            if arena[A.H_LIMIT] < min(wanted, len(arena)):
+                self._reserve(part, min(wanted + more, len(arena)))
         return max(int(arena[A.H_LIMIT]) - wanted, -1)
 
     def _reserve(self, part: int, words: int) -> None:
         arena = self._parts[part]
         known = int(arena[A.H_LIMIT])
-        assert self._file is not None
+        assert self._space is not None
         try:
-            self._file.reserve(part * len(arena) + known, words - known)
-        except OSError:
-            self.full_disk = True
+            self._space.reserve(part * len(arena) + known, words - known)
+        except OSError as error:
+            self._short = error.errno or 0
             return
-        self.full_disk = False
+        self._short = None
         arena[A.H_LIMIT] = words
 
 

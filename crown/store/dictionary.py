@@ -16,9 +16,10 @@ import pyarrow as pa
 from crown.errors import MemoryBudgetError
 from crown.kernels import strings
 from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
-from crown.store.budget import SLACK, Budget
+from crown.store.budget import Budget
 from crown.store.codec import binary_array
 from crown.store.flat import Texts
+from crown.store.memory import SLACK
 
 Result = TypeVar("Result")
 _EVERY = np.empty(0, np.int64)

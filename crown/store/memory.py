@@ -4,26 +4,34 @@ An arena never moves, because kernels hold offsets into it while they run; so th
 at once and the operating system backs pages as they are first written. In a file the range is a sparse file: the
 state can then be larger than RAM (the page cache writes back), outlives the process, and is attached again in O(1).
 
-A page of a sparse file that the disk has no block for ends the process when it is written. The blocks of a file are
-therefore reserved before kernels may use them (``MappedFile.reserve``), and a full disk is an error like any other.
+Where addresses are short, the range is only chosen, and mapped in pieces (``crown.store.pieces``).
+
+A page of a sparse file that the disk has no block for ends the process when it is written, and so does one that is not
+mapped. The blocks of a file, and pieces, are therefore reserved before kernels may use them (``Space.reserve``), and a
+full disk, or a limit of addresses that is reached, is an error like any other.
 """
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 from weakref import ref
 
 import numpy as np
 
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
-from crown.kernels.arena import MAX_WORDS
+from crown.kernels.arena import H_LIMIT, MAX_WORDS
+from crown.store.pieces import Pieces, limit_of_addresses, supported, taken_addresses
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _PAGE_WORDS = mmap.PAGESIZE // 8
 ADDRESSABLE = MAX_WORDS // _PAGE_WORDS * _PAGE_WORDS
+SLACK = 1 << 17  # words that every part of a state has to begin with
 
 
 def numbers(words: np.ndarray) -> memoryview:
@@ -31,39 +39,112 @@ def numbers(words: np.ndarray) -> memoryview:
     return words.data
 
 
-def reserve(words: int = ADDRESSABLE) -> np.ndarray:
+def whole_pages(words: int) -> int:
+    """Returns the words of as many pages as so many words need."""
+    return -(-words // _PAGE_WORDS) * _PAGE_WORDS
+
+
+def reserve(words: int = ADDRESSABLE, option: str = "memory_budget") -> np.ndarray:
     """Returns an anonymous int64 array of ``words`` zeros.
 
-    Raises MemoryBudgetError if the system refuses the address range.
+    Raises MemoryBudgetError if the system refuses the address range; ``option``: what the caller has to make it less.
     """
     try:
-        if os.name == "posix":
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-            memory = mmap.mmap(-1, 8 * words, flags=flags)
-            if hasattr(memory, "madvise") and hasattr(mmap, "MADV_HUGEPAGE"):
-                memory.madvise(mmap.MADV_HUGEPAGE)
-        else:
-            memory = mmap.mmap(-1, 8 * words)
+        return _reserved(words)
     except (OSError, ValueError) as error:
         raise MemoryBudgetError(
             f"the system refuses to reserve {8 * words >> 20} MiB of address space ({error}); "
-            "set memory_budget to a smaller number of bytes"
+            f"set {option} to a smaller number of bytes"
         ) from error
+
+
+def _reserved(words: int) -> np.ndarray:
+    if os.name == "posix":
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+        memory = mmap.mmap(-1, 8 * words, flags=flags)
+        if hasattr(memory, "madvise") and hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    else:
+        memory = mmap.mmap(-1, 8 * words)
     return np.frombuffer(memory, np.int64)
 
 
-class MappedFile:
-    """A file as a shared, writable int64 array, ``words``; made and opened by ``create`` and ``open``.
+class Space(Protocol):
+    """Memory for arenas, ``words``, of which only what was reserved may be touched. ``parts``: the arenas in it."""
 
-    ``mapping``: the same as Python's object; ``parts``: the arenas in it, as far as somebody has said.
+    words: np.ndarray
+    parts: Sequence[np.ndarray]
+
+    def reserve(self, start: int, words: int) -> None:
+        """Makes ``words`` words from word ``start`` on usable. Raises OSError if the system has no room for them."""
+
+    def check_process(self) -> None:
+        """Raises CrownError in a process that shares the memory with the one that made it."""
+
+
+class Grown:
+    """Anonymous memory that is mapped in pieces: a ``Space``."""
+
+    def __init__(self, words: int) -> None:
+        self._pieces = Pieces(8 * words)
+        self.words = self._pieces.words
+        self.parts: Sequence[np.ndarray] = [self.words]
+
+    def reserve(self, start: int, words: int) -> None:
+        """See ``Space.reserve``."""
+        self._pieces.map(8 * start, 8 * (start + words))
+
+    def check_process(self) -> None:
+        """See ``Space.check_process``: a fork has its own."""
+
+
+def anonymous(words: int) -> tuple[np.ndarray, Space | None]:
+    """Returns an int64 array of ``words`` zeros, and, if parts of it have to be reserved before use, its space.
+
+    Raises MemoryBudgetError if the system refuses the address range.
+    """
+    if not supported():
+        return reserve(words), None
+    if limit_of_addresses() is None:
+        with suppress(OSError):
+            return _reserved(words), None
+    try:
+        made = Grown(words)
+    except OSError as error:
+        raise MemoryBudgetError(no_addresses()) from error
+    return made.words, made
+
+
+def no_addresses() -> str:
+    """Returns what is said of a state for which the system maps no more memory."""
+    limit = limit_of_addresses()
+    if limit is None:
+        return (
+            "the system gives this process no more memory for the state; end other programs, or allow more "
+            "(vm.overcommit_memory, ulimit -d)"
+        )
+    return (
+        f"the address space of this process is limited to {limit >> 20} MiB, of which {taken_addresses() >> 20} MiB "
+        "are taken, and an eighth is left to the rest of the process: there is no room for more state. Raise the limit "
+        "(ulimit -v; of a Spark worker spark.executor.pyspark.memory)"
+    )
+
+
+class MappedFile:
+    """A file as a shared, writable int64 array, ``words``; made and opened by ``create`` and ``open``: a ``Space``.
+
+    ``parts``: the arenas in it, once they are set.
     """
 
     def __init__(self, path: Path, descriptor: int, size: int) -> None:
         self.path = path
         self._process = os.getpid()
         self.descriptor = descriptor  # closed with this object, from here on
-        self.mapping = mmap.mmap(descriptor, size)
-        self.words = np.frombuffer(self.mapping, np.int64)
+        self._mapping = _mapped_file(descriptor, size)
+        if isinstance(self._mapping, Pieces):
+            self.words = self._mapping.words
+        else:
+            self.words = np.frombuffer(self._mapping, np.int64)
         self.parts: Sequence[np.ndarray] = [self.words]
         _mapped[id(self)] = ref(self)
 
@@ -80,12 +161,24 @@ class MappedFile:
         return made
 
     @classmethod
-    def open(cls, path: Path) -> MappedFile:
-        """Opens a file that ``create`` made. SnapshotError if it is not there or cannot be one."""
+    def open(cls, path: Path, parts: int = 1) -> MappedFile:
+        """Opens a file that ``create`` made, of so many equal parts. SnapshotError if it is not there or cannot be
+        one."""
         try:
-            return cls._opened(path, os.O_RDWR, 0)
+            made = cls._opened(path, os.O_RDWR, 0)
+            made._map_parts(parts)
         except (OSError, ValueError) as error:
             raise SnapshotError(f"cannot open the state file {path}: {_reason(error)}") from error
+        return made
+
+    def _map_parts(self, parts: int) -> None:
+        """Maps what each part has reserved, as its header says."""
+        if not isinstance(self._mapping, Pieces):
+            return
+        length = len(self.words) // parts
+        for start in range(0, length * parts, max(length, 1)):
+            limit = int.from_bytes(os.pread(self.descriptor, 8, 8 * (start + H_LIMIT)), "little", signed=True)
+            self._mapping.map(8 * start, 8 * (start + min(max(limit, SLACK), length)))
 
     @classmethod
     def _opened(cls, path: Path, flags: int, words: int) -> MappedFile:
@@ -111,6 +204,11 @@ class MappedFile:
 
     def reserve(self, start: int, words: int) -> None:
         """Gives ``words`` words from word ``start`` on blocks on the disk. Raises OSError if there are none."""
+        self._allocate(start, words)
+        if isinstance(self._mapping, Pieces):
+            self._mapping.map(8 * start, 8 * (start + words))
+
+    def _allocate(self, start: int, words: int) -> None:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self.descriptor, 8 * start, 8 * words)
             return
@@ -118,9 +216,33 @@ class MappedFile:
             page = os.pread(self.descriptor, mmap.PAGESIZE, 8 * at)
             os.pwrite(self.descriptor, page.ljust(mmap.PAGESIZE, b"\0"), 8 * at)
 
+    def advise(self, advice: int, start: int | None = None, length: int = 0) -> None:
+        """Gives the system advice (``madvise``) about some bytes of the file, or about all."""
+        if isinstance(self._mapping, Pieces):
+            self._mapping.advise(advice, start, length)
+        elif start is None:
+            self._mapping.madvise(advice)
+        else:
+            self._mapping.madvise(advice, start, length)
+
+    def extent(self, byte: int) -> tuple[int, int]:
+        """Returns from where to where bytes are mapped around one."""
+        return self._mapping.extent(byte) if isinstance(self._mapping, Pieces) else (0, 8 * len(self.words))
+
     def __del__(self) -> None:
         _mapped.pop(id(self), None)
         os.close(self.descriptor)
+
+
+def _mapped_file(descriptor: int, size: int) -> mmap.mmap | Pieces:
+    """Returns the whole mapping of a file, or its range, of which nothing is mapped yet. Raises OSError."""
+    if limit_of_addresses() is None:
+        try:
+            return mmap.mmap(descriptor, size)
+        except OSError as error:
+            if error.errno != errno.ENOMEM or not supported():
+                raise
+    return Pieces(size, descriptor)
 
 
 _mapped: dict[int, ref[MappedFile]] = {}

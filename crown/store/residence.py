@@ -97,7 +97,7 @@ def _drop(spans: Sequence[_Span], recent: Sequence[np.ndarray], excess: int, han
     going[order[:enough]] = True
     going &= pages > 0
     for file, start, stop in spans:
-        file.mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
+        file.advise(mmap.MADV_DONTNEED, start, stop - start)
     for descriptor in {file.descriptor for file, _, _ in spans}:
         os.fdatasync(descriptor)
     at = 0
@@ -115,13 +115,13 @@ def expect(files: Iterable[MappedFile], in_order: bool) -> None:
     What it reads beside a page that is touched, in the hope that it will be next, would push out what is in use.
     """
     for file in files:
-        file.mapping.madvise(mmap.MADV_NORMAL if in_order else mmap.MADV_RANDOM)
+        file.advise(mmap.MADV_NORMAL if in_order else mmap.MADV_RANDOM)
 
 
 def unmap(file: MappedFile) -> None:
     """Unmaps the used pages of a file from this process, which touches them again when it needs them."""
     for start, stop in _spans(file):
-        file.mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
+        file.advise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def _spans(file: MappedFile) -> Iterator[tuple[int, int]]:
@@ -157,9 +157,9 @@ def _counted(spans: Iterable[_Span]) -> int:
 
 
 def _widened(file: MappedFile, start: int, stop: int) -> tuple[int, int]:
-    """Returns from where to where the folios lie that have these bytes of the file."""
-    size = _FOLIO * _PAGE
-    return start // size * size, min(-(-stop // size) * size, 8 * len(file.words) // _PAGE * _PAGE)
+    """Returns from where to where the folios lie that have these bytes of the file, as far as they are mapped."""
+    size, (first, last) = _FOLIO * _PAGE, file.extent(start)
+    return max(start // size * size, first), min(-(-stop // size) * size, last // _PAGE * _PAGE)
 
 
 def _pieces(pages: np.ndarray, size: int) -> np.ndarray:

@@ -44,6 +44,11 @@ class Limits:
         """Returns what the user is told of a batch for which there was no room; ``error`` is what the engine said."""
         if engine.budget.full_disk:
             return MemoryBudgetError(f"cell {cell}, batch {batch}: {error}")
+        if engine.budget.short_of_addresses:
+            return MemoryBudgetError(
+                f"cell {cell}, batch {batch}: {error}. Or cut the state into more cells before (crown state CHECKPOINT "
+                "--recell N), and start the job again"
+            )
         has = f"cell {cell} has {_mebibytes(8 * engine.budget.used)} of state"
         if self.budget is None:
             allowed = f"the {8 * ADDRESSABLE >> 30} GiB that a cell can have"

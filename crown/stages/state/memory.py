@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,9 @@ from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.stages.protocol import Part
-from crown.store.budget import SLACK, Budget
+from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
-from crown.store.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, no_addresses, whole_pages
 from plans.program import JoinStage, LinearStage, Program, Stage
 from plans.search.shares import grids_of
 
@@ -49,13 +50,16 @@ def own_words(program: Program, threads: int) -> frozenset[int]:
 
 
 class ProgramMemory:
-    """``parts`` arenas with one budget of ``words`` and one dictionary, which is in the first part."""
+    """``parts`` arenas with one budget of ``words`` and one dictionary, which is in the first part.
 
-    def __init__(self, mapping: np.ndarray, parts: int, words: int, file: MappedFile | None = None) -> None:
+    ``space``: in which they are reserved as they grow, if not all is there from the beginning; a file, always.
+    """
+
+    def __init__(self, mapping: np.ndarray, parts: int, words: int, space: Space | None = None) -> None:
         self._mapping = mapping
-        self.file = file
+        self.space = space
         self.parts = np.split(mapping, parts)
-        self.budget = Budget(self.parts, words, file)
+        self.budget = Budget(self.parts, words, space)
         self.dictionary = Dictionary(self.parts[0], int(table_at(0)), self.budget)
 
     @classmethod
@@ -70,11 +74,15 @@ class ProgramMemory:
         """Makes empty parts in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
         ``memory_budget``: bytes; ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
-        little to begin with, or the disk full.
+        little to begin with, the disk full, or the address space too short.
         """
         words, limit = limits_of(memory_budget, parts * (A.header_words(2) + _LEAST))
-        file = None if path is None else MappedFile.create(path, limit * parts)
-        made = cls(reserve(limit * parts) if file is None else file.words, parts, words, file)
+        if path is None:
+            mapping, space = anonymous(limit * parts)
+        else:
+            space = MappedFile.create(path, limit * parts)
+            mapping = space.words
+        made = cls(mapping, parts, words, space)
         made.limit([max(SLACK, size) for size in sizes] or [SLACK] * parts)
         chosen = secrets.randbits(62) if seed is None else seed
         A.format_arena(made.parts[0], 1, int(made.parts[0][A.H_LIMIT]), chosen)
@@ -84,19 +92,24 @@ class ProgramMemory:
     @classmethod
     def attach(cls, parts: int, path: Path) -> ProgramMemory:
         """Returns the parts that are in the file ``path``. O(1). Raises SnapshotError if they cannot be there."""
-        file = MappedFile.open(path)
+        file = MappedFile.open(path, parts)
         first = file.words[: len(file.words) // parts]
         if len(file.words) % parts or len(first) < A.H_TABLES or not A.is_arena(first):
             raise SnapshotError(f"{path} is not the state of a program of this version")
         return cls(file.words, parts, limits_of(None)[0], file)
 
-    def limit(self, words: Sequence[int]) -> None:
-        """Writes down how far each part may grow: as it lies in memory, or in a file as far as there are blocks.
+    @property
+    def file(self) -> MappedFile | None:
+        """Returns the file that the parts are in, or None."""
+        return self.space if isinstance(self.space, MappedFile) else None
 
-        In a file the first ``words`` of each part get blocks. Raises MemoryBudgetError if the disk is full.
+    def limit(self, words: Sequence[int]) -> None:
+        """Writes down how far each part may grow: as it lies in memory, or as far as it is reserved.
+
+        Of each part at least the first ``words`` are reserved. Raises MemoryBudgetError if there is no room for them.
         """
-        if self.file is not None:
-            back(self.file, [max(SLACK, n) for n in words])
+        if self.space is not None:
+            back(self.space, [max(SLACK, n) for n in words])
             return
         for part in self.parts:
             part[A.H_LIMIT] = len(part)
@@ -135,22 +148,24 @@ def limits_of(memory_budget: int | None, least: int = 0) -> tuple[int, int]:
             f"memory_budget={memory_budget} is too small for this query to start with; give at least "
             f"{-(-8 * least // 1024)} KiB"
         )
-    return words, min(ADDRESSABLE, 4 * words + (1 << 20))
+    return words, min(ADDRESSABLE, whole_pages(4 * words + (1 << 20)))
 
 
-def back(file: MappedFile, words: Sequence[int]) -> None:
-    """Gives the first ``words`` of each part of a new state file blocks on the disk.
+def back(space: Space, words: Sequence[int]) -> None:
+    """Reserves the first ``words`` of each part of a new state.
 
-    MemoryBudgetError if it is full.
+    Raises MemoryBudgetError if there is no room for them.
     """
-    length = len(file.words) // len(words)
-    file.parts = np.split(file.words, len(words))
+    length = len(space.words) // len(words)
+    space.parts = np.split(space.words, len(words))
     try:
         for i, wanted in enumerate(words):
-            file.reserve(i * length, min(wanted, length))
-            file.words[i * length + A.H_LIMIT] = min(wanted, length)
+            space.reserve(i * length, min(wanted, length))
+            space.words[i * length + A.H_LIMIT] = min(wanted, length)
     except OSError as error:
+        if error.errno == errno.ENOMEM or not isinstance(space, MappedFile):
+            raise MemoryBudgetError(no_addresses()) from error
         raise MemoryBudgetError(
-            f"the disk has no room for the state file {file.path} ({error.strerror}); make room, or keep the state "
+            f"the disk has no room for the state file {space.path} ({error.strerror}); make room, or keep the state "
             "elsewhere"
         ) from error

@@ -1,0 +1,248 @@
+"""States where addresses are short: in pieces that are mapped as a state grows, under a limit of the address space."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crown
+from crown.errors import MemoryBudgetError
+from crown.kernels import arena as A
+from crown.store import memory, pieces
+from crown.store.budget import Budget
+from crown.store.memory import SLACK, Grown, MappedFile, anonymous
+from crown.store.pieces import Pieces
+from crown.store.residence import expect, resident, trim
+
+pytestmark = pytest.mark.skipif(not pieces.supported(), reason="pieces are mapped on Linux")
+MEBIBYTE = 1 << 20
+TABLES = {"a": {"k": "int64", "x": "float64", "t": "string"}, "b": {"k": "int64", "y": "int64"}}
+QUERY = "SELECT b.y, SUM(a.x) AS s, MAX(a.t) AS t FROM a, b WHERE a.k = b.k GROUP BY b.y"
+CYCLIC = "SELECT x.a, y.a AS b FROM g x, g y, g z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a"
+
+
+def is_mapped(address: int) -> bool:
+    return any(first <= address < last for first, last in pieces.mapped_ranges())
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every state is in pieces."""
+    monkeypatch.setattr(memory, "limit_of_addresses", lambda: 1 << 46)
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_range_takes_no_addresses_but_those_of_its_pieces() -> None:
+    made = Pieces(1 << 36)
+    base = made.words.ctypes.data
+    assert len(made.words) == 1 << 33
+    assert not is_mapped(base)
+    made.map(0, 100)
+    made.map(1 << 30, (1 << 30) + MEBIBYTE)
+    made.map(50, 2 * MEBIBYTE)
+    made.words[[0, (2 * MEBIBYTE - 8) // 8, (1 << 30) // 8]] = 1, 2, 3
+    assert made.extent(7) == (0, 2 * MEBIBYTE)
+    assert made.extent((1 << 30) + 1) == (1 << 30, (1 << 30) + MEBIBYTE)
+    assert made.extent(1 << 29) == (1 << 29, 1 << 29)
+    kept = made.words[:1]
+    del made
+    gc.collect()
+    assert kept.tolist() == [1]
+    assert is_mapped(base)
+    del kept
+    gc.collect()
+    assert not is_mapped(base)
+    assert base not in pieces._chosen
+
+
+def test_ranges_do_not_overlap_where_nothing_is_mapped_yet() -> None:
+    made = [Pieces(1 << 42) for _ in range(4)]
+    bases = sorted(one.words.ctypes.data for one in made)
+    assert all(other - one >= 1 << 42 for one, other in pairwise(bases))
+
+
+def test_a_piece_where_something_else_is_is_refused_and_that_stays_as_it_was() -> None:
+    made = Pieces(1 << 30)
+    other = Pieces.__new__(Pieces)
+    other.__dict__.update(made.__dict__, _mapped=[])  # another range at the same addresses
+    made.map(0, MEBIBYTE)
+    made.words[3] = 7
+    with pytest.raises(OSError, match="File exists"):
+        other.map(0, MEBIBYTE)
+    assert made.words[3] == 7
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def fill(view: crown.View, start: int, n: int) -> None:
+    keys = range(start, start + n)
+    view.update(
+        {
+            "a": {"k": list(keys), "x": [0.5] * n, "t": [f"text number {key}" for key in keys]},
+            "b": {"k": list(keys), "y": [key % 3 for key in keys]},
+        }
+    )
+
+
+def rows(view: crown.View) -> list[dict[str, object]]:
+    return sorted(view.to_table().to_pylist(), key=str)
+
+
+def test_a_state_in_pieces_grows_and_is_the_same(short: None, tmp_path: Path) -> None:
+    views = [crown.view(QUERY, TABLES), crown.view(QUERY, TABLES, path=tmp_path / "state")]
+    assert all(view._engine.memory.space is not None for view in views)
+    for view in views:
+        limits = [int(part[A.H_LIMIT]) for part in view._engine.memory.parts]
+        assert limits == [SLACK] * len(limits)
+        for start in range(0, 60_000, 20_000):
+            fill(view, start, 20_000)
+        grown = [int(part[A.H_LIMIT]) for part in view._engine.memory.parts]
+        assert max(grown) > 3 * SLACK
+        assert all(limit < len(part) for limit, part in zip(grown, view._engine.memory.parts, strict=True))
+        assert [row["s"] for row in rows(view)] == [10_000.0] * 3
+        view.save(tmp_path / "saved")
+        again = crown.load(tmp_path / "saved")
+        assert rows(again) == rows(view)
+        fill(again, 60_000, 30)
+        assert [row["s"] for row in rows(again)] == [10_005.0] * 3
+
+
+def test_cycles_and_threads_have_states_in_pieces(short: None) -> None:
+    for options in ({}, {"threads": 2}):
+        view = crown.view(CYCLIC, {"g": {"a": "int64", "b": "int64"}}, **options)
+        edges = [(a, b) for a in range(30) for b in range(30) if a != b]
+        view.update({"g": {"a": [a for a, _ in edges], "b": [b for _, b in edges]}})
+        assert len(view) == 30 * 29 * 28
+        view.check_invariants()
+
+
+def test_a_file_in_pieces_is_opened_again_and_its_pages_go_and_come_back(short: None, tmp_path: Path) -> None:
+    size = 1 << 22
+    file = MappedFile.create(tmp_path / "state", 2 * size)
+    parts = np.split(file.words, 2)
+    for number, limit in enumerate((SLACK, 3 * SLACK)):
+        file.reserve(number * size, limit)
+        A.format_arena(parts[number], 0, limit, 1)
+        parts[number][A.H_TOP] = limit
+        parts[number][1000:limit] = number + 5
+    file.parts = parts
+    expect([file], in_order=False)
+    trim([file], 1 << 20)
+    assert resident([file]) < 8 * 4 * SLACK
+    assert all((parts[number][1000:limit] == number + 5).all() for number, limit in ((0, SLACK), (1, 3 * SLACK)))
+    del file, parts
+    gc.collect()
+    again = MappedFile.open(tmp_path / "state", 2)
+    assert again.words[size + 3 * SLACK - 1] == 6
+    assert again.extent(8 * size) == (8 * size, 8 * (size + 3 * SLACK))
+
+
+def test_a_budget_without_addresses_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Grown(1 << 24)
+    space.reserve(0, SLACK)
+    A.format_arena(space.words, 0, SLACK, 1)
+    budget = Budget([space.words], space=space)
+    with monkeypatch.context() as patch:
+        patch.setattr(pieces, "limit_of_addresses", lambda: 1 << 20)
+        patch.setattr(memory, "limit_of_addresses", lambda: 1 << 20)
+        assert not budget.extend(0)
+        assert budget.short_of_addresses
+        assert not budget.full_disk
+        assert space.words[A.H_LIMIT] == SLACK
+        assert "limited to 1 MiB" in str(budget.refusal())
+        assert "spark.executor.pyspark.memory" in str(budget.refusal())
+        with pytest.raises(MemoryBudgetError, match=r"there is no room for more state. Raise the limit \(ulimit -v"):
+            crown.view(QUERY, TABLES)
+    assert budget.extend(0), "there is room again"
+    assert space.words[A.H_LIMIT] > SLACK
+    assert not budget.short_of_addresses
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_batch_for_which_nothing_more_is_mapped_is_taken_back_and_does_not_wait(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Grown, start: int, words: int) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    view = crown.view("SELECT b.y, SUM(a.x) AS s FROM a, b WHERE a.k = b.k GROUP BY b.y", TABLES)
+    for start in range(0, 60_000, 4000):
+        fill(view, start, 4000)
+    before = rows(view)
+    with monkeypatch.context() as patch:
+        patch.setattr(Grown, "reserve", refused)
+        with pytest.raises(MemoryBudgetError, match="no room for more state"):
+            fill(view, 60_000, 400_000)
+        assert rows(view) == before
+    fill(view, 60_000, 400_000)
+    assert rows(view) != before
+
+
+def test_without_a_limit_a_state_is_one_mapping() -> None:
+    words, space = anonymous(1 << 24)
+    assert space is None
+    assert len(words) == 1 << 24
+
+
+LIMITED = """
+import resource, sys
+import crown
+from crown.errors import MemoryBudgetError
+from plans import program
+from spark_jobs.cell.engines import created
+limit = 3 << 30
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+tables = {"a": {"k": "int64", "x": "float64"}, "b": {"k": "int64", "y": "int64"}}
+query, folder = "SELECT COUNT(*) AS n, SUM(a.x * b.y) AS s FROM a, b WHERE a.k = b.k", sys.argv[1]
+
+
+def fill(view, start, n=20_000):
+    keys = list(range(start, start + n))
+    view.update({"a": {"k": keys, "x": [0.5] * n}, "b": {"k": keys, "y": [2] * n}})
+    return view.to_table().to_pylist()
+
+
+print(fill(crown.view(query, tables), 0))
+print(fill(crown.view(query, tables, threads=2), 0))
+print(fill(crown.view(query, tables, path=f"{folder}/state"), 0))
+with crown.open(query, f"{folder}/durable", tables) as view:
+    fill(view, 0)
+with crown.open(query, f"{folder}/durable", tables) as view:
+    print(fill(view, 20_000))
+engine = created(program(query, tables), None, "ignore")
+prepared = engine.prepare({"a": {"k": [1], "x": [0.5]}, "b": {"k": [1], "y": [4]}})
+print([batch.to_pylist() for batch in engine.run(prepared)][-1][-1])
+view, start, refused = crown.view(query, tables), 0, None
+while refused is None:
+    try:
+        fill(view, start, 500_000)
+        start += 500_000
+    except MemoryBudgetError as error:
+        refused = error
+print(view.to_table().to_pylist() == [{"n": start, "s": float(start)}], refused)
+resource.setrlimit(resource.RLIMIT_AS, (2 * limit, resource.RLIM_INFINITY))
+print(fill(view, start) == [{"n": start + 20_000, "s": start + 20_000.0}])
+"""
+
+
+def test_a_process_with_a_limit_keeps_states_and_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = done.stdout.splitlines()
+    once = "[{'n': 20000, 's': 20000.0}]"
+    assert told[:4] == [once, once, once, "[{'n': 40000, 's': 40000.0}]"]
+    assert told[4] == "{'n': 1, 's': 2.0, '_weight': 1}"
+    assert told[5].startswith("True the address space of this process is limited to 3072 MiB")
+    assert told[6] == "True"
