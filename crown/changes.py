@@ -120,7 +120,7 @@ def from_debezium(envelopes: Iterable[Mapping[str, Any] | None], *, upserts: boo
     nothing but NULL) and messages (``m``) say nothing and are left out; so is a ``payload`` around them. Raises
     ``ChangeError`` for any other ``op``, and where a row is missing: an update without the row before it cannot be
     taken back. ``upserts``: they are for a table that is declared with upserts; ``u`` gives the row after alone, and
-    ``d`` needs no more than the key.
+    ``d`` needs no more than the key. Envelopes that are delivered twice count twice without it, and once with it.
     """
     made: list[dict[str, Any]] = []
     upserts = flag_of(upserts, "upserts")

@@ -190,6 +190,19 @@ def test_debezium_without_replica_identity_full_is_taken_by_key() -> None:
         changelog.from_debezium(envelopes)
 
 
+def test_envelopes_that_are_delivered_again_change_nothing() -> None:
+    view = crown.view("SELECT v, COUNT(*) AS n FROM o GROUP BY v", schema("seq"))
+    row = {"id": 1, "v": "a", "n": 0, "seq": 1}
+    envelopes = [
+        {"op": "c", "before": None, "after": row},
+        {"op": "u", "before": row, "after": {**row, "v": "b", "seq": 2}},
+        {"op": "c", "before": None, "after": {**row, "id": 2}},
+    ]
+    for batch in (envelopes[:2], [envelopes[1], envelopes[1], envelopes[2]], envelopes, envelopes[:1]):
+        view.apply({"o": changelog.from_debezium(batch, upserts=True)})
+    assert rows_of(view) == Counter({("b", 1): 1, ("a", 1): 1})
+
+
 def test_bad_rows_are_told_and_deletes_need_the_key() -> None:
     view = crown.view("SELECT id, v FROM o", schema("seq"))
     for row, reason in (
