@@ -318,9 +318,10 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
         return recalled(spark, project.definitions, {}, file) is not None
 
     assert used()
-    spark.conf.set("spark.sql.ansi.enabled", "false")
+    spark.conf.set("spark.sql.crossJoin.enabled", "false")  # that no other test sets
     assert not used(), "other settings"
-    spark.conf.unset("spark.sql.ansi.enabled")
+    spark.conf.unset("spark.sql.crossJoin.enabled")
+    assert used()
     spark.udf.register("own_function", lambda x: x)
     assert not used(), "a function whose body is not known"
     spark.sql("DROP TEMPORARY FUNCTION own_function")
