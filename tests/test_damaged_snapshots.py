@@ -132,8 +132,8 @@ def test_a_header_that_lies_about_its_size_reserves_nothing(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = saved(kind, folder)[0]
-    for module in ("crown.stages.state.memory", "ivm_triangle.snapshot"):
-        monkeypatch.setattr(f"{module}.reserve", lambda words: pytest.fail(f"{words} words were reserved"))
+    for reserving in ("crown.stages.state.memory.anonymous", "ivm_triangle.snapshot.reserve"):
+        monkeypatch.setattr(reserving, lambda words, *_: pytest.fail(f"{words} words were reserved"))
     first, header, parts = taken_apart(data)
     for words in ([10**12] * len(header["words"]), [10**12], [-1], [1 << 200], [], "12", [True], [1.0], None, {}):
         assert outcome(kind, put_together(first, {**header, "words": words}, parts), folder) == "refused"
