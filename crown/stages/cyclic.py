@@ -119,7 +119,10 @@ class CyclicCount(Lasting):
         return self._count.total if (self._row[0] == row).all() else 0
 
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
+        """See ``Stage.mark_values``: the constants of the row are kept, too, though no row of a relation has them."""
+        for column, code in zip(self.columns, self._row[0], strict=True):
+            if uses_dictionary(column.type):
+                self._part.dictionary.mark_codes(code.reshape(1))
         for name in self._count.spec.attributes:
             if uses_dictionary(self._types[name]):
                 self._part.dictionary.mark_codes(self._count.values(name))

@@ -165,6 +165,14 @@ def test_a_batch_for_which_there_is_no_room_changes_nothing() -> None:
     assert view.to_table().to_pylist() == [{"n": 0}]
 
 
+def test_a_text_that_only_the_query_has_stays_when_values_are_swept() -> None:
+    view = crown.view(f"SELECT 7 AS seven, 'x' AS x {SELF}", TABLES)
+    view.update({"g": [{"a": 1, "b": 1, "w": 1}]})
+    view._engine.compact()
+    view.update({"g": [{"a": 2, "b": 2, "w": 1}]})
+    assert list(view) == [{"seven": 7, "x": "x"}] * 2
+
+
 def test_a_number_that_leaves_64_bits_is_refused_and_nothing_changes() -> None:
     view = crown.view(COUNTED["self"], TABLES)
     loop = {"a": 1, "b": 1, "w": 1}
