@@ -166,13 +166,23 @@ class MappedFile:
         one."""
         try:
             made = cls._opened(path, os.O_RDWR, 0)
-            made._map_parts(parts)
+            made._map_reserved(parts)
         except (OSError, ValueError) as error:
             raise SnapshotError(f"cannot open the state file {path}: {_reason(error)}") from error
         return made
 
-    def _map_parts(self, parts: int) -> None:
-        """Maps what each part has reserved, as its header says."""
+    def follow(self) -> None:
+        """Maps what another process has reserved in this file since. Raises SnapshotError if there is no room for it.
+
+        Each process has pieces of its own, and the headers say how far the state has grown.
+        """
+        try:
+            self._map_reserved(len(self.parts))
+        except OSError as error:
+            raise SnapshotError(f"cannot open the state file {self.path}: {_reason(error)}") from error
+
+    def _map_reserved(self, parts: int) -> None:
+        """Maps what each of so many equal parts has reserved, as its header says."""
         if not isinstance(self._mapping, Pieces):
             return
         length = len(self.words) // parts

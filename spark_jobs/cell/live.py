@@ -73,10 +73,15 @@ class Live:
     def engine(self) -> ProgramEngine:
         """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1).
 
+        Another process may have reserved more in the file since this one used it.
+
         Raises ``SnapshotError`` or ``FileNotFoundError`` if there is none.
         """
         known = _attached.get(self._arena)
         if known is not None and known[0] == self._identity() and known[1].fingerprint == self._holds:
+            file = known[1].memory.file
+            assert file is not None, "a live engine is in a file"
+            file.follow()
             return known[1]
         return self._remember(engines.attached(self.program, self._arena, self.on_missing))
 

@@ -20,6 +20,9 @@ from crown.store.budget import Budget
 from crown.store.memory import SLACK, Grown, MappedFile, anonymous
 from crown.store.pieces import Pieces
 from crown.store.residence import expect, resident, trim
+from plans import program
+from spark_jobs.cell.engines import attached
+from spark_jobs.cell.live import Live
 
 pytestmark = pytest.mark.skipif(not pieces.supported(), reason="pieces are mapped on Linux")
 MEBIBYTE = 1 << 20
@@ -145,6 +148,27 @@ def test_a_file_in_pieces_is_opened_again_and_its_pages_go_and_come_back(short: 
     again = MappedFile.open(tmp_path / "state", 2)
     assert again.words[size + 3 * SLACK - 1] == 6
     assert again.extent(8 * size) == (8 * size, 8 * (size + 3 * SLACK))
+
+
+def test_a_live_engine_that_another_process_grew_is_mapped_as_far_as_it_reaches(short: None, tmp_path: Path) -> None:
+    """Workers take turns with a cell: each maps the file for itself, and keeps what it has mapped."""
+    made = program("SELECT b.y, COUNT(*) AS n FROM a, b WHERE a.k = b.k GROUP BY b.y", TABLES)
+    live = Live(made, tmp_path, "ignore")
+    engine = live.created()
+    other = attached(made, tmp_path / "engine.arena", "ignore")  # as another process does
+    keys = list(range(60_000))
+    changes = {"a": {"k": keys, "x": [0.5] * len(keys), "t": ["t"] * len(keys)}, "b": {"k": keys, "y": keys}}
+    for _ in other.run(other.prepare(changes)):
+        pass
+    assert live.engine() is engine
+    file = engine.memory.file
+    assert file is not None
+    for start, part in zip(range(0, len(file.words), len(engine.memory.parts[0])), engine.memory.parts, strict=True):
+        assert file.extent(8 * start)[1] >= 8 * (start + int(part[A.H_LIMIT]))
+    engine.check_invariants()
+    for _ in engine.run(engine.prepare({"a": {"k": [5], "x": [0.5], "t": ["t"]}})):
+        pass
+    engine.check_invariants()
 
 
 def test_a_budget_without_addresses_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
