@@ -138,7 +138,7 @@ class Changeable(Subscribed[Deltas]):
         self.close()
 
     def _relation(self, name: str) -> Table | None:
-        """Returns a relation by its name, in any case; None if there is none, which ``apply`` then says."""
+        """Returns a relation by its name, in any case; None if there is none: ``apply`` raises the error."""
         if not isinstance(name, str):
             raise ChangeError(f"the name of a relation is a text, not {name!r:.100}")
         return next((table for table in self._maintained().tables if table.name.lower() == name.lower()), None)

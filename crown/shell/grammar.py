@@ -124,7 +124,7 @@ _NAME = r'(?:\w+|`[^`]+`|"[^"]+")'
 
 
 def _form(pattern: str) -> re.Pattern[str]:
-    """Returns a pattern in which NAME is a name, and a blank is any space."""
+    """Returns a pattern: NAME in it matches a name, and a blank matches any space."""
     return re.compile(pattern.replace("NAME", _NAME).replace(" ", r"\s+"), re.IGNORECASE | re.DOTALL)
 
 

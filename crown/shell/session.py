@@ -131,10 +131,7 @@ class Session:
         self._applied(table, rows, rows.num_rows, "copied")
 
     def _applied(self, table: Table, rows: Any, number: int, done: str) -> None:
-        if self._ends:
-            self._db.apply({table.name: rows})
-        else:
-            self._db.update({table.name: rows})
+        self._db.update({table.name: rows})
         self._show(f"{done} {counted(number)}", None)
 
     def _select(self, asked: grammar.Select) -> None:

@@ -119,7 +119,7 @@ class CyclicCount(Lasting):
         return self._count.total if (self._row[0] == row).all() else 0
 
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``: the constants of the row are kept, too, though no row of a relation has them."""
+        """Keeps the values of the relations, and the constants of the result, which no relation has."""
         for column, code in zip(self.columns, self._row[0], strict=True):
             if uses_dictionary(column.type):
                 self._part.dictionary.mark_codes(code.reshape(1))

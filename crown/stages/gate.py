@@ -112,7 +112,11 @@ class Gate:
     def absent(self) -> list[str]:
         """Returns the relations, as they are declared, in which deletes of the last batch found no row."""
         names = list(self._number)
-        return [self._shown.get(names[number], names[number]) for number in self.missing.changes]
+        return [self._named(names[number]) for number in self.missing.changes]
+
+    def _named(self, name: str) -> str:
+        """Returns a relation's name as it is declared."""
+        return self._shown.get(name, name)
 
     def ask(self, stored: Mapping[str, StoredWhole]) -> None:
         """Has joins asked for the copies of the tuples that they store, by relation."""
@@ -198,9 +202,7 @@ class Gate:
         if self.on_missing == "raise":
             self._restore({name: effective})
             at = int(absent.argmax())
-            raise self._part.missing_delete(
-                self._shown.get(name, name), self._columns[name], net.rows[at], -int(net.weights[at])
-            )
+            raise self._part.missing_delete(self._named(name), self._columns[name], net.rows[at], -int(net.weights[at]))
         missing.note(self._number[name], absent)
         return effective
 
@@ -225,7 +227,7 @@ class Gate:
             self._keyed[name].take_back()
             key = self._shown_key(name, changes, int(absent.argmax()))
             raise MissingDeleteError(
-                f"relation {self._shown.get(name, name)!r}: the batch deletes the row of the key {key}, but there is "
+                f"relation {self._named(name)!r}: the batch deletes the row of the key {key}, but there is "
                 'none; nothing was applied. Use on_missing="ignore" to count such deletes'
             )
         missing.note(self._number[name], absent.astype(np.int64))
@@ -381,7 +383,7 @@ class Gate:
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
         if self.retained:
             found["windows"] = {name: of.stats() for name, of in within}
-        return {what: {self._shown.get(name, name): of for name, of in by.items()} for what, by in found.items()}
+        return {what: {self._named(name): of for name, of in by.items()} for what, by in found.items()}
 
 
 def _weighted(net: Zset, weights: np.ndarray) -> Zset:

@@ -91,11 +91,11 @@ class Grown:
         self.parts: Sequence[np.ndarray] = [self.words]
 
     def reserve(self, start: int, words: int) -> None:
-        """See ``Space.reserve``."""
+        """Maps ``words`` words from word ``start`` on. Raises OSError if the system refuses them."""
         self._pieces.map(8 * start, 8 * (start + words))
 
     def check_process(self) -> None:
-        """See ``Space.check_process``: a fork has its own."""
+        """Does nothing: a forked process has a copy of its own."""
 
 
 def anonymous(words: int) -> tuple[np.ndarray, Space | None]:

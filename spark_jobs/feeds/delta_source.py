@@ -169,7 +169,8 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
             table = opened(self._table)
             refuse_vectors_among_changes(table, self._table, partition.first, partition.last)
             feed = table.load_cdf(starting_version=partition.first, ending_version=partition.last)
-            yield from fitted(pa.RecordBatchReader.from_stream(feed), self._schema, self._table)
+            schema = to_arrow_schema(self._schema)
+            yield from fitted(pa.RecordBatchReader.from_stream(feed), schema, self._table)
 
 
 class TableSource(datasource.DataSource):
@@ -205,23 +206,22 @@ class TableReader(datasource.DataSourceReader):
             schema = to_arrow_schema(self._schema)
             for number, fragment in enumerate(self._fragments() if partition.numbers else ()):
                 if number in partition.numbers:
-                    yield from fitted(fragment.to_batches(schema=schema), self._schema, self._table)
+                    yield from fitted(fragment.to_batches(schema=schema), schema, self._table)
 
     def _fragments(self) -> list[Any]:
         with telling(self._table):
             return list(opened(self._table, self._version).to_pyarrow_dataset().get_fragments())
 
 
-def fitted(batches: Any, schema: T.StructType, table: str) -> Iterator[pa.RecordBatch]:
+def fitted(batches: Any, schema: pa.Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Yields the columns of ``schema`` of every batch, with its types. Raises :class:`SourceError` if one is
     missing."""
-    wanted = to_arrow_schema(schema)
     for batch in batches:
-        for name in wanted.names:
+        for name in schema.names:
             if name not in batch.schema.names:
                 raise SourceError(
                     f"the Delta table {masked(table)} has no column {name!r} in a version that is read: it had when "
                     "the stream was built; build it again"
                 )
-        arrays = [batch.column(field.name).cast(field.type) for field in wanted]
-        yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+        arrays = [batch.column(field.name).cast(field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

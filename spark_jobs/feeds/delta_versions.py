@@ -6,22 +6,21 @@ those of the files that were removed: exact while the removed files are there, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.dataset
 
 from crown.ingest.columns import WEIGHT
+from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
-from spark_jobs.feeds.delta_source import CHANGE_TYPE, has_feed, opened, telling
+from spark_jobs.feeds.delta_source import CHANGE_TYPE, fitted, has_feed, opened, telling
 from spark_jobs.tables.hidden import refuse_vectors_among_changes
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-_INSERTS, _DELETES = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 def between(table: str, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
@@ -45,35 +44,32 @@ def between(table: str, schema: pa.Schema, first: int, last: int) -> tuple[pa.Ta
 def rows_at(table: str, schema: pa.Schema, version: int) -> pa.Table:
     """Returns the rows of a version. Raises :class:`SourceError` if it cannot be read."""
     with telling(table):
-        return _read(opened(table, version).to_pyarrow_dataset().get_fragments(), schema)
+        return _read(opened(table, version).to_pyarrow_dataset().get_fragments(), schema, table)
 
 
 def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: int) -> pa.Table:
+    coded = schema.append(pa.field(CHANGE_TYPE, pa.string()))
     with telling(table):
         refuse_vectors_among_changes(newest, table, first + 1, last)
-        reader = newest.load_cdf(starting_version=first + 1, ending_version=last)
-        found = pa.RecordBatchReader.from_stream(reader).read_all()
-        kinds = found[CHANGE_TYPE].cast(pa.string())
-        inserted = pc.is_in(kinds, pa.array(_INSERTS)).to_numpy().astype(np.int64)
-        deleted = pc.is_in(kinds, pa.array(_DELETES)).to_numpy().astype(np.int64)
-        return _fitted(found, schema).append_column(WEIGHT, pa.array(inserted - deleted))
+        feed = pa.RecordBatchReader.from_stream(newest.load_cdf(starting_version=first + 1, ending_version=last))
+        found = pa.Table.from_batches(fitted(feed, coded, table), coded)
+    codes = found[CHANGE_TYPE].combine_chunks().dictionary_encode()
+    weights = np.array([CODES[code] for code in codes.dictionary.to_pylist()], np.int64)[codes.indices.to_numpy()]
+    return found.select(schema.names).append_column(WEIGHT, pa.array(weights))
 
 
 def _by_files(oldest: DeltaTable, newest: DeltaTable, table: str, schema: pa.Schema) -> tuple[pa.Table, str]:
     with telling(table):
         before = {fragment.path: fragment for fragment in oldest.to_pyarrow_dataset().get_fragments()}
         after = {fragment.path: fragment for fragment in newest.to_pyarrow_dataset().get_fragments()}
-        added = _read((after[path] for path in after.keys() - before.keys()), schema)
-        removed = _read((before[path] for path in before.keys() - after.keys()), schema)
+        gone, fresh = before.keys() - after.keys(), after.keys() - before.keys()
+        added = _read((after[path] for path in fresh), schema, table)
+        removed = _read((before[path] for path in gone), schema, table)
     weights = np.repeat(np.array([1, -1], np.int64), [len(added), len(removed)])
     rows = pa.concat_tables([added, removed]).append_column(WEIGHT, pa.array(weights))
-    return rows, f"{len(after.keys() - before.keys())} files added, {len(before.keys() - after.keys())} removed"
+    return rows, f"{len(fresh)} files added, {len(gone)} removed"
 
 
-def _read(fragments: Iterator[pa.dataset.Fragment], schema: pa.Schema) -> pa.Table:
-    parts = [_fitted(fragment.to_table(schema=schema), schema) for fragment in fragments]
-    return pa.concat_tables(parts) if parts else schema.empty_table()
-
-
-def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    return rows.select(schema.names).cast(schema)
+def _read(fragments: Iterable[pa.dataset.Fragment], schema: pa.Schema, table: str) -> pa.Table:
+    batches = (batch for fragment in fragments for batch in fragment.to_batches(schema=schema))
+    return pa.Table.from_batches(fitted(batches, schema, table), schema)

@@ -99,7 +99,7 @@ class Source:
 
 
 def analyzed(spark: SparkSession, definitions: list[Definition], given: Mapping[str, Given]) -> Analysis:
-    """Analyzes all views. ``given``: sources that the project names itself, by name.
+    """Analyzes all views. ``given``: sources that the project names itself, by their names in lower case.
 
     Raises SourceError for a view that Spark refuses, that reads itself, or that reads a source without a name.
     """
@@ -118,7 +118,7 @@ class _Reader:
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
             table = supported_table(name, of.read().schema)
-            self._sources[name.lower()] = Source(table, of.read, None, of.delta)
+            self._sources[name] = Source(table, of.read, None, of.delta)
             register(self._apart, table)
 
     def run(self) -> Analysis:
@@ -259,14 +259,13 @@ def recalled(
     if given.get("key") != _key(spark, definitions) or _functions(spark):
         return None
     by_name = {definition.name: definition for definition in definitions}
-    by_place = {name.lower(): (name, of) for name, of in named.items()}
-    if {name: of.delta for name, (_, of) in by_place.items()} != {n: d for n, _, d, _ in given["sources"] if d}:
+    if {name: of.delta for name, of in named.items()} != {n: d for n, _, d, _ in given["sources"] if d}:
         return None
     sources = {}
     for name, path, delta, table in given["sources"]:
-        written, read = (name, _Table(spark, path)) if delta is None else (by_place[name][0], by_place[name][1].read)
+        read = _Table(spark, path) if delta is None else named[name].read
         try:
-            found = supported_table(written, read().schema)
+            found = supported_table(name, read().schema)
         except _ANALYSIS:
             return None
         if canonical(to_json(found)) != table:

@@ -202,18 +202,19 @@ class Pipeline:
         state = _State(self._path)
         begun = time.monotonic()
         analysis = self._current(state)
+        schema = self._tables(analysis)
         while True:
-            schema = self._tables(analysis)
             with state.opened(schema) as (database, redone):
                 self._finish(state, database, redone)
-                while database.tables == tuple(self._tables(analysis).values()):
+                while database.tables == tuple(schema.values()):
                     report = self._apply(analysis, state, database)
                     report.seconds = time.monotonic() - begun
                     yield report
                     time.sleep(every)
                     begun = time.monotonic()
                     analysis = self._current(state)
-            state.rebuild(self._tables(analysis))
+                    schema = self._tables(analysis)
+            state.rebuild(schema)
 
     def _current(self, state: _State) -> Analysis:
         return recalled(self._spark, self._definitions, self._sources, state.analysis) or self._analysis()

@@ -17,6 +17,7 @@ from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
 from tests.plans.lowering.random_programs import Writer
 from tests.plans.lowering.test_programs import rounded
+from tests.programs.keyed_batches import keyed_batch
 from tests.programs.test_programs import apply, result_of
 
 POOLS = {
@@ -28,21 +29,10 @@ POOLS = {
 
 
 def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, int]]]:
-    """Inserts that keep the key of t, and deletes of what is there."""
-    batch = {}
-    for name in random.sample(sorted(POOLS), random.randint(1, 3)):
-        rows = database.rows[name]
-        gone = random.sample(sorted(rows, key=repr), min(len(rows), random.randint(0, 2)))
-        keys = {row[0] for row in rows if name == "t" and row not in gone}
-        changes = [(row, -rows[row]) for row in gone]
-        for _ in range(random.randint(0, 3)):
-            row = tuple(random.choice(pool) for pool in POOLS[name])
-            if row[0] not in keys:
-                changes.append((row, 1 if name == "t" else random.choice((1, 1, 2))))
-            if name == "t":
-                keys.add(row[0])
-        batch[name] = changes
-    return batch
+    def drawn(name: str) -> Row:
+        return tuple(random.choice(pool) for pool in POOLS[name])
+
+    return keyed_batch(random, database, drawn, tables=3, gone=2, fresh=3)
 
 
 def maintain(query: str) -> None:

@@ -26,6 +26,7 @@ from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
 from tests.plans.lowering.random_programs import Writer
 from tests.plans.lowering.test_programs import rounded
+from tests.programs.keyed_batches import keyed_batch
 from tests.programs.results import rows_of
 
 ENOUGH = 1 << 28  # words
@@ -54,21 +55,10 @@ def value(random: Random, name: str, column: str) -> Any:
 
 
 def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, int]]]:
-    """Inserts that keep the key of t, and deletes of what is there."""
-    batch = {}
-    for name in random.sample(sorted(TABLES), random.randint(1, 4)):
-        rows = database.rows[name]
-        gone = random.sample(sorted(rows, key=repr), min(len(rows), random.randint(0, 5)))
-        keys = {row[0] for row in rows if name == "t" and row not in gone}
-        changes = [(row, -rows[row]) for row in gone]
-        for _ in range(random.randint(0, 12)):
-            row = tuple(value(random, name, column) for column in database.columns(name))
-            if row[0] not in keys:
-                changes.append((row, 1 if name == "t" else random.choice((1, 1, 2))))
-            if name == "t":
-                keys.add(row[0])
-        batch[name] = changes
-    return batch
+    def drawn(name: str) -> Row:
+        return tuple(value(random, name, column) for column in database.columns(name))
+
+    return keyed_batch(random, database, drawn, tables=4, gone=5, fresh=12)
 
 
 def opened(query: str, schema: dict[str, Any], kind: str, folder: Path, options: dict[str, Any]) -> crown.View:

@@ -166,7 +166,7 @@ class Multisets:
         self._changes.clear()
 
     def _settle(self, multiset: Multiset, handles: np.ndarray) -> None:
-        """Sees to it that what is on top of each heap of groups occurs."""
+        """Removes values that are gone from the tops of the heaps of groups."""
         if multiset.kept & (heaps.MINIMA | heaps.MAXIMA):
             part, identity = self._part, np.arange(heaps.VALUE_KEY, dtype=np.int64)
             heaps.settle(

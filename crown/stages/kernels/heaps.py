@@ -112,7 +112,7 @@ def _rebuild(arena, t, identity, values, octets, order, side, heap):
 
 @kernel("words, int, words, words, int, int, words, bytes, int")
 def settle(arena, t, identity, handles, place, sides, values, octets, order):
-    """See to it that what is on top of each heap of some groups occurs, and that not too much in it is dead.
+    """Removes values that are gone from the tops of the heaps of some groups, and rebuilds heaps with too many of them.
 
     ``place``: the multiset's first word, counted from a group. Amortized O(log) per value that has vanished.
     """

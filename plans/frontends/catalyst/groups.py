@@ -107,7 +107,7 @@ class _Rows:
 def _ordered(
     node: Node, function: str, distinct: bool, where: tuple[Expr, ...], translate: Callable[[Node], Expr]
 ) -> Called:
-    """Returns a percentile, or texts that are joined."""
+    """Returns the value of a percentile, or of an aggregate that joins texts."""
     value, *others = node.children
     if node.kind == "ListAgg":
         separator, *items = others

@@ -16,12 +16,13 @@ from sqlglot import exp
 
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.shape import unwrapped
-from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.place import extent, placed
 
 
 def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
-    """Returns a query in which VALUES, and every SELECT without FROM, read a relation of one row. The query as it is if
-    it reads none of the `tables`: it has nothing to maintain.
+    """Returns an equivalent query whose VALUES, and whose SELECTs without FROM, read a relation of one row.
+
+    A query that reads none of the `tables` is returned unchanged: there is nothing to maintain.
     """
     ctes = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
     named = (".".join(part.name for part in table.parts) for table in root.find_all(exp.Table))
@@ -34,7 +35,9 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
             node.replace(made)
         else:
             names = node.args.get("alias")
-            node.replace(_at(exp.Subquery(this=made, alias=names.copy() if names is not None else None), node))
+            node.replace(
+                placed(exp.Subquery(this=made, alias=names.copy() if names is not None else None), extent(node))
+            )
     for select in list(root.find_all(exp.Select)):
         if select.args.get("from_") is None and select.args.get("from") is None:
             select.set("from_", _from(read, select))
@@ -53,10 +56,10 @@ def _rows(node: exp.Values, read: str, text: Text) -> exp.Expression:
         column = row.find(exp.Column)
         if column is not None:
             raise text.error(f"VALUES takes constants, not the column {column.name}", column, "write a SELECT")
-        items = [_at(exp.alias_(value.copy(), f"col{i}"), value) for i, value in enumerate(values, 1)]
-        select = _at(exp.Select(expressions=items), row)
+        items = [placed(exp.alias_(value.copy(), f"col{i}"), extent(value)) for i, value in enumerate(values, 1)]
+        select = placed(exp.Select(expressions=items), extent(row))
         select.set("from_", _from(read, row))
-        made = select if made is None else _at(exp.Union(this=made, expression=select, distinct=False), node)
+        made = select if made is None else placed(exp.Union(this=made, expression=select, distinct=False), extent(node))
     if made is None:
         raise text.error("VALUES has no rows", node)
     return made
@@ -71,13 +74,4 @@ def _from(read: str, node: exp.Expression) -> Any:
         table = exp.to_table(read)
     inner = exp.Select(expressions=[count], from_=exp.From(this=table), where=none)
     alias = exp.TableAlias(this=exp.to_identifier("one"))
-    return _at(exp.From(this=exp.Subquery(this=inner, alias=alias)), node)
-
-
-def _at(made: Any, node: exp.Expression) -> Any:
-    """Returns a tree whose new nodes stand where a node does."""
-    place = extent(node)
-    for part in made.walk():
-        if place is not None and "span" not in part.meta and extent(part) is None:
-            part.meta["span"] = place
-    return made
+    return placed(exp.From(this=exp.Subquery(this=inner, alias=alias)), extent(node))

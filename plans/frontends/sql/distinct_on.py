@@ -10,12 +10,14 @@ from sqlglot import exp
 
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.shape import limited
-from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.place import extent, placed
 
 
 def first_rows(root: exp.Expression, text: Text) -> exp.Expression:
-    """Returns a query in which DISTINCT ON is a condition on the number of a row. Without ORDER BY, the first row is
-    the one whose columns are least."""
+    """Returns an equivalent query that selects the first rows by ROW_NUMBER instead of DISTINCT ON.
+
+    Without ORDER BY, the first row is the one with the least keys.
+    """
     for node in list(root.find_all(exp.Select)):
         distinct = node.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
@@ -31,12 +33,8 @@ def first_rows(root: exp.Expression, text: Text) -> exp.Expression:
             one.set("this", _meant(one.this, node, text).copy())
         rank = exp.Window(this=exp.RowNumber(), partition_by=keys, order=exp.Order(expressions=by))
         qualify = exp.Qualify(this=exp.EQ(this=rank, expression=exp.Literal.number(1)))
-        place = extent(on) or extent(node)
-        for part in qualify.walk():
-            if place is not None and extent(part) is None:
-                part.meta["span"] = place
+        node.set("qualify", placed(qualify, extent(on) or extent(node)))
         node.set("distinct", None)
-        node.set("qualify", qualify)
         if not limited(node):
             node.set("order", None)  # it says which rows are first, and no more
     return root

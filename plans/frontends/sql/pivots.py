@@ -14,7 +14,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.refuse import Text
-from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.place import extent, placed
 
 
 def pivoted(pivot: exp.Pivot, rows: exp.Expression, columns: Sequence[str], text: Text) -> exp.Expression:
@@ -27,11 +27,7 @@ def pivoted(pivot: exp.Pivot, rows: exp.Expression, columns: Sequence[str], text
         if set(many) != {sum(len(_parts(one)) for one in pivot.expressions)}:
             raise text.error("UNPIVOT lists as many columns for each name as it has values", pivot)
     build = _unpivot if pivot.args.get("unpivot") else _pivot
-    made = build(pivot, fields[0], rows, columns)
-    place = extent(pivot)
-    for part in made.walk():
-        if place is not None and extent(part) is None:
-            part.meta["span"] = place
+    made: exp.Expression = placed(build(pivot, fields[0], rows, columns), extent(pivot))
     return made
 
 

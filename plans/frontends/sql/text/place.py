@@ -56,6 +56,14 @@ def extent(node: Any) -> tuple[int, int] | None:
     return (min(starts), max(ends)) if starts else None
 
 
+def placed(made: Any, place: tuple[int, int] | None) -> Any:
+    """Returns a tree whose nodes without a place stand at one: offsets of the text."""
+    for part in made.walk():
+        if place is not None and extent(part) is None:
+            part.meta["span"] = place
+    return made
+
+
 def place_of(text: str, node: Any) -> Position | None:
     """Returns where a node stands."""
     found = extent(node) if node is not None else None
