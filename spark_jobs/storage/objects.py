@@ -15,6 +15,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -46,6 +47,8 @@ _SAID = re.compile(r"<Code>(\w+)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _METADATA = re.compile(r"://(169\.254\.169\.254|metadata\.google\.internal)/")
 _STORE = re.compile(r"\AGeneric \w+ error: ")
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+_DELETES = 10
+"""So many files are deleted at a time."""
 _stores: dict[tuple[int, str, tuple[tuple[str, str], ...]], Any] = {}
 """Connections of this process, by process, bucket and options."""
 
@@ -279,16 +282,18 @@ class ObjectFolder(Folder):
                     raise FileNotFoundError(error.errno, error.strerror, file) from None
 
     def delete(self, files: Iterable[str]) -> None:
-        """See ``Folder``."""
-        names = list(files)
-        if not names:
-            return
-        try:
-            with self._asking() as store:
-                _obstore(self.bucket.uri).delete(store, [self._key(name) for name in names])
-        except FileNotFoundError:  # some stores stop at the first that is not there
-            for name in names if len(names) > 1 else ():
-                self.delete([name])
+        """See ``Folder``. Each file has a request of its own, and all of them have ended when this returns.
+
+        One request for several stops at the first file that is not there, on some stores, while the others are still
+        under way: they would delete what is written to these names afterwards.
+        """
+        with ThreadPoolExecutor(_DELETES) as pool:
+            for _ in pool.map(self._delete, files):
+                pass
+
+    def _delete(self, file: str) -> None:
+        with suppress(FileNotFoundError), self._asking() as store:
+            _obstore(self.bucket.uri).delete(store, self._key(file))
 
     def trial(self) -> None:
         """See ``Folder``."""

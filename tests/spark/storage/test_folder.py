@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -100,6 +101,31 @@ def test_a_store_that_stops_at_what_is_not_there_still_deletes_the_rest(tmp_path
     folder.delete(["nothing", "a", "nothing else", "b"])
     folder.delete(["nothing"])
     assert folder.files() == {}
+
+
+def test_no_delete_is_under_way_when_delete_returns(tmp_path, monkeypatch):
+    obstore = pytest.importorskip("obstore")
+    monkeypatch.setattr(Bucket, "store", lambda _: obstore.store.LocalStore(tmp_path))
+    folder, real, ended = ObjectFolder(Bucket("gs://bucket"), "x"), obstore.delete, []
+
+    def slow(store, path):
+        assert isinstance(path, str), "several in one request are given up at the first that is not there"
+        time.sleep(0.05 if path.endswith("there") else 0.0)
+        try:
+            real(store, path)
+        finally:
+            ended.append(path)
+
+    monkeypatch.setattr(obstore, "delete", slow)
+    names = [f"{i} {where}" for i in range(12) for where in ("not here", "there")]
+    for name in names[1::2]:
+        folder.create(name, b"1")
+    folder.delete(names)
+    assert sorted(ended) == sorted(f"x/{name}" for name in names)
+    for name in names:  # what is written to the names afterwards stays
+        folder.create(name, b"2")
+    time.sleep(0.1)
+    assert len(folder.files()) == len(names)
 
 
 def test_only_what_is_surely_not_there_is_reported_as_missing(folder):
