@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from plans import durations
 from plans.errors import PlanError
-from plans.types import normal_type, shown, type_of_arrow, type_of_python, untyped, why_untyped
+from plans.types import decimal_parts, normal_type, shown, type_of_arrow, type_of_python, untyped, why_untyped
 
 _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
@@ -40,22 +40,36 @@ def source_of(relation: str) -> str | int:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; `required`: it is NOT NULL, a row with NULL in it is a bad row."""
+    """A column of a table; `required`: it is NOT NULL, a row with NULL in it is a bad row.
+
+    `rounded`: numbers of more digits behind the point than the decimals of the column have are rounded half up, as CAST
+    does. Without it they are bad rows.
+    """
 
     json_row: ClassVar[bool] = True
-    json_may_lack: ClassVar[tuple[str, ...]] = ("required",)
+    json_may_lack: ClassVar[tuple[str, ...]] = ("required", "rounded")
     name: str
     type: str
     required: bool = False
+    rounded: bool = False
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only NOT NULL columns have."""
-        return () if self.required else ("required",)
+        """Returns the last fields, as long as they are False."""
+        return () if self.rounded else ("rounded",) if self.required else ("required", "rounded")
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise PlanError(f"{shown(self.name)} is not the name of a column", hint="a name is a text")
-        normal_type(self.type)  # a PlanError if there is no such type
+        type_ = normal_type(self.type)  # a PlanError if there is no such type
+        if self.rounded and decimal_parts(type_) is None:
+            raise PlanError(
+                f"column {self.name} is {self.type}, and only decimals are rounded",
+                hint="leave 'rounded' out, or declare a decimal: 'decimal(10,2) rounded'",
+            )
+
+    def __str__(self) -> str:
+        marks = " not null" * self.required + " rounded" * self.rounded
+        return f"{self.name} {self.type}{marks}"
 
 
 @dataclass(frozen=True)
@@ -258,7 +272,8 @@ class Schema(Mapping[str, Table]):
     def of(given: Schema | Mapping[str, Any] | None) -> Schema:
         """Returns a schema from what a user writes.
 
-        `{"G": {"src": "int64", "dst": "int64 not null"}}`, `{"G": pa.schema(...)}` (whose fields may be not nullable),
+        `{"G": {"src": "int64", "dst": "int64 not null", "price": "decimal(10,2) rounded"}}`, `{"G": pa.schema(...)}`
+        (whose fields may be not nullable),
         `{"G": Table(...)}`, or, with declarations,
         `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"enforced": True`,
         `"upserts": True`, `"sequence": "ts"` and `"tombstones": "7 days"`.
@@ -303,15 +318,22 @@ def _table(name: str, given: Any) -> Table:
     return Table(name, tuple(_column(name, column, type_) for column, type_ in given.items()))
 
 
-_NOT_NULL = re.compile(r"\s+not\s+null\s*", re.IGNORECASE)
+_MARKED = re.compile(r"(?P<type>.*\S)\s+(?P<mark>not\s+null|rounded)\s*", re.IGNORECASE | re.DOTALL)
+
+
+def marked(given: str) -> tuple[str, dict[str, bool]]:
+    """Returns the type of a column, and the fields of `Column` that the marks behind it set, NOT NULL and ROUNDED."""
+    fields: dict[str, bool] = {}
+    while (found := _MARKED.fullmatch(given)) is not None:
+        fields["rounded" if found["mark"].lower() == "rounded" else "required"] = True
+        given = found["type"]
+    return given, fields
 
 
 def _column(table: str, name: str, given: Any) -> Column:
-    """Returns a column of a schema: a type, and NOT NULL behind its name where it is."""
-    end = _NOT_NULL.search(given) if isinstance(given, str) else None
-    if end is None or end.end() < len(given):
-        return Column(name, _column_type(table, name, given))
-    return Column(name, _column_type(table, name, given[: end.start()]), True)
+    """Returns a column of a schema: a type, and perhaps marks behind its name."""
+    type_, fields = marked(given) if isinstance(given, str) else (given, {})
+    return Column(name, _column_type(table, name, type_), **fields)
 
 
 def _type_of_arrow(given: pa.DataType) -> str:

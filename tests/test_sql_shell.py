@@ -62,7 +62,7 @@ def test_a_session_from_a_pipe_makes_a_database_that_python_opens(tmp_path: Path
         "----",
         "b",
         "(1 row)",
-        "table  shops(id int32, name string)  2 rows",
+        "table  shops(id int32, name string not null)  2 rows",
         "table  orders(id int64, shop int32, amount decimal(10,2), at timestamp)  3 rows",
         "view   totals(name string, total decimal(20,2))  2 rows",
     ]

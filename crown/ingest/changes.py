@@ -80,6 +80,7 @@ class Checker:
         kinds = {column.name: column.type for column in table.columns}
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
         self._kinds = {name: kinds[name] for name in columns}
+        self._rounded = frozenset(column.name for column in table.columns if column.rounded)
         self._required = [name for name in columns if table.required(name)]
         named = {name.lower() for name in table.named_by}
         self._upserts = table.upserts
@@ -125,7 +126,7 @@ class Checker:
                 found = {} if name in self._unseen else bad
                 if kind == "timestamp" and name not in self._zones and has_no_zone(given):
                     self._warn_of_zone(name)
-                out[name] = converted(given, name, kind, target, found)
+                out[name] = converted(given, name, kind, target, found, name in self._rounded)
                 if found is not bad:
                     bad.update({row: why for row, why in found.items() if weights[row] > 0 and row not in bad})
             elif name in self._unseen and not (weights > 0).any():

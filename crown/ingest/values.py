@@ -13,17 +13,24 @@ import pyarrow.compute as pc
 from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural
 from crown.ingest.columns import ABSENT, item
 from crown.ingest.given import Given
+from plans.expressions.casts import convert
 from plans.files.values import parsed
 
 
-def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> Given:
-    """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
+def converted(
+    column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str], rounded: bool = False
+) -> Given:
+    """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL.
+
+    ``rounded``: numbers are rounded to the digits of ``target``, a type of decimals.
+    """
+    cast = _rounded if rounded else _cast
     try:
         if isinstance(column, pa.Array):
-            return _cast(column, target)
+            return cast(column, target)
         if kind in INTEGERS and set(map(type, column)) == _WHOLE:
             return np.array(column, INTEGERS[kind])
-        return _cast(_array(column, kind, target), target)
+        return cast(_array(column, "" if rounded else kind, target), target)
     except REFUSED:
         pass  # find the rows that are to blame
     fitting = []
@@ -34,10 +41,10 @@ def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[
             continue
         try:
             single = column.slice(row, 1) if isinstance(column, pa.Array) else _array([column[row]])
-            fitting.append(_cast(single, target))
+            fitting.append(cast(single, target))
         except REFUSED:
             found = item(column, row)
-            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{_zone_hint(kind, found)}")
+            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{_hint(kind, found, rounded)}")
             fitting.append(pa.nulls(1, target))
     return pa.concat_arrays(fitting)
 
@@ -54,8 +61,11 @@ def _zones(values: list[Any]) -> set[bool]:
     return {value.tzinfo is None for value in values if isinstance(value, dt.datetime) and value == value}
 
 
-def _zone_hint(kind: str, value: Any) -> str:
-    """Returns what to do where a time has a zone and the column has none; else nothing."""
+def _hint(kind: str, value: Any, rounded: bool) -> str:
+    """Returns what to do where a time has a zone and the column has none, or where a float has more digits than a
+    decimal; else nothing."""
+    if kind.startswith("decimal") and isinstance(value, float) and not rounded:
+        return f"; declare the column '{kind} rounded' to have floats rounded, or give a Decimal or a text"
     if kind == "timestamp_ntz" and isinstance(value, dt.datetime) and value.tzinfo is not None:
         return ": it has a time zone; declare the column timestamp, or take the zone off"
     return ""
@@ -77,6 +87,8 @@ def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None)
         return natural(values, target)
     if kind.startswith("decimal") and types <= _EXACTLY:
         return pa.array(values, target)
+    if bool in types and not types <= {bool, type(None)}:
+        raise pa.ArrowInvalid("True among numbers, which Arrow would take for 1")
     if len(_zones(values)) > 1:
         raise pa.ArrowInvalid("times with and without a zone, which Arrow would take together")
     array = inferred(values)
@@ -116,6 +128,24 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_floating(source):
         same = pc.or_(same, pc.and_(pc.is_nan(array), pc.is_nan(back)))
     if not pc.all(same, min_count=0).as_py():
+        raise pa.ArrowInvalid(f"a value of {source} does not fit {target}")
+    return out
+
+
+def _rounded(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Returns numbers, or texts of numbers, as decimals of ``target``, rounded half up; refused if they are too large.
+    A float counts by the shortest decimal that is read as it, as in CAST."""
+    source = array.type
+    if pa.types.is_floating(source):
+        array = array.cast(pa.float64())
+    elif is_text(source) or pa.types.is_decimal256(source) or (pa.types.is_decimal(source) and source.scale < 0):
+        array = array.cast(pa.string())
+    elif pa.types.is_decimal(source):
+        array = array.cast(pa.decimal128(source.precision, source.scale))
+    else:
+        return _cast(array, target)
+    out = convert.cast(array, target)
+    if out.null_count > array.null_count:
         raise pa.ArrowInvalid(f"a value of {source} does not fit {target}")
     return out
 

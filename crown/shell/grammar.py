@@ -93,7 +93,7 @@ class Subscribe:
 
 Statement = CreateTable | CreateView | Drop | Insert | Delete | Copy | Select | Explain | Subscribe
 FORMS = {
-    "CREATE TABLE": "CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [PRIMARY KEY], ..., "
+    "CREATE TABLE": "CREATE TABLE [IF NOT EXISTS] name (column type [NOT NULL] [ROUNDED] [PRIMARY KEY], ..., "
     "[PRIMARY KEY (column, ...)])",
     "CREATE MATERIALIZED VIEW": "CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name AS SELECT ...",
     "DROP": "DROP TABLE | MATERIALIZED VIEW [IF EXISTS] name",

@@ -191,4 +191,4 @@ class Session:
 
 
 def _declared(table: Table) -> str:
-    return f"{table.name}({', '.join(f'{column.name} {column.type}' for column in table.columns)})"
+    return f"{table.name}({', '.join(map(str, table.columns))})"

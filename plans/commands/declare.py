@@ -1,10 +1,10 @@
 """Tables and rates as a command line gives them.
 
-A table: `R(a int64, b string key, c int64 not null)`, a column that alone identifies a row marked `key`, `distinct`
-behind the parenthesis where no row occurs twice; several columns marked `key` are one key together. `enforced` behind
-all that has it checked. `upserts` stands there where changes replace the row of their key:
-`R(id int64 key, v string, at timestamp sequence) upserts`, with the column that orders them marked `sequence`, and
-behind it perhaps `tombstones 7 days`. Or a JSON file that `Schema.of` takes.
+A table: `R(a int64, b string key, c int64 not null, d decimal(9,2) rounded)`. A column that alone identifies a row is
+marked `key`; several columns marked `key` are one key together. Behind the parenthesis stands `distinct` where no row
+occurs twice, and `enforced` behind all that has it checked. `upserts` stands there where changes replace the row of
+their key: `R(id int64 key, v string, at timestamp sequence) upserts`, with the column that orders them marked
+`sequence`, and behind it perhaps `tombstones 7 days`. Or a JSON file that `Schema.of` takes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from plans.errors import PlanError
-from plans.schema import Column, Schema, Table
+from plans.schema import Column, Schema, Table, marked
 from plans.types import normal_type
 
 _DECLARATION = re.compile(
@@ -63,9 +63,10 @@ def table_of(text: str) -> Table:
     key: list[str] = []
     sequence = None
     for part in _COMMA.split(match["columns"]):
-        words = re.sub(r"\s*([(,)])\s*", r"\1", part).split()
+        typed, fields = marked(re.sub(r"\s*([(,)])\s*", r"\1", part).replace(")", ") "))
+        words = typed.split()
         marks = " ".join(words[2:]).lower()
-        if len(words) < 2 or marks not in ("", "key", "not null", "sequence"):
+        if len(words) < 2 or marks not in ("", "key", "sequence"):
             raise PlanError(f"{part.strip()!r} does not declare a column", hint="write a name and a type: 'a int64'")
         if marks == "key":
             key.append(words[0])
@@ -73,7 +74,7 @@ def table_of(text: str) -> Table:
             if sequence is not None:
                 raise PlanError(f"{text!r} marks two columns as its sequence", hint="mark the one that orders changes")
             sequence = words[0]
-        columns.append(Column(words[0], normal_type(words[1]), marks == "not null"))
+        columns.append(Column(words[0], normal_type(words[1]), **fields))
     mark = (match["mark"] or "").lower()
     behind = match["tombstones"]
     return Table(

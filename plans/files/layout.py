@@ -172,7 +172,10 @@ def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
             f"has the columns {columns}"
         )
     typed = zip(line.fields, table.columns, strict=False)
-    if not all(fits(pa.array([field or None], pa.string()), column.type) for field, column in typed):
+    if not all(
+        fits(pa.array([field or None], pa.string()), "float64" if column.rounded else column.type)
+        for field, column in typed
+    ):
         raise where.error(
             f"the first line, {shown}, neither names the columns {columns} of relation "
             f"{table.name!r} nor is a row of them; put a header on top, or mend the line"

@@ -81,7 +81,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
                 f"{', '.join(given for given in frame.columns if given != UNREADABLE)}. "
                 "Rename a column, or give the schema that the input has"
             )
-        value, bad = _fit(F.col(quoted(field.name)), field.dataType, column.type, by_engine)
+        value, bad = _fit(F.col(quoted(field.name)), field.dataType, column.type, by_engine, column.rounded)
         unseen = table.upserts and column.name.lower() not in named  # in a row that goes
         columns[column.name] = value
         if bad is not None:
@@ -182,9 +182,9 @@ def _beyond(weight: Column, most: int) -> Column:
     return (weight > _long(most)) | (weight < _long(-most))
 
 
-def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tuple[Column, Column | None]:
+def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded: bool) -> tuple[Column, Column | None]:
     """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does, or
-    the engine looks)."""
+    the engine looks). ``rounded``: more digits than the type has are no fault."""
     target = spark_type(type_)
     reserved = value == _long(_RESERVED)
     if isinstance(source, T.StringType) and source.collation != "UTF8_BINARY":
@@ -195,7 +195,7 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tupl
     if type(source) is type(target) and not isinstance(target, T.DecimalType):
         return value, reserved if type_ == "int64" and not by_engine else None
     if isinstance(source, T.StringType):
-        return _parse(value, type_)
+        return _parse(value, type_, rounded)
     if type_of_spark(source) == type_ or (type_ == "int64" and type_of_spark(source) == "int32"):
         return value.cast(target), None
     numbers = T.NumericType
@@ -206,11 +206,11 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tupl
     if isinstance(source, T.TimestampType):
         return _wall_clock(value).cast(target), None
     cast = value.try_cast(target)
-    lossy = cast.isNull() | (~cast.try_cast(source).eqNullSafe(value))
+    lossy = cast.isNull() if rounded else cast.isNull() | (~cast.try_cast(source).eqNullSafe(value))
     return cast, value.isNotNull() & lossy
 
 
-def _parse(text: Column, type_: str) -> tuple[Column, Column]:
+def _parse(text: Column, type_: str, rounded: bool) -> tuple[Column, Column]:
     """Returns a value read from text, and the condition under which the text is not one."""
     if type_ == "binary":
         value = F.try_to_binary(text, F.lit("base64"))
@@ -219,7 +219,7 @@ def _parse(text: Column, type_: str) -> tuple[Column, Column]:
         return _parse_time(text, type_)
     value = text.try_cast(spark_type(type_))
     bad = value.isNull()
-    parts = decimal_parts(type_)
+    parts = None if rounded else decimal_parts(type_)
     if parts is not None:  # the cast rounds; the widest scale that holds the same whole digits does not
         precision, scale = parts
         exact = text.try_cast(T.DecimalType(38, 38 - (precision - scale)))

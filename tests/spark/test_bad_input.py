@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
+import crown
 from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
@@ -232,6 +233,21 @@ def test_typed_columns_are_narrowed_only_where_nothing_is_lost(spark):
             maintain(spark, sql, {"r": frame}, schema=schema).collect()
     with pytest.raises(SourceError, match="boolean cannot be read as int32"):
         maintain(spark, sql, {"r": spark.createDataFrame([(True, 1)], "a boolean, b long")}, schema=schema)
+
+
+@pytest.mark.parametrize("type_", ["double", "string", "decimal(20,10)"])
+def test_decimals_that_are_rounded_by_declaration_are_those_of_the_embedded_engine(spark, type_):
+    texts = ["0.125", "2.675", "-0.005", "1e-9", "9999.994", "7", None]
+    frame = spark.createDataFrame([(text,) for text in texts], "d string").selectExpr(f"CAST(d AS {type_}) AS d")
+    rows = frame.collect()
+    view = crown.view("SELECT DISTINCT d FROM r", {"r": {"d": "decimal(6,2) rounded"}})
+    view.insert("r", [(row["d"],) for row in rows])
+    found = maintain(spark, "SELECT DISTINCT d FROM r", {"r": frame}, schema={"r": {"d": "decimal(6,2) rounded"}})
+    assert set(rows_of(found)) == {(row["d"],) for row in view}
+    assert len(view) == 7
+    table = Schema.of({"r": {"d": "decimal(6,2) rounded"}})["r"]
+    large = spark.createDataFrame([("9999.995",)], "d string").selectExpr(f"CAST(d AS {type_}) AS d")
+    assert large.select(check(large, table, ["d"]).bad).collect() == [(True,)]
 
 
 @pytest.mark.parametrize("name", ["weight", "_WEIGHT", "__weight", "_weights"])
