@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Sample = tuple[Mapping[str, str], float]
@@ -25,7 +27,7 @@ ABSENT = Metric("crown_absent_deletes_total", "counter", "Deletes that found not
 LATE_ROWS = Metric("crown_late_rows_total", "counter", "Rows that came when their time was over")
 EXPIRED = Metric("crown_expired_rows_total", "counter", "Rows that left their window")
 LATE_CHANGES = Metric("crown_late_changes_total", "counter", "Changes by key that were too old")
-_BATCHES = Metric("crown_batches_total", "counter", "Batches that were applied")
+BATCHES = Metric("crown_batches_total", "counter", "Batches that were applied")
 _QUARANTINED = Metric("crown_quarantined_rows_total", "counter", "Rows that were put aside")
 
 
@@ -48,12 +50,19 @@ def of_stats(stats: Mapping[str, Any], view: str) -> Iterator[str]:
         (EXPIRED, {name: window["expired"] for name, window in windows.items()}),
         (LATE_CHANGES, stats.get("late", {})),
     )
-    whole = ((_BATCHES, "batches"), (STATE_BYTES, "live_bytes"), (_QUARANTINED, "quarantined"))
+    whole = ((BATCHES, "batches"), (STATE_BYTES, "live_bytes"), (_QUARANTINED, "quarantined"))
     for metric, name in whole:
         yield from rendered(metric, [({"view": view}, stats[name])])
     for metric, numbers in by_table:
         if numbers:
             yield from rendered(metric, [({"view": view, "table": name}, n) for name, n in numbers.items()])
+
+
+def written(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines to a file that is replaced in one step, as the textfile collector wants it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text("".join(f"{line}\n" for line in lines))
+    os.replace(partial, path)
 
 
 def _escaped(value: str) -> str:

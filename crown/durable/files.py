@@ -89,13 +89,30 @@ def open_beside(path: Path) -> int:
         raise SnapshotError(f"cannot open {path}: {error.strerror}; the view must be able to write it") from None
 
 
+_LOCK = "lock"
+
+
+def holder(folder: Path) -> int:
+    """Returns the number of the process that holds a folder; 0 if none does, or if the system does not tell.
+
+    Nothing is locked: whoever wants to open the folder meanwhile is not in the way of this.
+    """
+    try:
+        inode = f":{(folder / _LOCK).stat().st_ino}"
+        with open("/proc/locks", encoding="utf-8") as file:
+            words = (line.split() for line in file)
+            return next((int(held[4]) for held in words if held[1] == "FLOCK" and held[5].endswith(inode)), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Lock:
     """A folder, held by this object alone: in this process and among all. The system lets go when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         if fcntl is None:  # pragma: no cover
             raise SnapshotError("crown.open needs a system with POSIX file locks; use View.save and crown.load here")
-        path = folder / "lock"
+        path = folder / _LOCK
         handle = open_beside(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

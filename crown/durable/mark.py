@@ -26,14 +26,7 @@ class Mark:
 
     def read(self) -> tuple[int, int] | None:
         """Returns the numbers of batches acknowledged and synced; None if they cannot be read."""
-        data = os.pread(self._handle, _NUMBERS.size + 5, 0)
-        if len(data) != _NUMBERS.size + 4:
-            return None
-        numbers = data[: _NUMBERS.size]
-        if data[_NUMBERS.size :] != _crc(numbers):
-            return None
-        acknowledged, synced = _NUMBERS.unpack(numbers)
-        return acknowledged, synced
+        return _read(os.pread(self._handle, _NUMBERS.size + 5, 0))
 
     def write(self, acknowledged: int, synced: int) -> None:
         """Notes both numbers. O(1); not synced."""
@@ -49,6 +42,28 @@ class Mark:
                     os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def noted(folder: Path) -> tuple[int, int] | None:
+    """Returns what the mark of a folder says, which another process may be writing; None if it cannot be read."""
+    for _ in range(3):  # it may have been overwritten meanwhile
+        try:
+            found = _read((folder / NAME).read_bytes())
+        except OSError:
+            return None
+        if found is not None:
+            return found
+    return None
+
+
+def _read(data: bytes) -> tuple[int, int] | None:
+    if len(data) != _NUMBERS.size + 4:
+        return None
+    numbers = data[: _NUMBERS.size]
+    if data[_NUMBERS.size :] != _crc(numbers):
+        return None
+    acknowledged, synced = _NUMBERS.unpack(numbers)
+    return acknowledged, synced
 
 
 def _crc(numbers: bytes) -> bytes:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from crown.durable.files import write_durably
-from crown.durable.packing import pack, unpack
+from crown.durable.packing import NotPackedError, pack, unpack, unpack_header
 from crown.errors import DamagedStateError
 
 KIND, FORMAT = "crown log", 1
@@ -142,6 +142,41 @@ class Reader:
 
     def _stop(self, torn: bool, said: str) -> None:
         self.fault = Fault(self.end, torn, said)
+
+
+class Place:
+    """A batch of a log file to which another process appends; at first none: ``number`` is ``base``."""
+
+    def __init__(self, path: Path, base: int) -> None:
+        self.base = base
+        self.number = base
+        self._path = path
+        self._start = self._end = -1
+
+    def header(self, number: int) -> dict[str, Any] | None:
+        """Goes on to a batch that is acknowledged, and returns its header; None if it is not there. O(batches)."""
+        with open(self._path, "rb") as file:
+            if self._end < 0:
+                self._end = len(file.readline(_LONGEST))
+            while self.number < number:
+                file.seek(self._end)
+                frame = file.read(_FRAME.size)
+                if len(frame) < _FRAME.size or frame[:4] != _MAGIC or _FRAME.unpack(frame)[3] != zlib.crc32(frame[:-4]):
+                    return None
+                self._start = self._end + _FRAME.size
+                self._end = self._start + _FRAME.unpack(frame)[2]
+                self.number += 1
+            if self._start < 0:
+                return None
+
+            def read(start: int, stop: int) -> bytes:
+                file.seek(self._start + start)
+                return file.read(stop - start)
+
+            try:
+                return unpack_header(_BATCH, read)
+            except NotPackedError:
+                return None
 
 
 def _all_zero(frame: bytes, file: BinaryIO) -> bool:

@@ -21,11 +21,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from crown.analysis.prometheus import Metric, Sample, rendered
+from crown.analysis.prometheus import Metric, Sample, rendered, written
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import rows_read
-from spark_jobs.job.vitals import prometheus, vitals, written
+from spark_jobs.job.vitals import prometheus, vitals
 from spark_jobs.log.whereabouts import located
 from spark_jobs.storage.folder import Folder
 

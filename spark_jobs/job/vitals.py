@@ -5,12 +5,10 @@ Whoever can read the checkpoint can watch the job. The notes are those of the ne
 
 from __future__ import annotations
 
-import os
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from crown.analysis.prometheus import (
@@ -181,10 +179,3 @@ def _samples(cells: Iterable[Vitals], number: str) -> Iterator[Sample]:
         found = len(value) if isinstance(value, tuple) else value
         if found >= 0:
             yield {"stream": cell.stream, "operator": cell.operator, "cell": cell.cell}, found
-
-
-def written(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines to a file that is replaced in one step, as the textfile collector wants it."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text("".join(f"{line}\n" for line in lines))
-    os.replace(partial, path)
