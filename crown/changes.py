@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
-from crown.guards.arguments import flag_of, number_of
+from crown.guards.arguments import number_of
 from crown.ingest.columns import WEIGHT
+from crown.ingest.envelopes import Envelopes
 from plans.schema import CHANGE_TYPE, ROW_KIND
 
 __all__ = ["as_cdf", "as_debezium", "as_rowkind", "from_debezium"]
@@ -113,42 +114,17 @@ def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = No
     return pa.table({**images, "op": pa.array(ops, pa.string())})
 
 
-def from_debezium(envelopes: Iterable[Mapping[str, Any] | None], *, upserts: bool = False) -> list[dict[str, Any]]:
-    """Returns the rows of Debezium's envelopes (as dicts) with their weights, for ``View.apply``.
+def from_debezium(envelopes: Iterable[Mapping[str, Any] | None]) -> Envelopes:
+    """Returns Debezium's envelopes (as dicts) as the changes of a table, for ``View.apply``.
 
     ``c`` and ``r`` insert the row ``after``, ``d`` deletes the row ``before``, ``u`` does both. Tombstones (None, or
     nothing but NULL) and messages (``m``) say nothing and are left out; so is a ``payload`` around them. Raises
-    ``ChangeError`` for any other ``op``, and where a row is missing: an update without the row before it cannot be
-    taken back. ``upserts``: they are for a table that is declared with upserts; ``u`` gives the row after alone, and
-    ``d`` needs no more than the key. Envelopes that are delivered twice count twice without it, and once with it.
+    ``ChangeError`` for any other ``op``; ``apply`` does where a row is missing: an update without the row before it
+    cannot be taken back. Of a table with upserts ``u`` inserts the row after alone, and ``d`` needs no more than the
+    key. Envelopes that are delivered twice count once there, and twice for a table without a key; a table with a key
+    that is neither updated by it nor enforced refuses envelopes.
     """
-    made: list[dict[str, Any]] = []
-    upserts = flag_of(upserts, "upserts")
-    if isinstance(envelopes, (str, bytes, Mapping)) or not isinstance(envelopes, Iterable):
-        raise ChangeError(f"envelopes are a list of dicts, not {type(envelopes).__name__}")
-    for number, given in enumerate(envelopes):
-        envelope = given.get("payload", given) if isinstance(given, Mapping) else given
-        if not (envelope is None or isinstance(envelope, Mapping)):
-            raise ChangeError(f"envelope {number} is no dict with before, after and op, but {envelope!r:.100}")
-        if envelope is None or envelope.get("op") == "m":
-            continue
-        op, before, after = (envelope.get(name) for name in ("op", "before", "after"))
-        if op is None and before is None and after is None:
-            continue
-        if not isinstance(op, str) or op not in ("c", "r", "u", "d"):
-            raise ChangeError(f"envelope {number} has op {op!r:.100}: use c, r, u or d")
-        for wanted, row, weight in ((op in ("d" if upserts else "ud"), before, -1), (op in "cru", after, 1)):
-            if wanted and row is None:
-                lacking = "before" if weight < 0 else "after"
-                raise ChangeError(
-                    f"envelope {number} is of op {op!r}, but has no row {lacking!r}: have the source send whole rows "
-                    "(in PostgreSQL, REPLICA IDENTITY FULL), or declare the table with upserts"
-                )
-            if wanted and row is not None:
-                if not isinstance(row, Mapping):
-                    raise ChangeError(f"envelope {number} has no row as a dict, but {row!r:.100}")
-                made.append({**row, WEIGHT: weight})
-    return made
+    return Envelopes(envelopes)
 
 
 def _with(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:

@@ -9,6 +9,7 @@ The rules are the same for every form of table:
 - Without a column ``_weight`` every row is one insert. With it every row needs a weight: a row that has none (NULL,
   None, NaN, a dict without the key) is a bad row. 0 changes nothing, but its row is checked. 1.0 is 1, and the text "1"
   is, too; 1.5 and True are no weights. A change code (``crown.ingest.conventions``) is a weight of 1 or -1.
+- ``Envelopes`` of Debezium are the rows that they mean for the relation (``crown.ingest.envelopes``).
 - A column ``_change_type`` or ``_row_kind`` holds change codes in the place of weights, as change data feeds have it.
 - Of a relation that is declared with ``upserts`` a row that comes replaces the one with its key: weights are 1, -1 and
   0, codes of rows before an update change nothing, and a row that goes needs no column but those of the key (and the
@@ -40,6 +41,7 @@ import pyarrow.compute as pc
 from crown.errors import ChangeError, DataWarning
 from crown.ingest.columns import WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
 from crown.ingest.conventions import code_column, known, weights_of_codes
+from crown.ingest.envelopes import Envelopes
 from crown.ingest.frames import names_of, tabular
 from crown.ingest.given import WHOLE, Columns, Given
 from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
@@ -75,6 +77,7 @@ class Checker:
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._relation = table.name
+        self._table = table
         self._order = tuple(column.name for column in table.columns)
         self._declared = {column.name.lower() for column in table.columns}
         kinds = {column.name: column.type for column in table.columns}
@@ -104,6 +107,8 @@ class Checker:
         Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
         if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
         """
+        if isinstance(data, Envelopes):
+            data = data.rows(self._table)
         whole = self._at_once(data)
         if whole is not None:
             return whole

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import code_column
+from crown.ingest.envelopes import counted_twice
 from plans.program import Program
 from plans.reads import occurrences
 from plans.schema import BESIDE_CHANGES, Schema, Table
@@ -75,17 +76,8 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
 def _unwrapped(frame: DataFrame, table: Table | None) -> DataFrame:
     """Returns the rows of envelopes. Raises :class:`SourceError` if the table is declared without twins, but believed:
     what sends envelopes sends some again after a fault."""
-    if table is not None and table.key and not (table.upserts or table.enforced):
-        raise SourceError(
-            f"relation {table.name!r} has a key, and its envelopes may come more than once, which would count twice: "
-            "declare upserts and a sequence, a column that grows with the changes of a key (Debezium's ts_ns, Kafka's "
-            "offset); or declare the key enforced, and a repeated change is refused"
-        )
-    if table is not None and table.distinct and not table.enforced:
-        raise SourceError(
-            f"relation {table.name!r} is distinct, and its envelopes may come more than once, which would count twice: "
-            "declare it enforced, and a repeated change is refused; or declare its key, upserts and a sequence"
-        )
+    if table is not None and (wrong := counted_twice(table)):
+        raise SourceError(wrong)
     return unwrapped(frame, table)
 
 

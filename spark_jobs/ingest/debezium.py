@@ -13,12 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
+from crown.ingest.envelopes import UNAVAILABLE, WHOLE_ROWS
 from plans.files.delimited import UNREADABLE
 from plans.schema import Table
 from spark_jobs.ingest.names import quoted
-
-_UNAVAILABLE = "__debezium_unavailable_value"
-_WHOLE = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL), or declare the relation with upserts"
 
 
 def enveloped(schema: T.StructType) -> bool:
@@ -54,15 +52,15 @@ def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
         silent = silent & F.col(UNREADABLE).isNull()
     reasons += [
         F.when(op.isNull() | ~(gone | come), F.concat(F.lit("unknown op "), _shown(op), F.lit("; use c, r, u or d"))),
-        F.when(gone & F.col("before").isNull(), F.lit(f"an update or delete has no row before it: {_WHOLE}")),
-        F.when(come & F.col("after").isNull(), F.lit(f"an insert or update has no row after it: {_WHOLE}")),
+        F.when(gone & F.col("before").isNull(), F.lit(f"an update or delete has no row before it: {WHOLE_ROWS}")),
+        F.when(come & F.col("after").isNull(), F.lit(f"an insert or update has no row after it: {WHOLE_ROWS}")),
     ]
     texts = [f.name for f in fields if isinstance(f.dataType, T.StringType)]
     reasons += [
         F.when(
-            (gone & (F.col(f"before.{quoted(before[name.lower()])}") == _UNAVAILABLE))
-            | (come & (F.col(f"after.{quoted(name)}") == _UNAVAILABLE)),
-            F.lit(f"column '{name}' was left out by the source: {_WHOLE}"),
+            (gone & (F.col(f"before.{quoted(before[name.lower()])}") == UNAVAILABLE))
+            | (come & (F.col(f"after.{quoted(name)}") == UNAVAILABLE)),
+            F.lit(f"column '{name}' was left out by the source: {WHOLE_ROWS}"),
         )
         for name in texts
         if name.lower() in before

@@ -12,9 +12,12 @@ import crown
 from crown import changes
 from crown.errors import BadRowError, ChangeError
 from crown.ingest.conventions import CODES
+from crown.ingest.envelopes import UNAVAILABLE
+from plans import Schema
 from tests.marks import seeds
 
 SCHEMA = {"R": {"a": "int64", "b": "string"}}
+TABLE = Schema.of(SCHEMA)["R"]
 EVERYTHING = "SELECT a, b FROM R"
 CONVENTIONS = {
     "_weight": {1: [1, "1", 1.0, "+", "+I", "insert", "INSERT", "c", "r"], -1: [-1, "-1", "-D", "delete", "d", "-u"]},
@@ -145,7 +148,7 @@ def test_every_format_adds_up_to_the_delta_and_pairs_what_can_be_paired(seed):
     envelopes = changes.as_debezium(delta, key).to_pylist()
     assert sum(envelope["op"] == "u" for envelope in envelopes) == sum(updates.values())
     back = Counter()
-    for row in changes.from_debezium(envelopes):
+    for row in changes.from_debezium(envelopes).rows(TABLE):
         back[(row["a"], row["b"])] += row["_weight"]
     assert {k: v for k, v in back.items() if v} == dict(rows)
 
@@ -173,18 +176,55 @@ def test_a_feed_of_a_view_goes_into_another_view_and_keeps_it_equal():
     ("envelope", "said"),
     [
         ({"op": "u", "before": None, "after": {"a": 1}}, "has no row 'before'.*REPLICA IDENTITY FULL"),
+        ({"op": "c", "after": {"a": 1, "b": UNAVAILABLE}}, "column 'b' was left out by the source: have the source"),
         ({"op": "c", "before": None, "after": None}, "has no row 'after'"),
         ({"op": "t", "before": None, "after": None}, "op 't': use c, r, u or d"),
     ],
 )
 def test_an_envelope_without_its_rows_is_refused(envelope, said):
     with pytest.raises(ChangeError, match=said):
-        changes.from_debezium([envelope])
+        changes.from_debezium([envelope]).rows(TABLE)
 
 
 def test_tombstones_and_messages_say_nothing():
     silent = [None, {"op": None, "before": None, "after": None}, {"op": "m"}, {"payload": None}]
-    assert changes.from_debezium([*silent, {"payload": {"op": "r", "after": {"a": 1}}}]) == [{"a": 1, "_weight": 1}]
+    found = changes.from_debezium([*silent, {"payload": {"op": "r", "after": {"a": 1}}}])
+    assert len(found) == 1
+    assert found.rows(TABLE) == [{"a": 1, "_weight": 1}]
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (
+            {"key": ["a"]},
+            "relation 'R' has a key, and its envelopes may come more than once, .* or declare it enforced",
+        ),
+        ({"distinct": True}, "relation 'R' is distinct, and its envelopes may come more than once"),
+    ],
+)
+def test_a_table_without_twins_that_is_believed_takes_no_envelopes(declared, said):
+    table = {"columns": {"a": "int64", "b": "string"}, **declared}
+    view = crown.view("SELECT a, b FROM R", {"R": table})
+    envelopes = changes.from_debezium([{"op": "c", "after": {"a": 1, "b": "x"}}])
+    with pytest.raises(ChangeError, match=said):
+        view.apply({"R": envelopes})
+    enforced = crown.view("SELECT a, b FROM R", {"R": {**table, "enforced": True}})
+    enforced.apply({"R": envelopes})
+    with pytest.raises(BadRowError):
+        enforced.apply({"R": envelopes})
+    assert results(enforced) == {(1, "x"): 1}
+
+
+def test_a_sequence_beside_the_rows_of_an_envelope_is_theirs_and_an_older_record_counts_no_more():
+    columns = {"a": "int64", "b": "string", "offset": "int64"}
+    table = {"columns": columns, "key": ["a"], "upserts": True, "sequence": "offset"}
+    view = crown.view("SELECT a, b FROM R", {"R": table})
+    for offset, text in ((1, "x"), (2, "y"), (1, "x")):
+        view.apply({"R": changes.from_debezium([{"op": "u", "after": {"a": 1, "b": text}, "offset": offset}])})
+    assert results(view) == {(1, "y"): 1}
+    view.apply({"R": changes.from_debezium([{"op": "d", "before": {"a": 1}, "offset": 3}])})
+    assert not results(view)
 
 
 def test_what_is_no_delta_and_a_key_that_is_not_there_are_told():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
-from tests.oracles.database import Database, Row
+from tests.oracles.database import Batch, Database, Row
 from tests.plans.lowering.program_queries import TABLES
 
 
@@ -30,3 +30,21 @@ def keyed_batch(
                 keys.add(row[0])
         batch[name] = changes
     return batch
+
+
+def absent_rows(
+    random: Random, database: Database, drawn: Callable[[str], Row], tables: Collection[str]
+) -> dict[str, list[tuple[Row, int]]]:
+    """Deletes of rows that are hardly ever there, or of more copies than there are. ``drawn`` as above."""
+    found = {}
+    for name in random.sample(sorted(tables), random.randint(1, len(tables))):
+        found[name] = [(drawn(name), -1) for _ in range(3)]
+        if database.rows[name] and name != "t":
+            row, copies = random.choice(sorted(database.rows[name].items(), key=repr))
+            found[name].append((row, -copies - 1))
+    return found
+
+
+def together(*batches: Batch) -> dict[str, list[tuple[Row, int]]]:
+    """One batch, with the changes of several one after the other."""
+    return {name: [one for batch in batches for one in batch.get(name, ())] for name in sorted(set().union(*batches))}

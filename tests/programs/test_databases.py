@@ -85,9 +85,9 @@ class Mirror:
             present = sorted(self.tables.rows[table], key=repr)
             changes = [(row, -1) for row in self.random.sample(present, min(len(present), self.random.randint(0, 3)))]
             values = (None, 0, 1, 2, 3)
-            changes += [((self.random.choice(values), self.random.choice(values)), 1) for _ in range(3)]
-            batch[table] = changes
-        return self.tables.without_absent_deletes(batch)
+            drawn = [(self.random.choice(values), self.random.choice(values)) for _ in range(5)]
+            batch[table] = changes + [(row, 1) for row in drawn[:3]] + [(row, -1) for row in drawn[3:]]
+        return batch
 
     def apply(self, batch: dict[str, list[tuple[Row, int]]]) -> None:
         deltas = self.db.apply({name: to_arrow(self.tables.schema, name, rows) for name, rows in batch.items()})
