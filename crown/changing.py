@@ -11,7 +11,7 @@ from typing import Any, Self
 from crown.analysis.prometheus import of_stats
 from crown.errors import ChangeError, CrownError, DataWarning
 from crown.ingest.signed import all_deleted, all_inserted
-from crown.programs.advances import advance
+from crown.programs.watermark_batch import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
 from plans.callers import levels_to_caller
 from plans.program import Program

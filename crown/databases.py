@@ -20,9 +20,9 @@ from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs import snapshot
-from crown.programs.kept import kept
+from crown.programs.base_rows import kept
+from crown.programs.database_engine import DatabaseEngine
 from crown.programs.result import ResultOf
-from crown.programs.several import SeveralResults
 from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import demand_quarantine, extra_of
@@ -54,7 +54,7 @@ class Database(
 
     def __init__(
         self,
-        engine: SeveralResults,
+        engine: DatabaseEngine,
         memory_budget: int | None = None,
         quarantine_dir: Path | None = None,
         batches: int = 0,
@@ -327,7 +327,7 @@ def database(
     folder = checks.folder()
     program = named.empty(Schema.of(schema), planning.windows)
     demand_quarantine(program, folder)
-    engine = SeveralResults.create(program, resources.budget, checks.missing)
+    engine = DatabaseEngine.create(program, resources.budget, checks.missing)
     made = Database(engine, resources.budget, folder)
     made._silent = checks.on_missing is not None
     return made

@@ -29,7 +29,7 @@ from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
 from crown.programs.snapshot import load as load_engine
 from crown.reading import Readable
-from crown.results import pulse, rich
+from crown.results import html_table, progress_bar
 from crown.results.subscribers import Audience, Pick
 from crown.store import words_file
 from plans import program as make_program
@@ -65,8 +65,8 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         self._amplified: list[str] = []
         engine.batches = batches
         self._meter = Meter(engine)
-        rich.attach()
-        pulse.attach(self._meter)
+        html_table.attach()
+        progress_bar.attach(self._meter)
 
     def _reader(self) -> ResultOf:
         return self._engine.result

@@ -128,7 +128,7 @@ class Summed:
 
 
 @dataclass(frozen=True)
-class Carried:
+class JoinSum:
     """A sum (see `plans.payloads.sums.Term`, whose fields come first) that the feed's payload has, of `limbs` limbs.
 
     `parts` are pairs of a coefficient and the number of a term of the payload: the sum is theirs. Each is a product of
@@ -147,7 +147,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Told:
+class ExportedSum:
     """A sum (see `plans.payloads.sums.Term`, whose fields come first) as whole numbers, which can travel.
 
     `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.payloads.sums.DIGIT`. `far`: of sums of
@@ -172,10 +172,10 @@ class GroupStage:
 
     `keys` are names of feed columns; `having` and `outputs` are expressions over the names of keys and aggregates.
     `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. Of a
-    join stage in payload mode `summed` are the arguments whose sums the payload has, `carried` these sums; the feed has
-    columns for the others. `values` are feeds beside it, each of the keys and of what some of MIN, MAX and DISTINCT
-    read, which `feed` need not have then: every such combination that a row of the group has, once. `tells` are sums
-    whose digits the `outputs` may name; `told` are sums that columns of the feed are, whose rows are such outputs:
+    join stage in payload mode `summed` are the arguments whose sums the payload has, `join_sums` these sums; the feed
+    has columns for the others. `values` are feeds beside it, each of the keys and of what some of MIN, MAX and DISTINCT
+    read, which `feed` need not have then: every such combination that a row of the group has, once. `exported` are sums
+    whose digits the `outputs` may name; `imported` are sums that columns of the feed are, whose rows are such outputs:
     `summed` has their arguments then.
     """
 
@@ -186,21 +186,21 @@ class GroupStage:
     having: Expr | None = None
     whole: bool = False
     summed: tuple[Summed, ...] = ()
-    carried: tuple[Carried, ...] = ()
+    join_sums: tuple[JoinSum, ...] = ()
     values: tuple[Feed, ...] = ()
-    tells: tuple[Told, ...] = ()
-    told: tuple[Told, ...] = ()
+    exported: tuple[ExportedSum, ...] = ()
+    imported: tuple[ExportedSum, ...] = ()
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried", "values", "tells", "told")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "join_sums", "values", "exported", "imported")
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only groups of a payload, those of several feeds, and those of cells have."""
         kept = {
-            "summed": bool(self.carried or self.told),
-            "carried": bool(self.carried),
+            "summed": bool(self.join_sums or self.imported),
+            "join_sums": bool(self.join_sums),
             "values": bool(self.values),
-            "tells": bool(self.tells),
-            "told": bool(self.told),
+            "exported": bool(self.exported),
+            "imported": bool(self.imported),
         }
         return tuple(name for name, there in kept.items() if not there)
 

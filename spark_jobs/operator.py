@@ -2,7 +2,7 @@
 
     change DataFrames → check → dispatch to cells → ``mapInArrow(step)`` → deltas
 
-A program that only meets in the end takes two such rounds (``plans.search.rounds``).
+A program that only meets in the end takes two such rounds (``plans.search.exchanges``).
 
 One micro-batch costs O(changes + deltas), amortized: now and then a cell writes its state down. Exactly once with any
 replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and restarts:
@@ -28,9 +28,9 @@ from plans.plan import Plan
 from plans.program import GroupStage, Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema
-from plans.search.rounds import Round, rounds, rounds_along
+from plans.search.cell_count import worthwhile
+from plans.search.exchanges import Exchange, rounds, rounds_along
 from plans.search.shares import Grid
-from plans.search.worth import worthwhile
 from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
@@ -49,7 +49,7 @@ from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
-from spark_jobs.log.whereabouts import Whereabouts
+from spark_jobs.log.state_location import Whereabouts
 from spark_jobs.options import Options, StreamOptions
 from spark_jobs.same_query import kept
 from spark_jobs.storage.folder import Folder
@@ -282,7 +282,7 @@ def _rounds(
     cells: int | None,
     stored: Folder | None,
     rates: Mapping[str, float] | None,
-) -> tuple[Round, ...]:
+) -> tuple[Exchange, ...]:
     """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
     meta = read_meta(stored) if stored is not None else None
     known = meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"])
@@ -299,7 +299,7 @@ def behind_keys(plan: Program) -> Program:
 
 def default_cells(spark: SparkSession, plan: Program, rates: Mapping[str, float] | None = None) -> int:
     """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Fewer if more
-    would get almost as many rows each, by the ``rates`` (see ``plans.search.worth``). One if the query cannot be cut,
-    or only in two rounds or behind windows: those cost every batch a shuffle.
+    would get almost as many rows each, by the ``rates`` (see ``plans.search.cell_count``). One if the query cannot be
+    cut, or only in two rounds or behind windows: those cost every batch a shuffle.
     """
     return worthwhile(plan, max(1, min(cluster.cores(spark) // 2, 4)), rates)

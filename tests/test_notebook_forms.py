@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown.results import pulse, rich
+from crown.results import html_table, progress_bar
 
 SCHEMA = {"r": {"a": "int64", "x": "string"}}
 
@@ -51,26 +51,26 @@ def test_a_view_of_a_database_shows_itself() -> None:
 def test_a_delta_is_coloured_by_sign() -> None:
     view = crown.view("SELECT a, COUNT(*) AS n FROM r GROUP BY a", SCHEMA)
     view.update({"r": [(1, "x")]})
-    html = rich.delta(view.apply({"r": [(1, "y")]}))
+    html = html_table.delta(view.apply({"r": [(1, "y")]}))
     assert html is not None
     rows = re.findall(r"<tr style='background:(rgba\([^)]*\))'>(.*?)</tr>", html)
     assert [text(row) for _, row in rows] == ["1 1 -1", "1 2 1"]
     assert rows[0][0] != rows[1][0]
     assert text(html).startswith("1 come, 1 go a n _weight")
-    assert rich.delta(view.apply({"r": []})) == "<div>nothing changes</div>"
+    assert html_table.delta(view.apply({"r": []})) == "<div>nothing changes</div>"
 
 
 def test_long_deltas_and_long_values_are_cut_and_say_so() -> None:
     view = crown.view("SELECT x FROM r", SCHEMA)
-    html = rich.delta(view.apply({"r": [(n, f"{n:03}" * 100) for n in range(rich.SHOWN + 5)]}))
+    html = html_table.delta(view.apply({"r": [(n, f"{n:03}" * 100) for n in range(html_table.SHOWN + 5)]}))
     assert html is not None
-    assert html.count("<tr ") == rich.SHOWN
+    assert html.count("<tr ") == html_table.SHOWN
     assert "and 5 more" in html
     assert len(html) < 10_000
 
 
 def test_other_tables_look_as_before() -> None:
-    assert rich.delta(pa.table({"a": [1]})) is None
+    assert html_table.delta(pa.table({"a": [1]})) is None
 
 
 def test_a_running_notebook_is_told_how_deltas_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,20 +79,20 @@ def test_a_running_notebook_is_told_how_deltas_look(monkeypatch: pytest.MonkeyPa
     shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": formatter}))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     crown.view("SELECT x FROM r", SCHEMA)
-    assert told == {pa.Table: rich.delta}
+    assert told == {pa.Table: html_table.delta}
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
     crown.view("SELECT x FROM r", SCHEMA)
 
 
 def test_a_batch_that_takes_long_has_a_bar_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "PATIENCE", 2.0)
+    monkeypatch.setattr(progress_bar, "PATIENCE", 2.0)
     told: list[str] = []
 
-    def display(html: str) -> pulse.Show:
+    def display(html: str) -> progress_bar.Show:
         told.append(html)
         return told.append
 
-    life, view = pulse.Pulse(display), crown.view("SELECT a FROM r", SCHEMA)
+    life, view = progress_bar.Pulse(display), crown.view("SELECT a FROM r", SCHEMA)
     life.watch(view._meter)
     begun: list[float] = []
 

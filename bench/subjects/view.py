@@ -71,7 +71,7 @@ class PublicView:
         return Totals(count, total)
 
     def state_bytes(self) -> int:
-        """Returns the bytes of state in use: of all stages, the dictionary, and the gate that knows the live rows."""
+        """Returns the bytes of state in use: of all stages, the dictionary, and the base tables."""
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:

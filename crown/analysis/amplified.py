@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.columns import WEIGHT
-from crown.store.shown import shown
+from crown.store.display import shown
 
 BEYOND = 100_000
 """Deltas per change above which it is told, if nobody says otherwise."""

@@ -8,7 +8,7 @@ from typing import Any
 from crown.analysis.meter import LastBatch
 from crown.analysis.report import size_text, time_text
 from crown.reading import Readable
-from crown.results import rich
+from crown.results import html_table
 
 SAMPLE = 5
 
@@ -27,5 +27,5 @@ def of_result(result: Readable, query: str, facts: list[str], more: str = "") ->
     return (
         f"<div><pre style='margin:0 0 .4em;white-space:pre-wrap'>{escape(query.strip())}</pre>"
         f"<div style='margin-bottom:.4em'>{said}</div>"
-        f"{rich.table(sample, more=max(0, rows - sample.num_rows)) if rows else ''}{more}</div>"
+        f"{html_table.table(sample, more=max(0, rows - sample.num_rows)) if rows else ''}{more}</div>"
     )

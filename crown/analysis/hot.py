@@ -17,7 +17,7 @@ from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels.tables import LOW32, table_at
 from crown.store.codec import decode
-from crown.store.shown import all_shown
+from crown.store.display import all_shown
 
 
 @dataclass(frozen=True)

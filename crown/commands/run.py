@@ -23,7 +23,7 @@ from crown.errors import ChangeError
 from crown.guards.arguments import file_of, number_of, path_of, same_file
 from crown.ingest.conventions import meant_for_codes, meant_for_weight
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, netted, piped, standard_input
-from crown.store.shown import rows_shown
+from crown.store.display import rows_shown
 from crown.views import View
 from plans import Program, Schema, Table, program
 from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of

@@ -16,7 +16,7 @@ from crown.durable.kinds import PROGRAM
 from crown.durable.recovery import NOTE
 from crown.errors import CrownError
 from crown.ingest.batch import PreparedBatch
-from crown.programs.several import SeveralResults
+from crown.programs.database_engine import DatabaseEngine
 from plans.program import Program
 
 
@@ -34,7 +34,7 @@ class DurableDatabase(
 
     def __init__(
         self,
-        engine: SeveralResults,
+        engine: DatabaseEngine,
         journal: Journal,
         memory_budget: int | None,
         quarantine_dir: Path | None,

@@ -12,8 +12,8 @@ import pyarrow as pa
 from crown.durable.identity import Identity
 from crown.errors import SnapshotError
 from crown.programs import snapshot
+from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine
-from crown.programs.several import SeveralResults
 from plans.program import Program
 
 PROGRAM = "program"
@@ -67,20 +67,20 @@ class DatabaseKind:
     after: int | None = None
     deltas: dict[int, dict[str, pa.Table]] = field(default_factory=dict)
 
-    def create(self) -> SeveralResults:
+    def create(self) -> DatabaseEngine:
         """See ``Kind.create``."""
         program = self.identity.stored_program(self.folder)
-        return SeveralResults.create(program, self.budget, self.identity.on_missing)
+        return DatabaseEngine.create(program, self.budget, self.identity.on_missing)
 
-    def load(self, path: Path) -> tuple[SeveralResults, dict[str, Any]]:
+    def load(self, path: Path) -> tuple[DatabaseEngine, dict[str, Any]]:
         """See ``Kind.load``."""
         engine, extra = snapshot.load_several(path, self.budget)
         engine.batches = int(extra.get("batches", 0))
         return engine, extra
 
     def replay(
-        self, engine: SeveralResults, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
-    ) -> SeveralResults:
+        self, engine: DatabaseEngine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
+    ) -> DatabaseEngine:
         """See ``Kind.replay``."""
         if PROGRAM in header:
             engine = engine.changed(Program.from_json(header[PROGRAM]), self.budget)

@@ -111,8 +111,8 @@ class Core:
 
         ``consolidate``: leave out what the batch both adds and removes (default: where the plan needs it); this gathers
         the deltas of the batch in memory. ``factorized``: the deltas are factorized rows. ``check`` is called between
-        blocks. ``hush`` has the rest applied without output. The batch stays open: call ``settle`` or ``take_back``,
-        also after this has raised. O(changes * lambda + deltas).
+        blocks. ``discard_output`` has the rest applied without output. The batch stays open: call ``settle`` or
+        ``take_back``, also after this has raised. O(changes * lambda + deltas).
         """
         self.guard.ready()
         head, counted = self.head, self.results.counted
@@ -131,10 +131,10 @@ class Core:
             if deltas:
                 yield from head.batches(net)
 
-    def hush(self) -> None:
+    def discard_output(self) -> None:
         """Has the rest of the batch applied without output, unless the result is counted: it needs all of them."""
         if not self.results.counted:
-            self.propagation.hush()
+            self.propagation.discard_output()
 
     @cached_property
     def factorized(self) -> FactorizedHead:

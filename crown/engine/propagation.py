@@ -20,7 +20,7 @@ import numpy as np
 from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, loans, publish, summed, turns, update
+from crown.engine.kernels import layout, loans, padding_batches, publish, summed_leaves, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
 from crown.engine.loans import with_slices
@@ -96,7 +96,7 @@ class Propagation:
         self._running = self._run()
         return self._running
 
-    def hush(self) -> None:
+    def discard_output(self) -> None:
         """Has the rest of the batch applied without output."""
         self._marks[layout.X_MODE] = self._quiet_mode()
 
@@ -106,7 +106,7 @@ class Propagation:
         Raises UnusableStateError if that is not known, MemoryBudgetError if there is no memory for it.
         """
         self._halted = True
-        self.hush()
+        self.discard_output()
         if self._running is not None and getgeneratorstate(self._running) == GEN_SUSPENDED:
             for _ in self._running:
                 raise AssertionError("a quiet update produced output")
@@ -177,9 +177,9 @@ class Propagation:
                 try:
                     if sign < 0:
                         masks = (visit.masks, visit.bit)
-                        status = turns.take_padding(*state, *target, *masks, self._ring, self.buffers.out)
+                        status = padding_batches.take_padding(*state, *target, *masks, self._ring, self.buffers.out)
                     else:
-                        status = turns.give_padding(*state, *target, self._ring, self.buffers.out)
+                        status = padding_batches.give_padding(*state, *target, self._ring, self.buffers.out)
                 except MemoryError as error:
                     raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
                 if status == update.FULL:
@@ -345,7 +345,7 @@ class Propagation:
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if node in self._compiled.summed:
-                return summed.sum_batch(*state, values, copies, missing, sign, self._ring, self.buffers.out)
+                return summed_leaves.sum_batch(*state, values, copies, missing, sign, self._ring, self.buffers.out)
             if sign > 0:
                 return update.insert_batch(*state, values, copies, masks, self._ring, self.buffers.out)
             return update.delete_batch(*state, values, copies, missing, self._ring, self.buffers.out)

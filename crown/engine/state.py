@@ -11,7 +11,7 @@ import numpy as np
 
 from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
-from crown.engine.kernels import state, turns
+from crown.engine.kernels import padding_batches, state
 from crown.engine.kernels.warm import ensure_view_compiled
 from crown.guards.uncopyable import NotCopyable
 from crown.kernels import arena as A
@@ -70,7 +70,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         known = int(self.arena[A.H_LIMIT])
         state.create(self.arena, self.halves, self.plan_array, self.compiled.tables, known, words, chosen)
         if any(node.padded for node in self.plan.nodes):
-            turns.make_paddings(self.arena, self.halves, self.plan_array)
+            padding_batches.make_paddings(self.arena, self.halves, self.plan_array)
 
     @property
     def lost(self) -> bool:

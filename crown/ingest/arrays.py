@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.store.flat import bits
+from crown.store.arrow_buffers import bits
 from plans.types import STORED, plain_type
 
 REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit

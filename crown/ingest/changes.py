@@ -47,7 +47,7 @@ from crown.ingest.given import WHOLE, Columns, Given
 from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
-from crown.store.flat import flags, words
+from crown.store.arrow_buffers import flags, words
 from plans.callers import levels_to_caller
 from plans.schema import Table
 from plans.types import arrow_type

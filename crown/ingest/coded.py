@@ -13,8 +13,8 @@ import numpy as np
 from crown.errors import CrownError
 from crown.ingest.batch import RelationChange, for_aliases
 from crown.ingest.masks import EVERY, null, readers, reads
+from crown.store.arrow_buffers import flags
 from crown.store.codec import Extern, decode
-from crown.store.flat import flags
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan

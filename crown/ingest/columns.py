@@ -18,7 +18,7 @@ import pyarrow as pa
 from crown.errors import ChangeError
 from crown.ingest.arrays import is_pandas, is_polars, of_pandas, of_polars, of_values, plain, whole
 from crown.ingest.conventions import CODE_COLUMNS, meant_for_codes, meant_for_weight
-from crown.store.shown import shown
+from crown.store.display import shown
 from plans.schema import CHANGE_TYPE, WEIGHT
 
 

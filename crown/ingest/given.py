@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from crown.errors import BadRowError
 from crown.kernels.batches import extent
+from crown.store.arrow_buffers import Texts, halves, integers, texts, valid, words
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
-from crown.store.flat import Texts, halves, integers, texts, valid, words
 from plans.types import arrow_type
 
 Given = Any

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from crown.ingest.given import Columns
 from crown.kernels.batches import texts_equal
+from crown.store.arrow_buffers import words
 from crown.store.codec import Intern, decode, encode
-from crown.store.flat import words
 from plans.expressions.build import conjoin
 from plans.expressions.expr import Expr
 from plans.reads import Parts

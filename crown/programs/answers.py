@@ -9,7 +9,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.results.membership import code_of, row_of
-from crown.stages.gate import Gate
+from crown.stages.base_tables import BaseTables
 from crown.stages.groups.group import Groups
 from crown.stages.linear import Linear
 from crown.stages.protocol import Stage
@@ -20,11 +20,11 @@ from plans.schema import Column
 
 
 class Answers:
-    """Reads the last of some ``stages``, over base relations behind a ``gate``."""
+    """Reads the last of some ``stages``, over base relations behind a ``base_tables``."""
 
-    def __init__(self, stages: Sequence[Stage], gate: Gate, dictionary: Dictionary) -> None:
+    def __init__(self, stages: Sequence[Stage], base_tables: BaseTables, dictionary: Dictionary) -> None:
         self._stages = stages
-        self._gate = gate
+        self._base_tables = base_tables
         self._dictionary = dictionary
         self.last = stages[-1]
 
@@ -34,7 +34,7 @@ class Answers:
 
     def _scan(self, source: str | int) -> Iterator[Zset]:
         if isinstance(source, str):
-            return self._gate.scan(source.lower())
+            return self._base_tables.scan(source.lower())
         stage = self._stages[source]
         return stage.scan(self._sources(stage))
 

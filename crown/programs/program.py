@@ -1,6 +1,7 @@
 """The program's engine: one result, out of the last stage of a program.
 
-    changes -> Intake -> nets in codes -> gate and stages (``crown.programs.running``) -> the last one -> record batches
+    changes -> BatchPreparer -> nets in codes -> base tables and stages (``crown.programs.runtime``)
+        -> the last stage -> record batches
 
 If the last stage is a join, its deltas leave as they are enumerated, and are never held together. The nets of all other
 stages are gathered.
@@ -21,7 +22,7 @@ from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.result import ResultOf
-from crown.programs.running import Running, layout_words
+from crown.programs.runtime import ProgramRuntime, layout_words
 from crown.stages.join import Join
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.zset import Zset
@@ -29,8 +30,8 @@ from plans.program import Program
 from plans.search.shares import grids_of
 
 
-class ProgramEngine(Running, instead="save(path) and crown.load(path) make another one"):
-    """Maintains a program with one result. Not thread-safe; arguments as for ``Running``.
+class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) make another one"):
+    """Maintains a program with one result. Not thread-safe; arguments as for ``ProgramRuntime``.
 
     ``create`` or ``attach`` makes one.
     """
@@ -67,8 +68,8 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
         ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
-        each join stage that can be cut; ``selecting``: as for ``Running``. Raises SnapshotError for a file that cannot
-        be made, and CrownError for arguments that do not go together.
+        each join stage that can be cut; ``selecting``: as for ``ProgramRuntime``. Raises SnapshotError for a file that
+        cannot be made, and CrownError for arguments that do not go together.
         """
         if program.results is not None:
             raise CrownError("a program with several named results is what crown.database maintains, not crown.view")
@@ -161,7 +162,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
                     except GeneratorExit:
                         wanted = False
                         if self._streaming is not None:
-                            self._streaming.hush()
+                            self._streaming.discard_output()
             if closing is not None:
                 closing()
             self._stand(prepared, nets)
@@ -227,7 +228,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         return self.result.count()
 
     def check_invariants(self) -> None:
-        """See ``Running.check_invariants``; the result is counted, too."""
+        """See ``ProgramRuntime.check_invariants``; the result is counted, too."""
         super().check_invariants()
         self.result.check_invariants()
 

@@ -11,7 +11,7 @@ from crown.engine.delivery import CHANGED
 from crown.errors import ConcurrentChangeError, CrownError
 from crown.ingest.changes import WEIGHT
 from crown.programs.answers import Answers
-from crown.programs.running import Running
+from crown.programs.runtime import ProgramRuntime
 from crown.results.copies import once_each
 from crown.results.factorized import FactorizedHead
 from crown.results.membership import row_of
@@ -29,14 +29,14 @@ class ResultOf:
     ``bag``: a row can be there more than once. Then the result, too, has a column ``_weight``.
     """
 
-    def __init__(self, running: Running, number: int) -> None:
+    def __init__(self, running: ProgramRuntime, number: int) -> None:
         stage = running.plan.stages[number]
         self.columns = tuple(Column(output.name, output.type) for output in outputs_of(stage))
         self.bag = not each_once(stage)
         plain = pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
         self.delta_schema: pa.Schema = plain.append(pa.field(WEIGHT, pa.int64()))
         self.result_schema: pa.Schema = self.delta_schema if self.bag else plain
-        self.answers = Answers(running.stages[: number + 1], running.gate, running.memory.dictionary)
+        self.answers = Answers(running.stages[: number + 1], running.base_tables, running.memory.dictionary)
         last = self.answers.last
         self._join = last if isinstance(last, Join) else None
         self._running = running

@@ -17,9 +17,9 @@ import numpy as np
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
+from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine
-from crown.programs.running import Running, layout_words
-from crown.programs.several import SeveralResults
+from crown.programs.runtime import ProgramRuntime, layout_words
 from crown.stages.state.memory import ProgramMemory, limits_of, own_words, parts_of_program
 from crown.stages.state.saving import KIND
 from crown.store import words_file
@@ -31,7 +31,7 @@ from plans.search.shares import grids_of
 from plans.show import explain
 from plans.show.programs import lines_of
 
-_Engine = TypeVar("_Engine", bound=Running)
+_Engine = TypeVar("_Engine", bound=ProgramRuntime)
 _FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "extra"}
 _DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What code raises that is handed a program, or a part of one, that nothing has made."""
@@ -55,9 +55,9 @@ def load(
 
 def load_several(
     path: str | os.PathLike[str], memory_budget: int | None = None
-) -> tuple[SeveralResults, dict[str, Any]]:
+) -> tuple[DatabaseEngine, dict[str, Any]]:
     """Returns the engine of several named results that a snapshot holds. See ``load``."""
-    return _load(SeveralResults, True, path, None, memory_budget)
+    return _load(DatabaseEngine, True, path, None, memory_budget)
 
 
 def _load(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.columns import WEIGHT
-from crown.store.flat import integers, words
+from crown.store.arrow_buffers import integers, words
 
 ROWS = 1 << 16
 """Rows of a batch at most, in which rows are written as often as they are there."""

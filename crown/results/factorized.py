@@ -15,8 +15,8 @@ from crown.engine.compile import CompiledPlan
 from crown.errors import CrownError
 from crown.ingest.changes import WEIGHT
 from crown.results.outputs import is_free
+from crown.store.arrow_buffers import integers
 from crown.store.codec import Extern, decode
-from crown.store.flat import integers
 from plans.plan import Plan
 from plans.types import arrow_type
 

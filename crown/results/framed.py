@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from crown.errors import needs
-from crown.store.shown import rows_shown
+from crown.store.display import rows_shown
 
 if TYPE_CHECKING:
     import pandas as pd

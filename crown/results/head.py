@@ -10,9 +10,9 @@ import pyarrow as pa
 from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
 from crown.results.outputs import outputs_of
+from crown.store.arrow_buffers import integers
 from crown.store.codec import decode
 from crown.store.dictionary import Dictionary
-from crown.store.flat import integers
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.plan import Plan

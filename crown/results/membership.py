@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from crown.errors import ChangeError
 from crown.ingest.values import converted
 from crown.results.outputs import computed, evaluator_of, filtered
+from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode
-from crown.store.flat import flags, integers
 from plans.plan import Output, Plan
 from plans.queries.variables import injective
 from plans.schema import Column

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from crown.store.arrow_buffers import flags
 from crown.store.codec import Extern, Intern, decode, encode, uses_dictionary
-from crown.store.flat import flags
 from crown.store.relations import never_null
 from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator

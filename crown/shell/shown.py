@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from crown.store.shown import rows_shown
+from crown.store.display import rows_shown
 from plans.schema import WEIGHT
 
 _NUMBERS = (int, float, Decimal)

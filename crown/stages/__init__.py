@@ -1,1 +1,1 @@
-"""The stages of a program besides the join core: groups, set operations, sums; the gate; the program's engine."""
+"""The stages of a program: joins, groups, set operations, linear steps; its base tables and its memory."""

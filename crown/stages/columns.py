@@ -16,9 +16,9 @@ from crown.errors import ChangeError
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.stages.kernels import orders
+from crown.store.arrow_buffers import flags, valid
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
-from crown.store.flat import flags, valid
 from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr

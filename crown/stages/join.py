@@ -173,10 +173,10 @@ class Join:
         """Returns True if the result lives from the deltas: a row of it may stand for several that are enumerated."""
         return self.cores[0].results.counted
 
-    def hush(self) -> None:
+    def discard_output(self) -> None:
         """Has the rest of a batch applied without output."""
         for core in self.cores:
-            core.hush()
+            core.discard_output()
 
     def _in_turns(
         self, changes: Sequence[RelationChange], check: Callable[[], None], deltas: bool, consolidate: bool | None

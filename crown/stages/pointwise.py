@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.stages.counts import Counts
+from crown.stages.counted_tuples import CountedTuples
 from crown.stages.feeds import readers
 from crown.stages.protocol import Lasting, Part
 from crown.store.zset import Zset
@@ -55,7 +55,7 @@ class Pointwise(Lasting):
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
         part.open(1)
-        self._counts = Counts(part, 0, len(self.columns), len(stage.leaves))
+        self._counts = CountedTuples(part, 0, len(self.columns), len(stage.leaves))
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``. O(rows touched)."""

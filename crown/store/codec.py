@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.flat import Texts, bits, halves, texts, texts_of_pairs, valid, words
-from crown.store.shown import shown
+from crown.store.arrow_buffers import Texts, bits, halves, texts, texts_of_pairs, valid, words
+from crown.store.display import shown
 from plans.schema import Column
 from plans.types import ONE_WORD_DIGITS, arrow_type
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from crown.errors import MemoryBudgetError
 from crown.kernels import strings
 from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
+from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
 from crown.store.codec import binary_array
-from crown.store.flat import Texts
 from crown.store.memory import SLACK
 
 Result = TypeVar("Result")

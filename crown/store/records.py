@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from crown.kernels.batches import BIT, HALF, PAIR, TEXT, WIDE, WORD, place_record, text_words, write_record
+from crown.store.arrow_buffers import integers
 from crown.store.codec import decode, uses_dictionary
 from crown.store.dictionary import Dictionary
-from crown.store.flat import integers
 from crown.store.zset import Zset
 
 SLICE = 1 << 16  # rows of a record batch

@@ -20,7 +20,7 @@ from plans.payloads.payload import LIMB, Payload, Term, sum_bits
 from plans.payloads.sums import ORDERED, Sums
 from plans.payloads.sums import Term as Sum
 from plans.plan import Output, Plan
-from plans.program import Aggregate, Carried, Feed, GroupStage, JoinStage, Summed
+from plans.program import Aggregate, Feed, GroupStage, JoinStage, JoinSum, Summed
 from plans.queries.algebra import Group, Query, Source, split, unused
 from plans.queries.conjunction import conjunction
 from plans.search.planning import plan_conjunction
@@ -233,7 +233,7 @@ def _carried(
     numbers: dict[Monomial, int],
     plan: Plan,
     expansion: _Expansion,
-) -> Carried:
+) -> JoinSum:
     def bits(monomial: Monomial, coefficient: int) -> int:
         factors = [(plan.attributes[name].type, what) for _, name, what in terms[monomial]]
         return sum_bits(factors) + (abs(coefficient) - 1).bit_length()
@@ -244,4 +244,4 @@ def _carried(
         most = max((bits(m, c) for m, c in polynomial.items()), default=0)
         limbs = max(1, ceil((most + len(parts).bit_length() + 1) / LIMB))
     doubles = sum(expansion.summed[name].doubles for name in sum_.factors)
-    return Carried(sum_.needs, sum_.where, sum_.factors, sum_.side, sum_.of, limbs, doubles, parts)
+    return JoinSum(sum_.needs, sum_.where, sum_.factors, sum_.side, sum_.of, limbs, doubles, parts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
-from plans.program import Aggregate, Carried, Order, Told
+from plans.program import Aggregate, ExportedSum, JoinSum, Order
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")
@@ -71,7 +71,7 @@ DIGIT = 60
 _FLOAT_SIZE = 192  # bits of the absolute value of a double in fixed point
 
 
-def term_of(known: Carried | Told) -> Term:
+def term_of(known: JoinSum | ExportedSum) -> Term:
     """Returns the sum that is carried or told."""
     return Term(known.needs, known.where, known.factors, known.side, known.of)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from plans.expressions.build import col
 from plans.payloads.sums import ONCE, ORDERED, ROWS, Sums, Unit, digits_of, doubles_of, limbs_of, term_of, unit
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage, Summed, Told
+from plans.program import Aggregate, ExportedSum, Feed, GroupStage, Summed
 from plans.queries.algebra import unused
 from plans.schema import WEIGHT, Column
 
@@ -45,37 +45,39 @@ def merged(stage: GroupStage, parts: GroupStage, relation: str, columns: tuple[C
         for a in stage.aggregates
     )
     whole = GroupStage(feed, stage.keys, aggregates, stage.outputs, stage.having, stage.whole)
-    if not parts.tells:
+    if not parts.exported:
         return whole
-    told = tuple(
+    imported = tuple(
         replace(
             one, columns=tuple(place[name] for name in one.columns), far=None if one.far is None else place[one.far]
         )
-        for one in parts.tells
+        for one in parts.exported
     )
     types = _types(stage)
     summed = {
         name: Summed(name, types[name], col(name, types[name]), *of) for name, of in (_units(stage) or {}).items()
     }
-    return replace(whole, summed=tuple(summed.values()), told=told)
+    return replace(whole, summed=tuple(summed.values()), imported=imported)
 
 
-def _with_outputs(stage: GroupStage, aggregates: tuple[Aggregate, ...], tells: tuple[Told, ...]) -> GroupStage:
+def _with_outputs(
+    stage: GroupStage, aggregates: tuple[Aggregate, ...], exported: tuple[ExportedSum, ...]
+) -> GroupStage:
     """Returns the stage with its keys, these aggregates and the digits of these sums as what it puts out."""
     types = {column.name: column.type for column in stage.feed.columns}
     whats = [*((key, types[key]) for key in stage.keys), *((a.name, a.type) for a in aggregates)]
-    for one in tells:
+    for one in exported:
         whats += [(name, "int64") for name in one.columns] + ([] if one.far is None else [(one.far, "binary")])
     names: list[str] = []
     for what, _ in whats:
         names.append(unused(what, [*names, WEIGHT]))
     outputs = tuple(Output(name, type_, col(what, type_)) for name, (what, type_) in zip(names, whats, strict=True))
-    return replace(stage, aggregates=aggregates, outputs=outputs, having=None, tells=tells)
+    return replace(stage, aggregates=aggregates, outputs=outputs, having=None, exported=exported)
 
 
-def _telling(stage: GroupStage) -> tuple[Told, ...]:
+def _telling(stage: GroupStage) -> tuple[ExportedSum, ...]:
     """Returns the sums that the aggregates are made of, with names for their digits."""
-    types, carried = _types(stage), {term_of(one): (one.limbs, one.doubles) for one in stage.carried}
+    types, carried = _types(stage), {term_of(one): (one.limbs, one.doubles) for one in stage.join_sums}
     made = [term for a in stage.aggregates if a.function not in ONCE for term in Sums(a, types).terms]
     taken = [*stage.keys, *types, *(a.name for a in stage.aggregates)]
     found = []
@@ -86,13 +88,13 @@ def _telling(stage: GroupStage) -> tuple[Told, ...]:
             columns.append(unused(f"sum {number} digit {digit}", [*taken, *columns]))
         far = unused(f"sum {number} far", [*taken, *columns]) if doubles else None
         of = (term.needs, term.where, term.factors, term.side, term.of)
-        found.append(Told(*of, limbs, doubles, tuple(columns), far))
+        found.append(ExportedSum(*of, limbs, doubles, tuple(columns), far))
     return tuple(found)
 
 
 def _units(stage: GroupStage) -> dict[str, Unit] | None:
     """Returns the units of the arguments of sums; None if one argument has two, as a column and as a carried sum."""
-    types, carried = _types(stage), {term_of(one) for one in stage.carried}
+    types, carried = _types(stage), {term_of(one) for one in stage.join_sums}
     given = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
     found: dict[str, Unit] = {}
     for aggregate in stage.aggregates:

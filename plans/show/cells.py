@@ -6,8 +6,8 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.program import Program
-from plans.search.rounds import WHY_ONE, Round, rounds
-from plans.search.worth import portion
+from plans.search.cell_count import portion
+from plans.search.exchanges import WHY_ONE, Exchange, rounds
 
 
 def line(program: Program, cells: int | None = None) -> str:
@@ -32,7 +32,7 @@ def _before(program: Program) -> str:
     return f"; in several cells the rows of {names} go through an operator before them, one cell, that is the window"
 
 
-def _cut(plain: Program, found: tuple[Round, ...], cells: int | None) -> str:
+def _cut(plain: Program, found: tuple[Exchange, ...], cells: int | None) -> str:
     first, last = found[0], found[-1]
     many = cells or "any number"
     if len(found) == 1:
@@ -56,7 +56,7 @@ def to_json(program: Program) -> dict[str, Any]:
     return {"rounds": shown, **before}
 
 
-def _by(given: Round) -> str:
+def _by(given: Exchange) -> str:
     """Returns what the cells of a round are cut by, and what every one of them has all rows of."""
     if given.roles is None:
         return " and ".join(given.grid.attributes)

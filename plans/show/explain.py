@@ -13,9 +13,9 @@ from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Plan
 from plans.program import program_of
 from plans.reads import occurrences
 from plans.search.bounds import rows_by_keys
+from plans.search.cell_count import portion
 from plans.search.counted.classes import Edge, edges
 from plans.search.shares import solve
-from plans.search.worth import portion
 from plans.show import upkeep
 
 WIDTH = 110

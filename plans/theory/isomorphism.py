@@ -181,9 +181,9 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
     summed = [(one.type, one.bits, one.digits) for one in stage.summed]
     carried = [
         ([place[n] for n in c.needs], [place[n] for n in c.factors], place.get(c.where or ""), place.get(c.of))
-        for c in stage.carried
+        for c in stage.join_sums
     ]
-    parts = [(c.side, c.limbs, c.parts) for c in stage.carried]
+    parts = [(c.side, c.limbs, c.parts) for c in stage.join_sums]
     read = [_feed(feed, before, labels) for feed in (stage.feed, *stage.values)]
     return repr(("group", read, keys, aggregates, outputs, having, stage.whole, summed, carried, parts))
 

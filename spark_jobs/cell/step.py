@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 
 from crown.analysis.amplified import Amplification
 from crown.errors import BadRowError, ChangeError, LateRowError
-from crown.store.shown import rows_shown
+from crown.store.display import rows_shown
 from plans.program import Program
 from plans.search.shares import Grid
 from spark_jobs.cell import engines, table
-from spark_jobs.cell.aside import Refused, noted
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
+from spark_jobs.cell.quarantine import Refused, noted
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import ahead, complete
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp

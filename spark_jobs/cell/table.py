@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.programs.program import ProgramEngine
-from spark_jobs.cell.aside import noted
+from spark_jobs.cell.quarantine import noted
 from spark_jobs.dispatch.envelope import WEIGHT, Envelope
 
 PART_ROWS = 1 << 20

@@ -62,7 +62,7 @@ def _told(program: Program) -> dict[str, int | None]:
     for stage in program.stages:
         if isinstance(stage, GroupStage):
             outer = {column.name: column.expr.value for column in stage.feed.columns}
-            for one in stage.told:
+            for one in stage.imported:
                 if term_of(one) == ROWS:
                     found |= {outer[name]: 1 for name in one.columns}
                 if one.far is not None:

@@ -16,8 +16,8 @@ from crown.programs import snapshot
 from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_location import HERE, current, elsewhere
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_note, strangers
-from spark_jobs.log.whereabouts import HERE, current, elsewhere
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from plans.search.rounds import Round
+from plans.search.exchanges import Exchange
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of
@@ -55,15 +55,15 @@ def words_of(relations: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Stride:
+class ExchangeStep:
     """A round, and the step that its cells take."""
 
-    round: Round
+    round: Exchange
     step: Step
 
 
 def strides(
-    rounds: Sequence[Round],
+    rounds: Sequence[Exchange],
     *,
     operator: str,
     on_missing: str,
@@ -73,7 +73,7 @@ def strides(
     amplified: int | None = None,
     whole: str | None = None,
     **common: Any,
-) -> tuple[Stride, ...]:
+) -> tuple[ExchangeStep, ...]:
     """Returns the rounds with their steps; ``common``: fields of ``Step`` that are the same in all; ``whole``: JSON of
     what the rounds are made of.
 
@@ -103,28 +103,28 @@ def strides(
             aside=first and quarantine is not None and _once(given),
             **common,
         )
-        made.append(Stride(given, step))
+        made.append(ExchangeStep(given, step))
     return tuple(made)
 
 
-def _once(given: Round) -> bool:
+def _once(given: Exchange) -> bool:
     """Returns True if every row goes to one cell, and enters it once: then what that cell refuses is noted once."""
     roles = (given.roles or {}).values()
     apart = len({role.relation.lower() for role in roles}) == len(roles)
     return given.grid.cells == 1 or (bool(roles) and apart and all(role.hashed for role in roles))
 
 
-def _whole(given: Round, on_missing: str) -> bool:
+def _whole(given: Exchange, on_missing: str) -> bool:
     """Returns True if all columns of the rows decide what happens to them, also those that no stage reads."""
     return on_missing == "raise" or any(table.by_key for table in given.maintained.tables)
 
 
 def applied(
     spark: SparkSession,
-    given: Sequence[Stride],
+    given: Sequence[ExchangeStep],
     changes: Mapping[str, DataFrame],
     placement: str = AUTO,
-    before: Mapping[str, Stride] | None = None,
+    before: Mapping[str, ExchangeStep] | None = None,
     parts: Parts | None = None,
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells.
@@ -159,7 +159,7 @@ def _behind(
     relations: Sequence[str],
     frames: dict[str, DataFrame],
     placement: str,
-    before: Mapping[str, Stride],
+    before: Mapping[str, ExchangeStep],
 ) -> list[str]:
     """Returns the relations in the order in which their changes are put together; in ``frames``, puts what the
     operators ``before`` make of those that go through one.
@@ -178,7 +178,7 @@ def _behind(
     return [*keyed, *(name for name in relations if name not in keyed)]
 
 
-def _by_key(stride: Stride) -> bool:
+def _by_key(stride: ExchangeStep) -> bool:
     return any(table.by_key for table in stride.round.maintained.tables)
 
 

@@ -20,16 +20,16 @@ from plans.program import Feed, LinearStage, Program
 from plans.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role
-from plans.search.rounds import Round
+from plans.search.exchanges import Exchange
 from plans.search.shares import Grid
-from spark_jobs.dispatch.chain import Stride, strides, words_of
+from spark_jobs.dispatch.chain import ExchangeStep, strides, words_of
 from spark_jobs.errors import SourceError
 
 KEYS = ".keys."
 """What stands between the operator's name and that of the relation whose rows it keeps by key."""
 
 
-def by_key(table: Table, cells: int) -> Round:
+def by_key(table: Table, cells: int) -> Exchange:
     """Returns the round that keeps the rows of a table by key; its rows are the table's but for the sequence."""
     key = table.told_apart_by
     hashed = tuple((column.name, column.type) for column in table.columns if column.name in key)
@@ -37,10 +37,10 @@ def by_key(table: Table, cells: int) -> Round:
     rows = LinearStage((Feed(table.name, passed(shown)),))
     program = Program(f"the rows of {table.name} by key ({', '.join(key)})", (table,), (rows,))
     grid = Grid() if cells == 1 else Grid((" and ".join(key),), (cells,))
-    return Round(program, grid, {table.name: Role(table.name, hashed)})
+    return Exchange(program, grid, {table.name: Role(table.name, hashed)})
 
 
-def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any) -> Mapping[str, Stride]:
+def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any) -> Mapping[str, ExchangeStep]:
     """Returns, by relation in lower case, the operators that stand before a program for relations looked up by key.
 
     ``common``: as for ``strides``. Raises :class:`SourceError` for a relation with upserts that has no sequence.

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
 from plans.reads import occurrences
-from plans.search.rounds import Round
+from plans.search.exchanges import Exchange
 from plans.search.shares import Grid
 from plans.types import decimal_parts
 from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, stamp_period
@@ -43,7 +43,7 @@ _PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 
 def dispatched(
-    given: Round,
+    given: Exchange,
     envelope: Envelope,
     frames: Mapping[str, DataFrame],
     cores: int,
@@ -93,16 +93,18 @@ def _began(cells: int) -> Column:
     return F.get(F.zip_with(one, one, lambda _x, _y: begun), F.lit(0))
 
 
-def base_relations(given: Round, envelope: Envelope) -> list[str]:
+def base_relations(given: Exchange, envelope: Envelope) -> list[str]:
     """Returns the relations whose changes the cells are made of, in the order in which they are first read."""
     return list(dict.fromkeys(_base(given, name) for name in envelope.relations))
 
 
-def _base(given: Round, relation: str) -> str:
+def _base(given: Exchange, relation: str) -> str:
     return relation if given.roles is None else given.roles[relation].relation
 
 
-def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool) -> DataFrame:
+def _relation(
+    given: Exchange, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool
+) -> DataFrame:
     """Returns the rows of a base relation, for all relations of the cells that are made of it.
 
     ``by_engine``: the engine may be left to find faults of rows, if it gets all of them.
@@ -160,7 +162,7 @@ def _bad(rows: CheckedRows, relation: str) -> Column:
 
 
 def _cut(
-    given: Round, envelope: Envelope, typed: DataFrame, tags: list[int], column: Mapping[str, Column]
+    given: Exchange, envelope: Envelope, typed: DataFrame, tags: list[int], column: Mapping[str, Column]
 ) -> DataFrame:
     """Returns the rows with ``_cell`` and ``_tag``: for each relation made of them, once in the cell that their hashed
     columns name, or in every cell."""

@@ -2,8 +2,8 @@
 
     changes → the window → rows that come, go and leave → the cells of the query
 
-Why one cell: ``plans.search.within``. It costs one shuffle of the changes and one log more. A query in one cell has its
-windows in that cell.
+Why one cell: ``plans.search.window_cells``. It costs one shuffle of the changes and one log more. A query in one cell
+has its windows in that cell.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plans.program import Program
-from plans.search.rounds import Round
-from plans.search.within import within
-from spark_jobs.dispatch.chain import Stride, strides, words_of
+from plans.search.exchanges import Exchange
+from plans.search.window_cells import within
+from spark_jobs.dispatch.chain import ExchangeStep, strides, words_of
 
 WITHIN = ".window."
 """What stands between the operator's name and that of the relation whose window it is."""
 
 
-def strides_within(maintained: Program, behind: Sequence[Round], operator: str, **common: Any) -> Mapping[str, Stride]:
+def strides_within(
+    maintained: Program, behind: Sequence[Exchange], operator: str, **common: Any
+) -> Mapping[str, ExchangeStep]:
     """Returns, by relation in lower case, the operators that stand before a program for its relations with windows.
 
     ``behind``: the rounds of the query, which have no windows if these stand before them. ``common``: as for

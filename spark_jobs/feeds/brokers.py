@@ -23,7 +23,7 @@ from plans.schema import Schema
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.append_only import nodes_of, plan_of
 from spark_jobs.log.history import SparkHistory
-from spark_jobs.log.whereabouts import HANDOVER, HERE
+from spark_jobs.log.state_location import HANDOVER, HERE
 from spark_jobs.storage.folder import Folder
 
 TOPICS = "topics.json"

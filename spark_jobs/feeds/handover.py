@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from spark_jobs import cluster
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.feeds.delta import delta_changes, delta_table, delta_version
-from spark_jobs.log.whereabouts import HANDOVER, HERE
+from spark_jobs.log.state_location import HANDOVER, HERE
 from spark_jobs.storage.address import masked
 from spark_jobs.storage.opening import folder_at, ready
 

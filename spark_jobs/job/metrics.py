@@ -26,7 +26,7 @@ from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import rows_read
 from spark_jobs.job.vitals import prometheus, vitals
-from spark_jobs.log.whereabouts import located
+from spark_jobs.log.state_location import located
 from spark_jobs.storage.folder import Folder
 
 OBSERVED = "crown."

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from crown.changes import DEBEZIUM, WEIGHTS
 from plans.program import Program
 from plans.schema import Column, Schema, Table
-from spark_jobs.cell.aside import marked
+from spark_jobs.cell.quarantine import marked
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.feeds.topics import Topics
@@ -32,7 +32,7 @@ from spark_jobs.job.failures import plain_errors
 from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.log.history import stream_of
-from spark_jobs.log.whereabouts import located
+from spark_jobs.log.state_location import located
 from spark_jobs.operator import planned, stream
 from spark_jobs.options import Options
 from spark_jobs.session import java_memory, session_of_command

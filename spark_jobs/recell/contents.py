@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.columns import WEIGHT
-from crown.programs.kept import kept
+from crown.programs.base_rows import kept
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from plans.search.cuts import Role
-from plans.search.rounds import Round
+from plans.search.exchanges import Exchange
 from spark_jobs.errors import CheckpointError, DamagedStateError
 from spark_jobs.recell.placed import lacking, of_plan, of_role
 
@@ -28,7 +28,7 @@ Rows = Mapping[str, pa.Table]
 """Rows by relation, each once, with ``_weight``."""
 
 
-def contents(given: Round, load: Load, where: object) -> Rows:
+def contents(given: Exchange, load: Load, where: object) -> Rows:
     """Returns what the cells of a round hold, by base relation. O(state), and in memory once; ``load`` is called once
     per cell.
 
@@ -53,7 +53,7 @@ def _rows(engine: ProgramEngine, relation: str, name: str, where: object) -> pa.
     return here[name]
 
 
-def _of_plan(given: Round, plan: Plan, load: Load, where: object) -> Rows:
+def _of_plan(given: Exchange, plan: Plan, load: Load, where: object) -> Rows:
     names = [table.name for table in given.maintained.tables]
     taken: dict[str, list[pa.Table]] = {name: [] for name in names}
     found: list[dict[str, tuple[int, int]]] = []
@@ -83,7 +83,7 @@ def _of_plan(given: Round, plan: Plan, load: Load, where: object) -> Rows:
     return together
 
 
-def _of_roles(given: Round, roles: Mapping[str, Role], load: Load, where: object) -> Rows:
+def _of_roles(given: Exchange, roles: Mapping[str, Role], load: Load, where: object) -> Rows:
     cells = given.grid.cells
     chosen: dict[str, tuple[str, Role]] = {}
     for name, role in roles.items():  # of a relation that is there in several roles one that is cut, if any is

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.columns import WEIGHT
-from crown.programs.intake import used_columns
+from crown.programs.preparer import used_columns
 from crown.programs.program import ProgramEngine
 from plans.program import Program
-from plans.search.rounds import Round
+from plans.search.exchanges import Exchange
 from spark_jobs.cell.engines import created
 from spark_jobs.cell.step import Step
 from spark_jobs.errors import CheckpointError
@@ -19,7 +19,7 @@ from spark_jobs.recell.contents import Rows
 from spark_jobs.recell.placed import lacking, of_plan, of_role
 
 
-def filled(given: Round, step: Step, base: Rows) -> Iterator[ProgramEngine]:
+def filled(given: Exchange, step: Step, base: Rows) -> Iterator[ProgramEngine]:
     """Yields the engines of the cells of a round, in their order, each with its part of ``base``. O(state) each.
 
     Raises :class:`CheckpointError` if the rows that there are do not say where they belong, or lack a column that is
@@ -32,12 +32,12 @@ def filled(given: Round, step: Step, base: Rows) -> Iterator[ProgramEngine]:
         engine = created(program, None, "ignore" if keyed else step.on_missing)
         engine.begin()
         engine.run(engine.prepare(changes_of(given, program, base, cell)), deltas=False).close()
-        engine.gate.forget_counters()
+        engine.base_tables.forget_counters()
         engine.on_missing = step.on_missing
         yield engine
 
 
-def _demand_columns(given: Round, program: Program, step: Step, base: Rows) -> None:
+def _demand_columns(given: Exchange, program: Program, step: Step, base: Rows) -> None:
     """Raises :class:`CheckpointError` if the rows lack a column that the cells read."""
     has = {relation.lower(): {name.lower() for name in table.column_names} for relation, table in base.items()}
     roles = {own.lower(): role.relation.lower() for own, role in (given.roles or {}).items()}
@@ -52,7 +52,7 @@ def _demand_columns(given: Round, program: Program, step: Step, base: Rows) -> N
             )
 
 
-def changes_of(given: Round, program: Program, base: Rows, cell: int) -> dict[str, pa.Table]:
+def changes_of(given: Exchange, program: Program, base: Rows, cell: int) -> dict[str, pa.Table]:
     """Returns what a cell of a round gets of the changes of base relations, by the names of its relations.
 
     ``program``: what the cell runs. Raises :class:`CheckpointError` if columns that rows are cut by are not there.
@@ -72,7 +72,7 @@ def changes_of(given: Round, program: Program, base: Rows, cell: int) -> dict[st
     return found
 
 
-def _masked(given: Round, program: Program, name: str, base: Rows, cell: int) -> pa.Table:
+def _masked(given: Exchange, program: Program, name: str, base: Rows, cell: int) -> pa.Table:
     rows = next(table for relation, table in base.items() if relation.lower() == name.lower())
     join = program.only_join
     assert join is not None, "what has no roles is one join"

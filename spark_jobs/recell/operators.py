@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crown.programs.program import ProgramEngine
-from plans.search.rounds import Round, rounds, rounds_along
+from plans.search.exchanges import Exchange, rounds, rounds_along
 from plans.search.shares import Grid
 from spark_jobs.cell.kept_plan import NAME as PLAN
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
 from spark_jobs.cell.restored import rebuilt
-from spark_jobs.dispatch.chain import MERGE, Stride, strides
+from spark_jobs.dispatch.chain import MERGE, ExchangeStep, strides
 from spark_jobs.dispatch.keys import KEYS, by_key
 from spark_jobs.dispatch.windows import WITHIN, strides_within
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_location import Whereabouts
 from spark_jobs.log.state_log import EMPTY, CellLog, cell_folders
-from spark_jobs.log.whereabouts import Whereabouts
 from spark_jobs.storage.folder import Folder
 
 
@@ -36,7 +36,7 @@ class Old:
     folder: Folder
     meta: dict[str, Any]
     kept: KeptPlan
-    round: Round
+    round: Exchange
     batch: int
 
     def load(self, note: Callable[[str], None]) -> Callable[[int], ProgramEngine]:
@@ -66,10 +66,10 @@ class Job:
     stream: str
     batch: int
     old: tuple[Old, ...]
-    new: tuple[Stride, ...]
-    keys: tuple[tuple[Old, Stride], ...]
+    new: tuple[ExchangeStep, ...]
+    keys: tuple[tuple[Old, ExchangeStep], ...]
     was_within: Mapping[str, Old] = field(default_factory=dict)
-    within: Mapping[str, Stride] = field(default_factory=dict)
+    within: Mapping[str, ExchangeStep] = field(default_factory=dict)
 
 
 def job_of(where: Whereabouts, cells: int) -> Job:
@@ -102,10 +102,10 @@ def job_of(where: Whereabouts, cells: int) -> Job:
     common = {"root": str(where.root), "scratch": None, "keep": 0, "run": "", "query": meta["query"]}
     common |= {"fingerprint": meta["fingerprint"], "on_missing": kept.on_missing}
 
-    def cut(made: Any, operator: str, text: str | None, **own: Any) -> tuple[Stride, ...]:
+    def cut(made: Any, operator: str, text: str | None, **own: Any) -> tuple[ExchangeStep, ...]:
         return strides(made, operator=operator, whole=text, **{**common, **own})
 
-    def as_it_is(stride: Stride) -> Old:
+    def as_it_is(stride: ExchangeStep) -> Old:
         operator = stride.step.operator
         return _old(where.root / stream / operator, stride, metas.get(operator), batch)
 
@@ -150,7 +150,7 @@ def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) 
     return batch
 
 
-def _old(folder: Folder, stride: Stride, meta: dict[str, Any] | None, batch: int) -> Old:
+def _old(folder: Folder, stride: ExchangeStep, meta: dict[str, Any] | None, batch: int) -> Old:
     """Returns an operator as it is. Raises if this version would not have cut it so."""
     if meta is None:
         raise CheckpointError(f"{folder} is gone, which holds a part of the query's state: put it back from a copy")
@@ -162,7 +162,7 @@ def _old(folder: Folder, stride: Stride, meta: dict[str, Any] | None, batch: int
     return Old(folder, meta, kept_plan(folder, meta["fingerprint"]), stride.round, batch)
 
 
-def _keyed(folder: Folder, meta: dict[str, Any], cells: int, batch: int, cut: Any) -> tuple[Old, Stride]:
+def _keyed(folder: Folder, meta: dict[str, Any], cells: int, batch: int, cut: Any) -> tuple[Old, ExchangeStep]:
     kept = kept_plan(folder, meta["fingerprint"])
     (table,) = kept.program.tables
     own = {"fingerprint": meta["fingerprint"], "query": meta["query"]}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from crown.store.flat import flags
+from crown.store.arrow_buffers import flags
 from plans.plan import Plan
 from plans.reads import occurrences_of_plan
 from plans.search.cuts import Role

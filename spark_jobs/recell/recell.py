@@ -24,13 +24,13 @@ import pyarrow as pa
 from crown.durable.files import sync
 from spark_jobs.cell.kept_plan import keep_plan, kept_plan
 from spark_jobs.cell.restored import rebuilt
-from spark_jobs.dispatch.chain import Stride
+from spark_jobs.dispatch.chain import ExchangeStep
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.folders import held, usable
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
+from spark_jobs.log.state_location import CURRENT, fresh, located, make_current
 from spark_jobs.log.state_log import CellLog
-from spark_jobs.log.whereabouts import CURRENT, fresh, located, make_current
 from spark_jobs.recell.checksum import Sum, sum_of
 from spark_jobs.recell.contents import Rows, contents
 from spark_jobs.recell.filled import filled, results
@@ -138,7 +138,7 @@ def _result(old: Old, digests: set[str]) -> Sum:
     return sum((sum_of(load(cell)) for cell in range(old.meta["cells"])), Sum())
 
 
-def _made(stride: Stride, base: Rows, state: Folder, digests: set[str], batch: int) -> tuple[Sum, list[pa.Table]]:
+def _made(stride: ExchangeStep, base: Rows, state: Folder, digests: set[str], batch: int) -> tuple[Sum, list[pa.Table]]:
     """Writes the cells of an operator, and reads them back; returns the sum of their results, and these, if a next
     round is made of them."""
     step, folder = stride.step, state / stride.step.operator

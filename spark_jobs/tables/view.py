@@ -16,8 +16,8 @@ from spark_jobs.errors import CheckpointError
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_location import Whereabouts, located
 from spark_jobs.log.state_log import CellLog, cell_folders
-from spark_jobs.log.whereabouts import Whereabouts, located
 from spark_jobs.session import quietly
 from spark_jobs.storage.folder import Folder
 

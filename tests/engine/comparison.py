@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import plans
-from crown.programs.intake import used_columns
+from crown.programs.preparer import used_columns
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import program_of

@@ -67,8 +67,8 @@ def test_what_a_join_stores_whole_is_stored_once() -> None:
     ):
         view = crown.view(query, R)
         view.update({"r": [(a, a + 1) for a in range(100)]})
-        assert set(view._engine.gate._stored) == {"r"}
-        assert not sum(len(net) for net, _ in view._engine.gate._tables["r"].scan())
+        assert set(view._engine.base_tables._stored) == {"r"}
+        assert not sum(len(net) for net, _ in view._engine.base_tables._tables["r"].scan())
         assert join_of(view).count() == view.count()
 
 

@@ -15,8 +15,8 @@ from crown.errors import CrownError, UnusableStateError
 from crown.ingest.batch import RelationChange
 from crown.ingest.coded import CodedPreparer
 from crown.ingest.masks import EVERY
+from crown.store.arrow_buffers import texts
 from crown.store.codec import NULL
-from crown.store.flat import texts
 from crown.store.zset import Zset
 from tests.engine.made import core_of, memory_of
 from tests.oracles import brute_force

@@ -12,8 +12,8 @@ import pytest
 
 import crown
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, DuplicateKeyError, LateRowError, MissingDeleteError
-from crown.results.rich import delta
-from crown.store.shown import all_shown, rows_shown
+from crown.results.html_table import delta
+from crown.store.display import all_shown, rows_shown
 
 DAY, NOON = date(2026, 1, 1), datetime(2026, 1, 1, 12)
 FAR = 2**62  # microseconds: in the year 148109

@@ -49,7 +49,7 @@ def test_a_batch_that_takes_long_has_a_bar_in_its_cell(tmp_path: Path, monkeypat
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     source = """
 import time, crown
-from crown.results import pulse
+from crown.results import progress_bar
 pulse.PATIENCE = 0.3
 view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}})
 view.update({"r": ((time.sleep(0.5), i)[1:] for i in range(3))})

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from decimal import Decimal
 
-from crown.programs.intake import used_columns
+from crown.programs.preparer import used_columns
 from crown.reference.window import WindowReference
 from plans.plan import Plan
 from plans.program import Program, program_of

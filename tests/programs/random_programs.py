@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from crown.programs.intake import used_columns
+from crown.programs.preparer import used_columns
 from plans.expressions.build import NULL, call, cast, col, lit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, LinearStage, PointwiseStage, Program, Stage

@@ -12,7 +12,7 @@ import pytest
 import crown
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
-from crown.programs.intake import used_columns
+from crown.programs.preparer import used_columns
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
@@ -32,14 +32,14 @@ QUERIES = (
     "SELECT p.w, o.id FROM p LEFT JOIN o ON o.v = p.v",
     "SELECT p.w, MAX(o.n) AS m FROM o JOIN p ON o.v = p.v GROUP BY p.w",
     "SELECT id, n FROM o ORDER BY n DESC, id LIMIT 3",
-    "SELECT id, v FROM o UNION ALL SELECT w, v FROM p",  # reads the gate again, which so counts rows in any case
+    "SELECT id, v FROM o UNION ALL SELECT w, v FROM p",  # reads the base tables again, which so count rows in any case
 )
 ROWS, JOINED, COUNTED = (QUERIES[i] for i in (0, 3, 5))
 
 
 def used_of(query: str) -> list[str]:
     made = program(query, SCHEMA)
-    assert made.plan is None, "the gate is what checks"
+    assert made.plan is None, "the base tables are what checks"
     return [column.name for column in used_columns(made, False)["o"]]
 
 

@@ -1,4 +1,4 @@
-"""Programs behind the gate, after every batch: engine = twin, with deletes of absent rows, refusals and undo."""
+"""Programs behind the base tables, after every batch: engine = twin, with deletes of absent rows, refusals and undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import crown
 import plans
 from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
-from crown.programs.intake import added_relations, netted_by_joins
+from crown.programs.preparer import added_relations, netted_by_joins
 from crown.programs.program import ProgramEngine
 from crown.reference import normalise
 from crown.reference.program import results

@@ -11,7 +11,7 @@ import pytest
 import crown
 from crown.errors import MemoryBudgetError
 from crown.ingest.batch import MissingDeletes
-from crown.programs.kept import kept
+from crown.programs.base_rows import kept
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from crown.store.flat import bits, booleans, flags, halves, words
+from crown.store.arrow_buffers import bits, booleans, flags, halves, words
 
 LENGTHS = [0, 1, 7, 8, 9, 64, 1000]
 

@@ -124,7 +124,7 @@ def compare(engine: ProgramEngine, twin: Twin, query: str, total: Counter[Row]) 
         assert (told["rows"], told["expired"]) == (len(window.copies), window.expired)
         if not window.window.counts:
             assert told["late"] == window.late
-            mark = engine.gate.retained[name].watermark()
+            mark = engine.base_tables.retained[name].watermark()
             assert (None if mark is None else window.units(mark)) == window.watermark
             assert told["watermark"] in (mark, str(mark))
         assert engine.stats()["missing_deletes"][name] == window.missing
@@ -289,12 +289,12 @@ def test_the_schedule_costs_the_same_per_row_however_many_rows_are_in() -> None:
                 engine.run(engine.prepare({"r": to_arrow(schema, "r", batch)}), deltas=False).close()
 
             slide(0, live)
-            gate = engine.memory.parts[1]
-            steps, before = int(gate[A.H_STEPS]), int(gate[A.H_TOP])
+            arena = engine.memory.parts[1]
+            steps, before = int(arena[A.H_STEPS]), int(arena[A.H_TOP])
             for turn in range(20):
                 slide(live + 100 * turn, 100)
-            costs[name, live] += (int(gate[A.H_STEPS]) - steps) / 2000 / trees
-            words[name, live] = max(words[name, live], int(gate[A.H_TOP]) - before)
+            costs[name, live] += (int(arena[A.H_STEPS]) - steps) / 2000 / trees
+            words[name, live] = max(words[name, live], int(arena[A.H_TOP]) - before)
             assert engine.stats()["windows"]["r"]["expired"] == 2000
     for name in ("ttl", "count"):
         assert costs[name, 32_000] < 2.5 * costs[name, 500], costs

@@ -11,7 +11,7 @@ from bench.cases.streams import Batch
 from crown.ingest.batch import RelationChange
 from crown.ingest.coded import CodedPreparer
 from crown.ingest.masks import EVERY
-from crown.programs.intake import Intake, used_columns
+from crown.programs.preparer import BatchPreparer, used_columns
 from crown.store.codec import Intern
 from plans.plan import Plan
 from plans.program import program_of
@@ -31,7 +31,7 @@ class PlanChanges:
     def __init__(self, plan: Plan, intern: Intern) -> None:
         program = program_of(plan)
         used = used_columns(program, True)
-        self._intake = Intake(program.tables, used, intern)
+        self._intake = BatchPreparer(program.tables, used, intern)
         self._coded = CodedPreparer(plan, _no_values, {})
 
     def prepare(self, batch: Batch) -> Changes:

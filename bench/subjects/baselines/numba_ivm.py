@@ -17,7 +17,7 @@ from bench.subjects.subject import SkipError, Totals
 from crown.kernels import arena as A
 from crown.kernels import strings
 from crown.kernels.tables import table_at
-from crown.store.flat import Texts
+from crown.store.arrow_buffers import Texts
 from crown.store.memory import ADDRESSABLE, reserve
 from plans import plan as make_plan
 

@@ -66,7 +66,7 @@ from crown.engine.kernels.layout import (
     Z_LIMBS,
     Z_WORD,
 )
-from crown.engine.kernels.worth import (
+from crown.engine.kernels.row_value import (
     begin,
     checked_product,
     far_limbs,

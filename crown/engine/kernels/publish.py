@@ -45,8 +45,8 @@ from crown.engine.kernels.payload import (
     release_far_parts,
     resume_deltas,
 )
+from crown.engine.kernels.row_value import begin, multiply_by_row, weight_of
 from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
-from crown.engine.kernels.worth import begin, multiply_by_row, weight_of
 from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
 from crown.kernels.context import Context
 from crown.kernels.geometry import (

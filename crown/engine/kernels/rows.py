@@ -5,7 +5,6 @@ Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 
 from __future__ import annotations
 
-from crown.engine.kernels.ahead import nothing_found, spare_tags, tag_groups
 from crown.engine.kernels.groups import bundle_of, child_at, group_drop, node_at, own_group, refer, set_own_group
 from crown.engine.kernels.layout import (
     N_CHILDREN,
@@ -20,6 +19,7 @@ from crown.engine.kernels.layout import (
     R_WORDS,
 )
 from crown.engine.kernels.padding import forget_padding
+from crown.engine.kernels.prefetch import nothing_found, spare_tags, tag_groups
 from crown.kernels.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
 from crown.kernels.geometry import (
     T_ROWS,

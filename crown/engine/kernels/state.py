@@ -23,7 +23,7 @@ from crown.engine.kernels.layout import (
 )
 from crown.engine.kernels.live import prefetch_groups, set_live
 from crown.engine.kernels.padding import padding_for
-from crown.engine.kernels.worth import occurrences
+from crown.engine.kernels.row_value import occurrences
 from crown.kernels.arena import (
     H_BUDGET,
     H_LIVE_ON,

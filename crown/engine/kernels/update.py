@@ -6,7 +6,6 @@ A batch can be left where ``out`` is full, or before a tuple that does not fit, 
 
 from __future__ import annotations
 
-from crown.engine.kernels.ahead import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
 from crown.engine.kernels.groups import node_at, note_of
 from crown.engine.kernels.layout import (
     N_OFFSET,
@@ -25,6 +24,7 @@ from crown.engine.kernels.layout import (
     X_RECORD,
 )
 from crown.engine.kernels.payload import WEIGHING, reweigh, weigh
+from crown.engine.kernels.prefetch import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
 from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.compiling.warm import ensure_compiled, wanted
-from crown.engine.kernels import publish, summed, turns, update
+from crown.engine.kernels import padding_batches, publish, summed_leaves, update
 from crown.kernels import batches, strings
 
 _SMALL = (
@@ -21,8 +21,8 @@ def ensure_view_compiled(weighed: bool = False, padded: bool = False) -> None:
         found += wanted(module.__name__, *names)
     if weighed:
         found += wanted(update.__name__, "insert_batch", "delete_batch", none=False)
-        found += wanted(summed.__name__, "sum_batch")
+        found += wanted(summed_leaves.__name__, "sum_batch")
         found += wanted(publish.__name__, "publish_batch")
     if padded:
-        found += wanted(turns.__name__, "take_padding", "give_padding", none=not weighed)
+        found += wanted(padding_batches.__name__, "take_padding", "give_padding", none=not weighed)
     ensure_compiled(found)

@@ -23,12 +23,12 @@ from crown.stages.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
-from crown.stages.groups.carried import Carriage
+from crown.stages.groups.exported_sums import ImportedSums, bytes_of, digits
 from crown.stages.groups.far import Far, FarParts
+from crown.stages.groups.join_sums import JoinSums
 from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
-from crown.stages.groups.told import Arrivals, bytes_of, digits
 from crown.stages.kernels import groups, sums
 from crown.stages.kernels.multisets import TREE
 from crown.stages.protocol import Lasting, Part
@@ -36,7 +36,7 @@ from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.payloads.sums import ROWS, Values, term_of
 from plans.plan import Plan
-from plans.program import Carried, GroupStage, Told
+from plans.program import ExportedSum, GroupStage, JoinSum
 from plans.schema import Column as Declared
 
 _SCANNED = 1 << 12  # groups per block of a scan
@@ -70,14 +70,14 @@ class Groups(Lasting):
         self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
         self._key_places = {key.name: (i, key.type) for i, key in enumerate(self._keys)}
         types = self._types | {one.name: one.type for one in stage.summed}
-        known: list[Carried | Told] = [*stage.carried, *stage.told]
+        known: list[JoinSum | ExportedSum] = [*stage.join_sums, *stage.imported]
         carried = {term_of(one): (one.limbs, one.doubles) for one in known}
         units = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
         self._rules = [Rule(aggregate, types, carried, units) for aggregate in stage.aggregates]
         terms = [term for rule in self._rules for term in rule.terms]
-        self._layout = Layout([*terms, *map(term_of, stage.tells)], types, carried)
-        self._carriage = None if join is None or not stage.carried else Carriage(stage.carried, self._layout, join)
-        self._arrivals = Arrivals(stage.told, self._layout)
+        self._layout = Layout([*terms, *map(term_of, stage.exported)], types, carried)
+        self._join_sums = None if join is None or not stage.join_sums else JoinSums(stage.join_sums, self._layout, join)
+        self._imported_sums = ImportedSums(stage.imported, self._layout)
         self._far = FarParts(self._layout, part)
         self._readings = tuple(dict.fromkeys(rule.reading for rule in self._rules if rule.reading is not None))
         k = self._k = len(self._keys)
@@ -103,9 +103,9 @@ class Groups(Lasting):
         changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
         self._changing = np.array(changing, np.int64)
         made = {one.name: one.type for one in stage.aggregates} | {
-            name: "int64" for one in stage.tells for name in one.columns
+            name: "int64" for one in stage.exported for name in one.columns
         }
-        made |= {one.far: "binary" for one in stage.tells if one.far is not None}
+        made |= {one.far: "binary" for one in stage.exported if one.far is not None}
         self._projection = Projection(stage.outputs, self._types | made, self._key_places)
         if part.open(2) and stage.whole:
             self._make_whole()
@@ -206,9 +206,9 @@ class Groups(Lasting):
         old = self._stored(handles, rows[:n])
         deltas, far = np.zeros((n, layout.words), np.int64), Far(layout, n)
         events[0].addends.add(self._of_rows, deltas, far)
-        if self._carriage is not None:
-            self._carriage.add(net, events[0].where, deltas, far)
-        self._arrivals.add(frame, weights, events[0].where, deltas, far)
+        if self._join_sums is not None:
+            self._join_sums.add(net, events[0].where, deltas, far)
+        self._imported_sums.add(frame, weights, events[0].where, deltas, far)
         for values, changed, flips, of in self._multisets.apply(events, handles):
             Addends(changed, flips, of).add(self._of_values[values], deltas, far)
         rows[n:] = old.rows
@@ -285,7 +285,7 @@ class Groups(Lasting):
                 raise ChangeError(
                     f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
                 ) from None
-        for one in self.stage.tells:
+        for one in self.stage.exported:
             term = term_of(one)
             told = zip(one.columns, digits(totals.sum(term)), strict=True)
             made |= {name: Column("int64", dictionary, codes) for name, codes in told}

@@ -10,8 +10,8 @@ from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.stages.groups.terms import product
 from crown.stages.kernels import rounding, sums
+from crown.store.arrow_buffers import texts_of_pairs
 from crown.store.codec import Intern
-from crown.store.flat import texts_of_pairs
 
 _NAN = np.float64("nan")
 _HALF = 1 << 31

@@ -19,7 +19,7 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_SLOTS, alloc, re
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
-from crown.stages.kernels.ahead import look_ahead
+from crown.stages.kernels.prefetch import look_ahead
 
 
 @device

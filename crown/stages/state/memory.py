@@ -1,4 +1,4 @@
-"""The memory of a program: one mapping, in equal parts: the dictionary's, the gate's, then those of each stage."""
+"""The memory of a program: one mapping in equal parts, for the dictionary, the base tables, and each stage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous,
 from plans.program import JoinStage, LinearStage, Program, Stage
 from plans.search.shares import grids_of
 
-OWN_PARTS = 2  # the dictionary's and the gate's
+OWN_PARTS = 2  # for the dictionary and the base tables
 
 
 def parts_of(stage: Stage) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from crown.engine.compile import compile_plan
 from crown.engine.invariants import payload as payload_invariants
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, loans, publish, state, summed, update
+from crown.engine.kernels import layout, loans, publish, state, summed_leaves, update
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.store.relations import StoredRelation, stored_relations
@@ -89,7 +89,7 @@ class Driver:
         given = (self.arena, self.halves, self.array, self.scratch, rec, values, weights)
         while True:
             if source.aliases[0].node in self.compiled.summed:
-                status = summed.sum_batch(*given, missing, sign, RING, self.out)
+                status = summed_leaves.sum_batch(*given, missing, sign, RING, self.out)
             elif sign > 0:
                 status = update.insert_batch(*given, np.array(masks, np.int64), RING, self.out)
             else:

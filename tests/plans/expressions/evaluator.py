@@ -279,7 +279,7 @@ def value_of(
         Term(one.needs, one.where, one.factors, one.side, one.of): sum(
             (copies * sum(c * row[-1][number] for c, number in one.parts) for row, copies in rows), 0
         )
-        for one in stage.carried
+        for one in stage.join_sums
     }
     terms = Sums(call, types).terms
     if not set(terms) <= set(carried) or not terms or terms == (Term(),):

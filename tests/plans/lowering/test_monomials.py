@@ -88,7 +88,7 @@ def test_limbs_are_those_that_the_factors_need() -> None:
     made = planned("SUM(r.a * t.b) + SUM(t.d)")
     group = made.stages[-1]
     assert isinstance(group, GroupStage)
-    assert sorted(one.limbs for one in group.carried) == [1, 1, 2, 3]
+    assert sorted(one.limbs for one in group.join_sums) == [1, 1, 2, 3]
 
 
 def test_a_program_with_carried_sums_survives_its_json() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import plans
-from plans.search.worth import portion, worthwhile
+from plans.search.cell_count import portion, worthwhile
 from plans.show import programs
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}, "r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "int64"}}

@@ -12,7 +12,7 @@ from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.programs.running import Running
+from crown.programs.runtime import ProgramRuntime
 from crown.store.codec import NULL, decode
 from plans import program
 from tests.oracles.database import Database, to_arrow
@@ -42,23 +42,23 @@ def batch_of(random, database):
 
 
 def told(engine):
-    """What the gate says of relations."""
+    """What the base tables say of relations."""
     stats = engine.stats()
     return {name: stats[name] for name in ("rows", "missing_deletes", "updates")}
 
 
 def that_counts(made):
-    """An engine whose gate counts every tuple itself."""
+    """An engine whose base tables count every tuple itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Running, "_ask_joins", lambda self: None)
+        patch.setattr(ProgramRuntime, "_ask_joins", lambda self: None)
         return ProgramEngine.create(made)
 
 
 def kept(engine):
-    """The tuples of all relations with their copies, as the gate gives them to whoever reads them."""
+    """The tuples of all relations with their copies, as the base tables give them to whoever reads them."""
     found = {name: Counter() for name in engine._used}
     for name, copies in found.items():
-        for net in engine.gate.scan(name):
+        for net in engine.base_tables.scan(name):
             copies.update(dict(zip(map(tuple, values(engine, name, net)), net.weights.tolist(), strict=True)))
     return found
 
@@ -72,12 +72,12 @@ def values(engine, name, net):
 
 
 @pytest.mark.parametrize("query", ASKED)
-def test_a_join_that_is_asked_says_what_a_gate_that_counts_would_say(query, tmp_path):
+def test_a_join_that_is_asked_says_what_base_tables_that_count_would_say(query, tmp_path):
     """Deletes of absent rows, NULLs in what is joined on, batches taken back, states saved and loaded."""
     made, random, database = program(query, SCHEMA), Random(query), Database(SCHEMA)
     asking, counting = ProgramEngine.create(made), that_counts(made)
-    assert set(asking.gate._stored) == ASKED[query]
-    assert not counting.gate._stored
+    assert set(asking.base_tables._stored) == ASKED[query]
+    assert not counting.base_tables._stored
     missing = 0
     for turn in range(10):
         batch = batch_of(random, database) if turn < 9 else database.everything(-1)
@@ -93,7 +93,7 @@ def test_a_join_that_is_asked_says_what_a_gate_that_counts_would_say(query, tmp_
             assert result_of(asking) == before
             asking.save(tmp_path / "state")
             asking, _ = snapshot.load(tmp_path / "state")
-            assert set(asking.gate._stored) == ASKED[query]
+            assert set(asking.base_tables._stored) == ASKED[query]
             assert apply(asking, changes) == delta
         assert told(asking) == told(counting)
         assert kept(asking) == kept(counting)
@@ -104,18 +104,18 @@ def test_a_join_that_is_asked_says_what_a_gate_that_counts_would_say(query, tmp_
 
 
 def rests(engine, name):
-    """The tuples of a relation that the gate itself counts."""
-    rows = [row for found, _ in engine.gate._tables[name].scan() for row in found.tolist()]
+    """The tuples of a relation that the base tables count."""
+    rows = [row for found, _ in engine.base_tables._tables[name].scan() for row in found.tolist()]
     return [[None if code == NULL else code for code in row] for row in rows]
 
 
 def test_a_batch_that_deletes_too_much_is_refused_before_anything_changes():
     made = program("SELECT COUNT(*) AS n FROM r JOIN s USING (b)", SCHEMA)
     engine = ProgramEngine.create(made, on_missing="raise")
-    assert set(engine.gate._stored) == set()  # every column decides, and the join does not store them all
+    assert set(engine.base_tables._stored) == set()  # every column decides, and the join does not store them all
     made = program("SELECT r.a, s.c FROM r JOIN s USING (b)", SCHEMA)
     engine = ProgramEngine.create(made, on_missing="raise")
-    assert set(engine.gate._stored) == {"r", "s"}
+    assert set(engine.base_tables._stored) == {"r", "s"}
     schema = Database(SCHEMA).schema
     apply(
         engine, {"r": to_arrow(schema, "r", [((1, 1), 1), ((1, None), 1)]), "s": to_arrow(schema, "s", [((1, "p"), 1)])}
@@ -128,10 +128,10 @@ def test_a_batch_that_deletes_too_much_is_refused_before_anything_changes():
     assert apply(engine, {"r": to_arrow(schema, "r", [((1, None), -1), ((1, 1), -1)])}) == {(1, "p"): -1}
 
 
-def test_relations_that_another_stage_reads_again_are_counted_by_the_gate():
+def test_relations_that_another_stage_reads_again_are_counted_by_the_base_tables():
     made = program("SELECT a FROM r UNION ALL SELECT x.a FROM r x JOIN r y ON x.b = y.a", SCHEMA)
-    assert not ProgramEngine.create(made).gate._stored
+    assert not ProgramEngine.create(made).base_tables._stored
     made = program("SELECT x.b, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.b GROUP BY x.b", SCHEMA)
-    assert ProgramEngine.create(made).gate._stored
-    assert ProgramEngine.create(made, threads=2).gate._stored
-    assert not ProgramEngine.create(made, on_missing="trust").gate._stored
+    assert ProgramEngine.create(made).base_tables._stored
+    assert ProgramEngine.create(made, threads=2).base_tables._stored
+    assert not ProgramEngine.create(made, on_missing="trust").base_tables._stored

@@ -91,7 +91,7 @@ def test_many_rows_of_a_key_take_a_join_no_more_than_one(on_missing: str) -> Non
     held, all_held = int(state.arena[A.H_LIVE]), engine.stats()["live_bytes"]
     apply(engine, {"f": [{"k": "a", "x": x} for x in range(2, 5000)]})
     assert state.arena[A.H_LIVE] == held
-    assert (engine.stats()["live_bytes"] > all_held) == (on_missing == "ignore"), "the gate knows the rows"
+    assert (engine.stats()["live_bytes"] > all_held) == (on_missing == "ignore"), "the base tables know the rows"
     assert result_of(engine) == {("p", sum(range(5000)), 4999): 1}
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from crown.kernels import arena as A
 from crown.programs.program import ProgramEngine
-from crown.stages.groups.told import digits, limbs_from
+from crown.stages.groups.exported_sums import digits, limbs_from
 from crown.store.codec import NULL
 from plans import program
 from plans.program import GroupStage, Program
-from plans.search.rounds import rounds
+from plans.search.exchanges import rounds
 from spark_jobs.cell import warm
 from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.plans.lowering.program_queries import TABLES
@@ -45,8 +45,8 @@ def telling(cut):
     first, last = (one.maintained for one in cut)
     assert isinstance(first, Program)
     assert isinstance(last, Program)
-    tells = [stage for stage in first.stages if isinstance(stage, GroupStage) and stage.tells]
-    told = [stage for stage in last.stages if isinstance(stage, GroupStage) and stage.told]
+    tells = [stage for stage in first.stages if isinstance(stage, GroupStage) and stage.exported]
+    told = [stage for stage in last.stages if isinstance(stage, GroupStage) and stage.imported]
     return tells, told
 
 
@@ -62,8 +62,8 @@ def test_a_worker_tries_the_kernels_of_both_rounds_on_a_row_that_cells_could_sen
 def test_what_is_rounded_once_is_put_together_out_of_exact_parts(query):
     cut = rounds(program(query, TABLES), CELLS)
     ((partial,), (whole,)) = telling(cut)
-    assert [column.type for column in cut[1].maintained.tables[0].columns].count("int64") >= len(partial.tells)
-    assert whole.told[0].limbs == partial.tells[0].limbs == 1
+    assert [column.type for column in cut[1].maintained.tables[0].columns].count("int64") >= len(partial.exported)
+    assert whole.imported[0].limbs == partial.exported[0].limbs == 1
     compare(query)
 
 

@@ -1,7 +1,7 @@
 """Where the exact sums of a regression come from: a view tree over cofactor triples. The one adapter between the two.
 
-The sums need three things: the query in atoms (`plans`), rows checked as `crown.view` checks them, and a gate that says
-what a delete finds. The tree stores no base rows, so the gate does.
+The sums need three things: the query in atoms (`plans`), rows checked as `crown.view` checks them, and base tables that
+say what a delete finds. The tree stores no base rows; the base tables do.
 """
 
 from __future__ import annotations

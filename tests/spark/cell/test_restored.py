@@ -13,8 +13,8 @@ from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import KeptPlan, keep_plan, kept_plan
 from spark_jobs.cell.restored import hot_keys, restored, rows_of
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
+from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog
-from spark_jobs.log.whereabouts import located
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.view import place_of
 from tests.oracles.expectation import net

@@ -12,8 +12,8 @@ from spark_jobs.cell.cell import Report
 from spark_jobs.commands import top
 from spark_jobs.errors import CheckpointError, SparkJobError
 from spark_jobs.job.metrics import Metrics
+from spark_jobs.log.state_location import Whereabouts
 from spark_jobs.log.state_log import read_note
-from spark_jobs.log.whereabouts import Whereabouts
 from spark_jobs.storage.opening import folder_at
 from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, rows, stream

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crown.programs.program import ProgramEngine
 from plans.program import Program
-from plans.search.rounds import rounds
+from plans.search.exchanges import rounds
 from plans.types import arrow_type
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
@@ -21,8 +21,8 @@ from spark_jobs.dispatch.chain import strides
 from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.log.meta import check_meta
+from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog
-from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import behind_keys
 from spark_jobs.recell.filled import changes_of
 from tests.oracles.expectation import net

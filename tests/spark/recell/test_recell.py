@@ -18,8 +18,8 @@ from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
 from spark_jobs.folders import held
 from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.log.state_location import located
 from spark_jobs.log.state_log import CellLog
-from spark_jobs.log.whereabouts import located
 from spark_jobs.recell import recell as module
 from spark_jobs.recell.recell import recell
 from spark_jobs.storage.local import LocalFolder

@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.commands import state as state_command
 from spark_jobs.commands import top
 from spark_jobs.errors import CheckpointError, FolderError
-from spark_jobs.log.whereabouts import located
+from spark_jobs.log.state_location import located
 from tests.spark.job.test_submit import command
 from tests.spark.storage.server import environment
 from tests.spark.storage.test_protocol import CHANGES, DELTAS, Site

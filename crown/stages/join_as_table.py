@@ -1,8 +1,8 @@
-"""Relations that a join stores whole: the gate asks its records what a delete finds, and counts no tuple twice.
+"""Relations that a join stores whole: the base tables ask its records what a delete finds.
 
-The join's record of a tuple has its copies as they were before the batch, for the gate is asked first. What the join
+The join's record of a tuple has its copies as they were before the batch, for it is asked first. What the join
 does not store are the tuples that no alias of the relation reads, because a column that it joins on is NULL: those are
-the *rest*, which the gate counts itself.
+the *rest*, which the base tables count themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from plans.reads import occurrences_of_plan
 from plans.schema import Column
 
 
-class StoredWhole:
+class JoinAsTable:
     """A relation of which a join stores every column that is read, ``columns``, in the ``states`` of its cells.
 
     A tuple that a cell has is there with all its copies; several cells may have it. ``masks``: the column that says
@@ -95,7 +95,7 @@ class StoredWhole:
         return found
 
 
-def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, StoredWhole]:
+def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, JoinAsTable]:
     """Returns the relations (in lower case) of which a join stores all ``columns`` that are read, and all rows: it has
     no predicate there, or one that is known to hold.
 
@@ -115,7 +115,7 @@ def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str
         apart = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
         known = join.stage.masks is None or read[name] == len(relation.aliases)
         if whole and held and known and not apart:
-            found[name] = StoredWhole(join.states, relation, columns[name], join.stage.masks)
+            found[name] = JoinAsTable(join.states, relation, columns[name], join.stage.masks)
     return found
 
 

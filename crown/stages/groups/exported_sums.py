@@ -19,7 +19,7 @@ from crown.stages.kernels import sums
 from crown.store.codec import encode
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import DIGIT, digits_of, term_of
-from plans.program import Told
+from plans.program import ExportedSum
 
 _MASK = np.int64((1 << DIGIT) - 1)
 
@@ -70,19 +70,19 @@ def bytes_of(far: FarSums | None, groups: int, dictionary: Dictionary) -> Column
     return Column("binary", dictionary, codes)
 
 
-class Arrivals:
+class ImportedSums:
     """Adds sums that events have in columns to the terms of a ``layout``."""
 
-    def __init__(self, told: Sequence[Told], layout: Layout) -> None:
+    def __init__(self, imported: Sequence[ExportedSum], layout: Layout) -> None:
         self._layout = layout
-        self._told = [(one, term_of(one)) for one in told if term_of(one) in layout.at]
+        self._imported = [(one, term_of(one)) for one in imported if term_of(one) in layout.at]
 
     def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, deltas: np.ndarray, far: Far) -> None:
         """Adds events, which count ``weights`` times, to the states of their groups (``where`` int64[n]).
 
         ``deltas``: int64[groups, words]; ``far``: their far parts. O(events * words).
         """
-        for one, term in self._told:
+        for one, term in self._imported:
             limbs, at = one.limbs, self._layout.at[term]
             values = limbs_from([frame[name].codes for name in one.columns], limbs)
             scratch = np.empty(limbs, np.int64)

@@ -35,7 +35,7 @@ from plans.search.shares import Grid, hashable, solve
 
 
 @dataclass(frozen=True)
-class Round:
+class Exchange:
     """What the cells of one operator run: a program, `grid.cells` times.
 
     `roles`: what each relation of the program has of a base relation; None for one join of distinct rows, whose atoms
@@ -65,14 +65,14 @@ class Split:
     partial: GroupStage | None = None
 
 
-def rounds(maintained: Program, cells: int) -> tuple[Round, ...]:
+def rounds(maintained: Program, cells: int) -> tuple[Exchange, ...]:
     """Returns how a program runs in that many cells: one round, or two. PlanError if it cannot be cut so.
 
     One cell has the windows of a program in it. Several would have several watermarks and counts, so their changes are
-    those that come out of the windows (`plans.search.within`).
+    those that come out of the windows (`plans.search.window_cells`).
     """
     if maintained.plan is not None:
-        return (Round(maintained, solve(maintained.plan, cells)),)
+        return (Exchange(maintained, solve(maintained.plan, cells)),)
     if cells == 1:
         return (_round(uncut(maintained), 1),)
     if cells < 1:
@@ -90,11 +90,11 @@ def rounds(maintained: Program, cells: int) -> tuple[Round, ...]:
     raise PlanError(f"the query cannot be cut into {cells} cells", witness=WHY_ONE, hint=_ONE)
 
 
-def rounds_along(maintained: Program, grid: Grid) -> tuple[Round, ...]:
+def rounds_along(maintained: Program, grid: Grid) -> tuple[Exchange, ...]:
     """Returns how a program runs whose first round was cut along `grid`: a join might be cut otherwise now."""
     if maintained.windows and grid.cells > 1:
         maintained = maintained.unbounded()
-    return (Round(maintained, grid),) if maintained.plan is not None else rounds(maintained, grid.cells)
+    return (Exchange(maintained, grid),) if maintained.plan is not None else rounds(maintained, grid.cells)
 
 
 _ONE = "run it in one cell: cells=1"
@@ -105,10 +105,10 @@ WHY_ONE = (
 )
 
 
-def _first(split: Split, cells: int) -> Round | None:
+def _first(split: Split, cells: int) -> Exchange | None:
     plan = split.before.plan
     if plan is not None and split.partial is None:
-        return Round(split.before, solve(plan, cells)) if hashable(plan) else None
+        return Exchange(split.before, solve(plan, cells)) if hashable(plan) else None
     found = by_anything(split.before)
     if found is None:
         return None
@@ -128,17 +128,17 @@ def _grouped(cut: Cut, partial: GroupStage) -> Program:
     return replace(cut.program, stages=(*stages, replace(partial, feed=feed)))
 
 
-def _last(after: Program, cells: int) -> Round:
+def _last(after: Program, cells: int) -> Exchange:
     """Returns the second round, in one cell if it cannot be cut."""
     plan = after.plan
     if plan is not None:
-        return Round(after, solve(plan, cells if hashable(plan) else 1))
+        return Exchange(after, solve(plan, cells if hashable(plan) else 1))
     found = by_output(after)
     return _round(uncut(after), 1) if found is None else _round(found, cells)
 
 
-def _round(cut: Cut, cells: int) -> Round:
-    return Round(cut.program, Grid() if cells == 1 else Grid((cut.name,), (cells,)), cut.roles)
+def _round(cut: Cut, cells: int) -> Exchange:
+    return Exchange(cut.program, Grid() if cells == 1 else Grid((cut.name,), (cells,)), cut.roles)
 
 
 def splits(program: Program) -> Iterator[Split]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.columns import WEIGHT
-from crown.store.shown import rows_shown
+from crown.store.display import rows_shown
 
 SHOWN = 20
 _TEXT = 60

@@ -14,19 +14,19 @@ import pyarrow as pa
 
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.kept import kept
+from crown.programs.base_rows import kept
 from crown.programs.result import ResultOf
-from crown.programs.running import Running, layout_words
+from crown.programs.runtime import ProgramRuntime, layout_words
 from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
 
 
-class SeveralResults(Running, instead="save(path) and crown.load_database(path) make another one"):
-    """Maintains a program with named results. Not thread-safe; arguments as for ``Running``.
+class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database(path) make another one"):
+    """Maintains a program with named results. Not thread-safe; arguments as for ``ProgramRuntime``.
 
-    The gate keeps whole rows: a query that comes later may read any column.
+    The base tables keep whole rows: a query that comes later may read any column.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
                 raise
         return found
 
-    def changed(self, program: Program, memory_budget: int | None) -> SeveralResults:
+    def changed(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
         """Returns the engine of a changed program, filled from what this one holds. This one stays as it is.
 
         O(state), and what the rows of its inputs cost a new stage; with other tables all stages are filled anew from
@@ -91,7 +91,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
             words = int(self.memory.parts[source][A.H_TOP])
             memory.parts[target][:words] = self.memory.parts[source][:words]
         memory.limit([])
-        made = SeveralResults(program, memory, self.on_missing)
+        made = DatabaseEngine(program, memory, self.on_missing)
         memory.stamp(program, 1, layout_words(program, self.on_missing, False, True))
         made.batches = self.batches
         made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
@@ -104,19 +104,21 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         made._fill(fresh)
         return made
 
-    def _with_tables_of(self, program: Program, memory_budget: int | None) -> SeveralResults:
+    def _with_tables_of(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
         """Returns an engine of a program with other tables. The tables of both have the rows that they have here."""
-        made = SeveralResults.create(program, memory_budget, self.on_missing)
+        made = DatabaseEngine.create(program, memory_budget, self.on_missing)
         names = {table.name for table in program.tables}
         rows = {name: table for name, table in kept(self).items() if name in names}
         if self.batches:
-            made.gate.fill(lambda: made.run(made.prepare(rows), deltas=False, closing=made.gate.forget_missing))
+            made.base_tables.fill(
+                lambda: made.run(made.prepare(rows), deltas=False, closing=made.base_tables.forget_missing)
+            )
         made.batches = self.batches
         made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         return made
 
     def check_invariants(self) -> None:
-        """See ``Running.check_invariants``; the results are counted, too."""
+        """See ``ProgramRuntime.check_invariants``; the results are counted, too."""
         super().check_invariants()
         for result in self.results.values():
             result.check_invariants()
@@ -146,7 +148,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
 
     def _rows_of(self, source: str | int) -> Iterator[Zset]:
         if isinstance(source, str):
-            return self.gate.scan(source)
+            return self.base_tables.scan(source)
         stage = self.stages[source]
         return stage.scan([self._rows_of(s) for s in self._sources[source]] if isinstance(stage, Linear) else [])
 

@@ -1,4 +1,4 @@
-"""What the gate of a program keeps of its base relations, as Arrow tables of changes."""
+"""What the base tables of a program keep of its base relations, as Arrow tables of changes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pyarrow as pa
 
 from crown.ingest.columns import WEIGHT
 from crown.ingest.watermarks import with_watermark
-from crown.programs.running import Running
+from crown.programs.runtime import ProgramRuntime
 from crown.store.codec import decode
 
 
-def kept(engine: Running, masks: bool = False) -> dict[str, pa.Table]:
-    """Returns, by name, the rows of the base relations that the gate counts: the columns that are read, and how often
-    each row is there as ``_weight``. O(state).
+def kept(engine: ProgramRuntime, masks: bool = False) -> dict[str, pa.Table]:
+    """Returns, by name, the rows of the base relations that the base tables count: the columns that are read, and how
+    often each row is there as ``_weight``. O(state).
 
     Of a relation with upserts they are the changes that lead to its present rows, deletes of what is gone included; of
     one with a window they bring its watermark. A relation that is not counted (``on_missing="trust"``) is left out, and
@@ -25,10 +25,10 @@ def kept(engine: Running, masks: bool = False) -> dict[str, pa.Table]:
     extern = engine.memory.dictionary.extern
     join = engine.plan.only_join
     for table in engine.plan.tables:
-        columns = engine.gate.carried(table.name.lower())
+        columns = engine.base_tables.carried(table.name.lower())
         if columns is None:
             continue
-        parts = list(engine.gate.changes(table.name.lower()))
+        parts = list(engine.base_tables.changes(table.name.lower()))
         rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, len(columns)), np.int64)
         weights = np.concatenate([part.weights for part in parts]) if parts else np.empty(0, np.int64)
         arrays = {  # the sequence of upserts may be there twice: the last, which tombstones have, too, is the one
@@ -37,6 +37,6 @@ def kept(engine: Running, masks: bool = False) -> dict[str, pa.Table]:
             if masks or join is None or column.name != join.masks
         }
         changes = pa.table({**arrays, WEIGHT: weights})
-        mark = engine.gate.reached(table.name.lower())
+        mark = engine.base_tables.reached(table.name.lower())
         found[table.name] = changes if mark is None else with_watermark(changes, mark)
     return found

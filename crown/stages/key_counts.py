@@ -1,4 +1,4 @@
-"""Enforced keys: of each the gate counts the rows that are there, and no batch leaves more than one.
+"""Enforced keys: of each the base tables count the rows that are there, and no batch leaves more than one.
 
 A batch is looked at while it is prepared. Where it would leave two rows with one key, its changes of that key are bad
 rows, all of them, because none of them is wrong by itself; whoever sets bad rows aside goes on with the rest. What a
@@ -14,7 +14,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.batches import extent
-from crown.stages.counts import Counts
+from crown.stages.counted_tuples import CountedTuples
 from crown.stages.protocol import Part
 from crown.store.zset import Zset
 from plans.schema import Column, Table
@@ -30,7 +30,7 @@ def enforced_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) -
     return found
 
 
-class Unique:
+class KeyCounts:
     """How many rows each key of a relation has, in table ``table`` of a part; ``words``: where it is in a tuple.
 
     Memory: one record per key.
@@ -39,7 +39,7 @@ class Unique:
     def __init__(self, part: Part, table: int, words: Sequence[int]) -> None:
         self._part = part
         self._words = words
-        self._copies = Counts(part, table, len(words))
+        self._copies = CountedTuples(part, table, len(words))
 
     def refused(self, changes: Zset) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the keys (int64[k, words]) that would not have one row or none after ``changes``, and how many they

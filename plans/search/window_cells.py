@@ -19,11 +19,11 @@ from plans.program import Feed, LinearStage, Program
 from plans.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role
-from plans.search.rounds import Round
+from plans.search.exchanges import Exchange
 from plans.search.shares import Grid
 
 
-def within(program: Program, whole: bool = False) -> Mapping[str, Round]:
+def within(program: Program, whole: bool = False) -> Mapping[str, Exchange]:
     """Returns, by relation in lower case, the round that keeps the rows within each window of a program.
 
     Its rows are those of the relation, with the columns that the program reads, or, if ``whole``, with all of them.
@@ -36,5 +36,5 @@ def within(program: Program, whole: bool = False) -> Mapping[str, Round]:
         kept = Table(table.name, tuple(replace(c, required=table.required(c.name)) for c in columns))
         rows = LinearStage((Feed(kept.name, passed(kept.columns)),))
         made = Program(f"the rows of {kept.name} within {window}", (kept,), (rows,), windows=(window,))
-        found[kept.name.lower()] = Round(made, Grid(), {kept.name: Role(kept.name)})
+        found[kept.name.lower()] = Exchange(made, Grid(), {kept.name: Role(kept.name)})
     return found

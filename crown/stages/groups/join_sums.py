@@ -15,13 +15,13 @@ from crown.stages.kernels import sums
 from crown.store.zset import Zset
 from plans.payloads.sums import Term, term_of
 from plans.plan import Plan
-from plans.program import Carried
+from plans.program import JoinSum
 
 
-class Carriage:
+class JoinSums:
     """Adds what the events of a join stage with that ``plan`` carry to the terms of a ``layout``."""
 
-    def __init__(self, carried: Sequence[Carried], layout: Layout, plan: Plan) -> None:
+    def __init__(self, carried: Sequence[JoinSum], layout: Layout, plan: Plan) -> None:
         assert plan.payload is not None, "the plan has a payload"
         source = Parts.of(plan.payload.terms, plan)
         terms = plan.payload.terms

@@ -1,4 +1,4 @@
-"""A table of counted tuples in a part: behind the gate and the pointwise stages."""
+"""A table of counted tuples in a part: behind the base tables and the pointwise stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crown.store.zset import Zset
 _SCANNED = 1 << 14
 
 
-class Counts:
+class CountedTuples:
     """Tuples of ``width`` codes with a count per leaf, in table ``table`` of a part."""
 
     def __init__(self, part: Part, table: int, width: int, leaves: int = 1) -> None:

@@ -1,12 +1,12 @@
-"""The gate: the one place of a program that decides what a delete finds.
+"""The base tables of a program: the one place that decides what a delete finds.
 
-Several stages may read one relation, each with columns of its own. If each decided for itself what a delete of an
-absent row takes away, they would part for ever. So the gate counts the copies of every tuple, over all columns that
-some stage reads, and lets through what took place. A join that stores these columns is asked instead, and no tuple is
-counted a second time (``crown.stages.stored``). Of a relation with upserts it keeps the row of each key
-(``crown.stages.keyed``), and lets through the row that goes and the one that comes. Of a relation with a window it
-knows the rows that are within, and lets through what leaves as well (``crown.stages.retained``). Where a key is
-enforced it also counts the rows of each key (``crown.stages.unique``).
+Several stages may read one relation, each with columns of its own. If each stage decided what a delete of an absent row
+takes away, their counts would drift apart. So the base tables count the copies of every tuple, over all columns that
+some stage reads, and pass on the changes that took place. A join that stores these columns is asked instead, and no
+tuple is counted twice (``crown.stages.join_as_table``). A relation with upserts keeps the row of each key
+(``crown.stages.upsert_table``): an upsert passes on the deleted row and the inserted one. A relation with a window
+keeps the rows inside the window (``crown.stages.windowed_table``), and passes on rows that leave it. Where a key is
+enforced, the rows of each key are counted, too (``crown.stages.key_counts``).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from crown.ingest.batch import MissingDeletes
 from crown.kernels.arena import T_TALLIES, header_words
 from crown.kernels.batches import extent, negatives
 from crown.kernels.tables import table_at
-from crown.stages.counts import Counts
-from crown.stages.keyed import Keyed, Upserts
+from crown.stages.counted_tuples import CountedTuples
+from crown.stages.join_as_table import JoinAsTable
+from crown.stages.key_counts import KeyCounts
 from crown.stages.protocol import Part
-from crown.stages.retained import Retained
-from crown.stages.stored import StoredWhole
 from crown.stages.tombstones import Tombstones
-from crown.stages.unique import Unique
+from crown.stages.upsert_table import Upserts, UpsertTable
+from crown.stages.windowed_table import WindowedTable
 from crown.store.codec import named_values
 from crown.store.memory import numbers
 from crown.store.zset import Zset
@@ -38,7 +38,7 @@ from plans.windows import Window
 _MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
 
 
-class Gate:
+class BaseTables:
     """Counts the tuples of relations; ``columns``: of each (by name in lower case), those that are read.
 
     ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
@@ -74,11 +74,11 @@ class Gate:
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
-            name: Retained(part, int(table_at(self._number[name])), columns[name], window)
+            name: WindowedTable(part, int(table_at(self._number[name])), columns[name], window)
             for name, window in own.items()
         }
         self._tables = {
-            name: Counts(part, i, len(columns[name]))
+            name: CountedTuples(part, i, len(columns[name]))
             for name, i in self._number.items()
             if name not in upserts and name not in own and (on_missing != "trust" or name in kept)
         }
@@ -87,13 +87,13 @@ class Gate:
             for i, name in enumerate(forgetful)
         }
         self._keyed = {
-            name: Keyed(part, self._number[name], len(columns) + i, of, gone.get(name))
+            name: UpsertTable(part, self._number[name], len(columns) + i, of, gone.get(name))
             for i, (name, of) in enumerate(upserts.items())
         }
-        self._unique = {name: Unique(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
-        self._kept: list[tuple[str, Counts | Keyed]] = [*self._tables.items(), *self._keyed.items()]
+        self._unique = {name: KeyCounts(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
+        self._kept: list[tuple[str, CountedTuples | UpsertTable]] = [*self._tables.items(), *self._keyed.items()]
         self._key = {name: of.key for name, of in upserts.items()}
-        self._stored: dict[str, StoredWhole] = {}
+        self._stored: dict[str, JoinAsTable] = {}
 
     def fill(self, apply: Callable[[], object]) -> None:
         """Has ``apply`` bring rows that were there before: deletes are those of keys that are remembered, whatever
@@ -118,7 +118,7 @@ class Gate:
         """Returns a relation's name as it is declared."""
         return self._shown.get(name, name)
 
-    def ask(self, stored: Mapping[str, StoredWhole]) -> None:
+    def ask(self, stored: Mapping[str, JoinAsTable]) -> None:
         """Has joins asked for the copies of the tuples that they store, by relation."""
         self._stored |= {name: of for name, of in stored.items() if name in self._tables}
 
@@ -159,7 +159,7 @@ class Gate:
 
     def refused_keys(self, name: str, net: Zset) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the enforced keys of a relation that would not have one row or none after a net, and how many rows
-        they would have; see ``Unique.refused``. Changes nothing. Expected O(n)."""
+        they would have; see ``KeyCounts.refused``. Changes nothing. Expected O(n)."""
         goes = net.weights < 0
         if name in self._tables and self.on_missing != "trust" and goes.any():  # deletes that find nothing take nothing
             gone = net[goes]

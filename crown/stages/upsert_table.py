@@ -20,7 +20,7 @@ import numpy as np
 
 from crown.errors import UnusableStateError
 from crown.kernels.arena import T_TALLIES
-from crown.stages.counts import Counts
+from crown.stages.counted_tuples import CountedTuples
 from crown.stages.protocol import Part
 from crown.stages.tombstones import Tombstones
 from crown.store.codec import NULL
@@ -29,7 +29,7 @@ from plans.schema import Column, Table
 
 THERE, DELETED, WAS_ABSENT = 1, 2, 3
 """States of a record: a live row; a tombstone; of a row before, that there was no record. 0: there is none."""
-_LATE = T_TALLIES + 2  # with the rows, after what the gate counts there: changes that were too old
+_LATE = T_TALLIES + 2  # with the rows, after what the base tables count there: changes that were too old
 _TOMBSTONES, _OPEN, _LATE_NOW = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # with the rows before the last batch
 
 
@@ -71,7 +71,7 @@ def upserts_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) ->
     return {table.name.lower(): Upserts(table, used[table.name.lower()]) for table in tables if table.upserts}
 
 
-class Keyed:
+class UpsertTable:
     """The rows of a relation by their key, in table ``current``; those before the last batch in table ``before``.
 
     ``gone``: the order of its tombstones, if they are forgotten.
@@ -82,8 +82,8 @@ class Keyed:
         self._upserts = upserts
         self._gone = gone
         words = len(upserts.rest) + 2
-        self._rows = Counts(part, current, len(upserts.key), words)
-        self._before = Counts(part, before, len(upserts.key), words)
+        self._rows = CountedTuples(part, current, len(upserts.key), words)
+        self._before = CountedTuples(part, before, len(upserts.key), words)
 
     @property
     def table(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from crown.engine.kernels.ahead import ahead_by_key
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
     N_EDGE,
@@ -19,6 +18,7 @@ from crown.engine.kernels.layout import (
     X_PHASE,
 )
 from crown.engine.kernels.padding import group_of, is_padded, padding_of
+from crown.engine.kernels.prefetch import ahead_by_key
 from crown.engine.kernels.update import DONE, FULL, IDLE, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.arena import NONE, ONE, ZERO, alloc

@@ -8,7 +8,6 @@ tuple at hand lies in a record of no table, made for the batch, so that all else
 
 from __future__ import annotations
 
-from crown.engine.kernels.ahead import ahead_by_key
 from crown.engine.kernels.groups import bundle_get, group_drop, look_of, node_at
 from crown.engine.kernels.layout import (
     LOOKUP_INDEX,
@@ -28,9 +27,10 @@ from crown.engine.kernels.layout import (
 )
 from crown.engine.kernels.padding import group_of
 from crown.engine.kernels.payload import add_value, entry_change, pend
+from crown.engine.kernels.prefetch import ahead_by_key
+from crown.engine.kernels.row_value import begin, multiply_by_row
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
-from crown.engine.kernels.worth import begin, multiply_by_row
 from crown.kernels.arena import (
     H_BUDGET,
     H_EPOCH,

@@ -1,10 +1,10 @@
-"""Gate and stages of a program over its memory: a batch goes through all of them, or through none.
+"""Base tables and stages of a program over its memory: a batch goes through all of them, or through none.
 
-    nets in codes -> gate -> stages in topological order -> the net of every stage
+    nets in codes -> base tables -> stages in topological order -> the net of every stage
 
 Between stages travel codes; one dictionary serves all. If a stage refuses a batch, it has changed nothing, and the
-stages before it and the gate take back what they had. All parts lie in one mapping of memory: the dictionary's, the
-gate's, then each stage's.
+base tables and the stages before it take back what they had. All parts lie in one mapping of memory: for the
+dictionary, the base tables, and each stage.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes, PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.intake import SUMMING, Intake, added_relations, netted_by_joins, used_columns
+from crown.programs.preparer import SUMMING, BatchPreparer, added_relations, netted_by_joins, used_columns
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
+from crown.stages.base_tables import BaseTables
 from crown.stages.cyclic import CyclicCount
-from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
-from crown.stages.keyed import upserts_of
+from crown.stages.join_as_table import stored_whole
+from crown.stages.key_counts import enforced_of
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
-from crown.stages.stored import stored_whole
 from crown.stages.top import Top
-from crown.stages.unique import enforced_of
+from crown.stages.upsert_table import upserts_of
 from crown.store.budget import Budget
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
@@ -55,14 +55,14 @@ from plans.search.shares import Grid, grids_of
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
 
 
-class Running(NotCopyable, instead="save(path) and crown.load(path) make another one"):
+class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """Runs the stages of a program. Not thread-safe.
 
     ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes what is there and
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
     stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same
-    time. ``whole``: the gate takes all columns of the relations, whoever reads them. ``selecting``: rows that nobody
-    reads are dropped first (see ``crown.programs.selected``), where that may be.
+    time. ``whole``: the base tables take all columns of the relations, whoever reads them. ``selecting``: rows that
+    nobody reads are dropped first (see ``crown.programs.selected``), where that may be.
     """
 
     def __init__(
@@ -91,10 +91,14 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         apart = self._apart | (added_relations(program) if trusted else frozenset())
         again, windows = self._read_again(), program.windows
         shown = {table.name.lower(): table.name for table in program.tables}
-        self.gate = Gate(memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced, shown)
+        self.base_tables = BaseTables(
+            memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced, shown
+        )
         intern = memory.dictionary.intern
-        refused = {name: partial(self.gate.refused_keys, name) for name in enforced}
-        self._intake = Intake(program.tables, self._used, intern, apart, self.gate.retained, chosen, refused)
+        refused = {name: partial(self.base_tables.refused_keys, name) for name in enforced}
+        self._preparer = BatchPreparer(
+            program.tables, self._used, intern, apart, self.base_tables.retained, chosen, refused
+        )
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
@@ -136,12 +140,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
     def _ask_joins(self) -> None:
-        """Has the gate ask joins for what they store whole, unless somebody reads the relation from the gate."""
+        """Has the base tables ask joins for what these store whole, unless a stage reads the relation itself."""
         read = self._read_again()
         asked = {name: columns for name, columns in self._used.items() if name not in read}
         for stage in self.stages:
             if isinstance(stage, Join):
-                self.gate.ask(stored_whole(stage, asked))
+                self.base_tables.ask(stored_whole(stage, asked))
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
@@ -171,12 +175,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     @property
     def missing(self) -> MissingDeletes:
         """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
-        return self.gate.missing
+        return self.base_tables.missing
 
     @property
     def absent(self) -> list[str]:
         """Returns the relations in which deletes of the last batch found no row."""
-        return self.gate.absent
+        return self.base_tables.absent
 
     @property
     def budget(self) -> Budget:
@@ -192,7 +196,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
         self.ready()
-        return with_room(self.memory.dictionary, lambda: self._intake.prepare(changes, strict), self.compact)
+        return with_room(self.memory.dictionary, lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def _open(self) -> None:
         """Opens a batch: whatever stops it, it is taken back (``_roll_back``), until it stands."""
@@ -200,18 +204,18 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.epoch += 1
 
     def _stand(self, given: PreparedBatch, nets: Mapping[str | int, Zset]) -> None:
-        """Lets the open batch stand; ``nets``: what gate and stages let through."""
+        """Lets the open batch stand; ``nets``: what base tables and stages let through."""
         self._torn = True
         for number, stage in enumerate(self.stages):
             if nets[number] is not self._nothing_of[number]:  # else it was not called
                 stage.settle()
-        self.gate.tally(given.nets, given.filtered, self.gate.missing)
+        self.base_tables.tally(given.nets, given.filtered, self.base_tables.missing)
         self.memory.parts[0][A.H_OPEN] = 0
         self._torn = False
         self.batches += 1
 
     def _apply(self, given: PreparedBatch, nets: dict[str | int, Zset], last: int | None = None) -> None:
-        """Sends a batch through the gate and the stages, those before number ``last`` if there is one; ``nets`` gets
+        """Sends a batch through base tables and stages, those before number ``last`` if there is one; ``nets`` gets
         what each of them let through.
 
         Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
@@ -219,7 +223,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """
         self._torn = True
         try:
-            nets.update(self.gate.apply(given.nets, given.advances))
+            nets.update(self.base_tables.apply(given.nets, given.advances))
             for number, stage in enumerate(self.stages[:last]):
                 inputs = self._inputs(number, nets)
                 if self._rests(number, inputs):
@@ -256,7 +260,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
                 if number in nets and nets[number] is not self._nothing_of[number]:
                     self.stages[number].take_back(self._inputs(number, nets))
                     self.tallies.add(number, nets[number], -1)
-            self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
+            self.base_tables.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
         except (UnusableStateError, MemoryBudgetError) as why:
             if isinstance(error, Exception) and LOST not in str(error):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
@@ -268,14 +272,14 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
         """Takes back the last batch, given what was applied and what its deletes did not find."""
         self.ready()
-        given = self._intake.prepare(changes, strict=False, again=True)
+        given = self._preparer.prepare(changes, strict=False, again=True)
         missing = missing or MissingDeletes()
         arena = self.memory.parts[0]
         with self.uninterrupted, self.memory.budget.lifted():
             arena[A.H_OPEN] = 1
             self.epoch += 1
             nets: dict[str | int, Zset] = {}
-            nets.update(self.gate.undo(given.nets, missing))
+            nets.update(self.base_tables.undo(given.nets, missing))
             for number, stage in enumerate(self.stages):
                 inputs = self._inputs(number, nets)
                 if self._rests(number, inputs):
@@ -283,7 +287,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
                     continue
                 nets[number] = stage.undo(inputs).negated()
                 self.tallies.add(number, nets[number], -1)
-            self.gate.tally(given.nets, given.filtered, missing, -1)
+            self.base_tables.tally(given.nets, given.filtered, missing, -1)
             arena[A.H_OPEN] = 0
 
     # Care
@@ -339,7 +343,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         return self._sweep()
 
     def _sweep(self) -> int:
-        self.gate.mark_values()
+        self.base_tables.mark_values()
         for stage in self.stages:
             stage.mark_values()
         return self.memory.dictionary.sweep()
@@ -347,7 +351,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def check_invariants(self) -> None:
         """Recomputes what can be recomputed in every part, and compare. Raises AssertionError. O(state)."""
         self.ready()
-        self.gate.check_invariants()
+        self.base_tables.check_invariants()
         for stage in self.stages:
             stage.check_invariants()
 
@@ -358,10 +362,10 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """
         if not is_running(self._batch):
             self.ready()
-        gate = self.gate.stats()
+        base = self.base_tables.stats()
         return {
-            **gate,
-            "input_rows": sum(gate["rows"].values()),
+            **base,
+            "input_rows": sum(base["rows"].values()),
             "dictionary": len(self.memory.dictionary),
             "live_bytes": 8 * self.memory.budget.used,
             "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.memory.parts),

@@ -23,7 +23,7 @@ from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.retained import COUNTERS, EARLIER, MARK, ROWS, UNDO
 from crown.stages.protocol import Part
 from crown.store.codec import decode, uses_dictionary
-from crown.store.shown import shown
+from crown.store.display import shown
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
@@ -34,7 +34,7 @@ _ALL = 1 << 62
 _LATEST = 2**63 - 1
 
 
-class Retained:
+class WindowedTable:
     """The rows of one relation that are within ``window``; ``table``: a table of the part, whose last tally is used."""
 
     def __init__(self, part: Part, table: int, columns: Sequence[Column], window: Window) -> None:

@@ -14,11 +14,11 @@ from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowErr
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.ingest.selection import Selection
-from crown.stages.keyed import upserts_of
-from crown.stages.retained import Retained
+from crown.stages.upsert_table import upserts_of
+from crown.stages.windowed_table import WindowedTable
 from crown.store.codec import Intern
+from crown.store.display import shown
 from crown.store.relations import stored_relations
-from crown.store.shown import shown
 from crown.store.zset import Zset, is_net
 from plans.program import GroupStage, JoinStage, LinearStage, Program
 from plans.reads import Parts, occurrences, only_read_by, sources
@@ -48,7 +48,7 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
     return {name: tuple(c for c in table.columns if c.name.lower() in used[name]) for name, table in tables.items()}
 
 
-def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> CheckedBatch:
+def without_late(batch: CheckedBatch, retained: WindowedTable, intern: Intern) -> CheckedBatch:
     """Returns a batch in which late rows are bad ones, unless the window drops them. O(rows).
 
     Raises LateRowError for the first of them, if the window says so.
@@ -69,7 +69,7 @@ def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> Che
 
 
 Refused = Callable[[Zset], tuple[np.ndarray, np.ndarray] | None]
-"""Says of a net which enforced keys it breaks (see ``crown.stages.gate.Gate.refused_keys``)."""
+"""Says of a net which enforced keys it breaks (see ``crown.stages.base_tables.BaseTables.refused_keys``)."""
 
 
 def broken_keys(
@@ -114,7 +114,7 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     )
 
 
-class Intake:
+class BatchPreparer:
     """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
 
     ``apart``: relations that those who read them net, and of which nobody looks for absent deletes: equal rows of them
@@ -128,7 +128,7 @@ class Intake:
         used: Mapping[str, tuple[Column, ...]],
         intern: Intern,
         apart: frozenset[str] = frozenset(),
-        retained: Mapping[str, Retained] | None = None,
+        retained: Mapping[str, WindowedTable] | None = None,
         selected: Mapping[str, frozenset[Parts]] | None = None,
         refused: Mapping[str, Refused] | None = None,
     ) -> None:
