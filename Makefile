@@ -58,7 +58,7 @@ bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (un
 bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done native-peers  ## install Flink and Pathway, build differential dataflow and dbsp, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway out build dist *.egg-info bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # What follows says in one sentence what is missing, if something is.
@@ -90,22 +90,22 @@ $(BIN)/python: | python
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark,jit]' && touch $@
 
-$(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' && touch $@
+$(VENV)/.test: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' -e ./bench && touch $@
 
-$(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' && touch $@
+$(VENV)/.dev: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' -e ./bench && touch $@
 
 $(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs,jit]' && touch $@
 
-$(VENV)-oldest/.done: setup.cfg pyproject.toml
+$(VENV)-oldest/.done: setup.cfg pyproject.toml bench/pyproject.toml
 	@$(OLDEST) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
 	  echo "the oldest packages are for Python 3.11: install it, or say where it is with PYTHON=/path/to/python3.11" >&2; exit 1; \
 	}
 	@echo "installing the oldest packages into $(VENV)-oldest ..." && $(OLDEST) -m venv $(VENV)-oldest
 	@$(VENV)-oldest/bin/python -m pip install -q --disable-pip-version-check uv
-	@$(VENV)-oldest/bin/uv pip install -q --python $(VENV)-oldest/bin/python --resolution lowest-direct -e '.[test]' && touch $@
+	@$(VENV)-oldest/bin/uv pip install -q --python $(VENV)-oldest/bin/python --resolution lowest-direct -e '.[test]' -e ./bench && touch $@
 
 $(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
 	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*
@@ -121,5 +121,5 @@ native-peers:
 	cargo build --release --locked --quiet --manifest-path bench/peers/dbsp/Cargo.toml \
 	  || echo "dbsp is left out: it could not be built here, as said above" >&2
 
-$(VENV)/.bench: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@
+$(VENV)/.bench: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark,jit]' -e ./bench && touch $@

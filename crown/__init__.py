@@ -148,9 +148,28 @@ if not TYPE_CHECKING:  # a checker knows the names above, and only those
             raise AttributeError(f"module 'crown' has no attribute {name!r}")
         from importlib import import_module
 
-        if name in _MODULES:
-            return import_module(f"crown.{name}")
-        return getattr(import_module(_HOMES.get(name, "crown.errors")), _CALLED.get(name, name))
+        try:
+            if name in _MODULES:
+                return import_module(f"crown.{name}")
+            return getattr(import_module(_HOMES.get(name, "crown.errors")), _CALLED.get(name, name))
+        except ImportError as error:
+            found = _of_another_module()
+            if found is None:
+                raise
+            raise found from error
+
+
+def _of_another_module() -> ImportError | None:
+    """Returns what to say if a module of the user comes before one that this package brings; else None."""
+    import sys
+    from pathlib import Path
+
+    for name in ("plans", "ivm_triangle", "spark_jobs"):
+        found = getattr(sys.modules.get(name), "__file__", None)
+        if found is not None and Path(found).parent != Path(__file__).parents[1] / name:
+            said = f"crown brings a module {name}, and {found} comes first: rename that file, or put it into a package"
+            return ImportError(said, name=name, path=found)
+    return None
 
 
 def __dir__() -> list[str]:

@@ -6,12 +6,19 @@ import configparser
 import re
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import crown
+from crown.commands.main import main
+
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
+PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs")
+BENCH = tomllib.loads((ROOT / "bench" / "pyproject.toml").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +44,34 @@ def test_the_base_is_slim_and_every_part_brings_what_it_imports(setup: configpar
     assert names(setup["options"]["install_requires"]) == {"numpy", "pyarrow", "sqlglot", "highspy"}
     extras = setup["options.extras_require"]
     assert names(extras["spark"]) == {"pyspark", "pandas", "deltalake", "obstore", "pyyaml"}
-    for extra in ("graphframes", "bench", "test"):
+    for extra in ("graphframes", "test"):
         assert names(extras["spark"]) <= names(extras[extra]), extra
-    assert "duckdb" in names(extras["bench"]) & names(extras["test"])
+    assert "duckdb" in names(extras["test"])
     assert {"mkdocs-material", "mkdocstrings[python]"} <= names(extras["docs"])
+
+
+def test_the_benchmarks_are_a_package_of_their_own(setup: configparser.ConfigParser) -> None:
+    project, tools = BENCH["project"], BENCH["tool"]["setuptools"]
+    assert setup["options.extras_require"]["bench"].split() == [f"{project['name']}=={project['version']}"]
+    assert project["version"] == crown.__version__
+    assert f"crown-ivm[spark,jit]=={crown.__version__}" in project["dependencies"]
+    folders = {file.parent for file in (ROOT / "bench").rglob("__init__.py") if "build" not in file.parts}
+    assert sorted(tools["packages"]) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
+    assert not [line for line in setup["options.packages.find"]["include"].split() if line.startswith("bench")]
+
+
+def test_the_command_says_how_the_benchmarks_are_installed(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    found = metadata.entry_points(group="crown.commands")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [one for one in found if one.name != "bench"])
+    assert main(["bench", "run"]) == 2
+    assert capsys.readouterr().err == "crown: crown bench is a package of its own: pip install 'crown-ivm[bench]'\n"
+    assert "bench" in parsers_of(capsys)
+
+
+def parsers_of(capsys: Any) -> str:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    return str(capsys.readouterr().out)
 
 
 def test_a_view_needs_nothing_but_the_base() -> None:
@@ -63,6 +94,18 @@ print(view.count(), sums.get({"a": 1}), crown.Triangle().count())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout == "4 {'a': 1, 'm': 2.0} 0\n", done.stderr
+
+
+@pytest.mark.parametrize("package", ["plans", "ivm_triangle"])
+def test_another_module_that_is_called_as_one_of_ours_is_named(package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text("")
+    code = "import crown\ncrown.view\ncrown.Triangle"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    said = done.stderr.splitlines()[-1]
+    assert said == (
+        f"ImportError: crown brings a module {package}, and {tmp_path / package}.py comes first: rename that file, or "
+        "put it into a package"
+    )
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import argparse
 
+_APART = {"bench"}
+"""Commands that do not come with the package, each with the extra of its name."""
 NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 
 
@@ -103,6 +105,11 @@ def _add_commands(subparsers: Any, chosen: str | None) -> None:
     from crown.errors import MissingPackageError, needs
 
     commands = {point.name: point for point in entry_points(group="crown.commands")}
+    for name in _APART - set(commands):
+        absent = MissingPackageError(f"crown {name} is a package of its own: pip install 'crown-ivm[{name}]'")
+        if name == chosen:
+            raise absent
+        subparsers.add_parser(name, help=f"({absent})")
     for name, point in sorted(commands.items()):
         if chosen in commands and name != chosen:
             subparsers.add_parser(name)  # not asked for: not imported

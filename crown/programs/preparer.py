@@ -84,8 +84,11 @@ def broken_keys(
         n = after.get(tuple(int(codes[row]) for codes in columns))
         if n is not None:
             said = ", ".join(f"{name}={shown(batch.columns[name][row])!r}" for name in key)
-            why = f"{n} rows would have it" if n > 0 else "the batch deletes a row with it that is not there"
-            yield row, f"the key {said} is enforced, and {why}; its changes in a batch are refused together"
+            if n > 0:
+                why, remedy = f"{n} rows would have it", "delete the old row in the same batch, or declare upserts"
+            else:
+                why, remedy = "the batch deletes a row with it that is not there", "name the row as it was inserted"
+            yield row, f"the key {said} is enforced, and {why}: all changes of this key are rejected; {remedy}"
 
 
 def _positions(batch: CheckedBatch) -> np.ndarray:

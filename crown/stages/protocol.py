@@ -78,9 +78,10 @@ class Part:
     ) -> MissingDeleteError:
         """Returns the error of a batch that deletes more copies of a row (int64[columns], codes) than there are."""
         values = named_values(row, columns, self.dictionary.extern)
+        what = "1 copy" if copies == 1 else f"{copies} copies"
         return MissingDeleteError(
-            f"relation {relation!r}: the batch deletes {copies} copies of {values}, more than there are; nothing was "
-            'applied. Use on_missing="ignore" to clamp such deletes'
+            f"relation {relation!r}: the batch deletes {what} of {values}, more than there are; nothing was applied. "
+            'Name the row as it was inserted, or use on_missing="ignore" to have such deletes counted'
         )
 
 

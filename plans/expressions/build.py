@@ -156,8 +156,8 @@ def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
             raise
         return _as_decimal(left), _as_decimal(right)  # as numbers of up to 76 digits: no type has to hold both
     if type_ is None:
-        hint = "both sides must have the same type; use CAST"
-        raise PlanError(f"{symbol} compares {left.type} with {right.type}", hint=hint)
+        hint = "compare values of one type, or convert one side with CAST"
+        raise PlanError(f"{left.type} and {right.type} cannot be compared with {symbol}", hint=hint)
     return cast(left, type_), cast(right, type_)
 
 

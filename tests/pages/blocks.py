@@ -24,6 +24,7 @@ import runpy
 import shlex
 import sys
 import tempfile
+import tomllib
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,7 +129,9 @@ def commands() -> dict[str, str]:
     """The subcommands of ``crown`` and the modules that they are."""
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    return dict(re.findall(r"(\w+) = ([\w.]+)", setup["options.entry_points"]["crown.commands"]))
+    apart = tomllib.loads((ROOT / "bench" / "pyproject.toml").read_text())["project"]["entry-points"]
+    ours = dict(re.findall(r"(\w+) = ([\w.]+)", setup["options.entry_points"]["crown.commands"]))
+    return {**ours, **apart["crown.commands"]}
 
 
 def _on_spark(page: Path) -> str:

@@ -117,7 +117,7 @@ def test_what_is_refused_is_said_with_the_key_and_how_many_would_have_it() -> No
     schema = {"t": {"columns": {"a": "int64", "b": "string", "c": "int64"}, "key": ["b", "a"], "enforced": True}}
     view = crown.view("SELECT c FROM t", schema)
     view.apply({"t": [{"a": 1, "b": "x", "c": 1}]})
-    said = r"relation 't', row 1: the key a=1, b='x' is enforced, and 3 rows would have it; its changes in a batch"
+    said = r"relation 't', row 1: the key a=1, b='x' is enforced, and 3 rows would have it: all changes of this key"
     rows = [{"a": 2, "b": "x", "c": 1}, {"a": 1, "b": "x", "c": 1}, {"a": 1, "b": "x", "c": 2}]
     with pytest.raises(DuplicateKeyError, match=said):
         view.apply({"t": rows})

@@ -372,7 +372,7 @@ def test_deletes_of_absent_rows_are_counted_or_refused() -> None:
     strict = regression(TWO, SCHEMA, target="y", on_missing="raise")
     other = {"k": 1, "f2": 0.5, "y": 3, "tag": "x"}
     strict.apply({"b": [other]})
-    with pytest.raises(MissingDeleteError, match=r"relation .a.: the batch deletes 1 copies"):
+    with pytest.raises(MissingDeleteError, match=r"relation .a.: the batch deletes 1 copy"):
         strict.apply({"b": [other], "a": [row | {"_weight": -1}]})
     strict.apply({"a": [row]})
     assert strict.rows == 1

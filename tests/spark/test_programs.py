@@ -112,7 +112,7 @@ def test_a_delete_of_what_is_not_there_can_stop_a_program(spark, tmp_path, cells
     files.add({"r": [(1, 2, 1), (1, 3, 1)]})
     sink = run(spark, sql, files, tmp_path / "state", schema=schema, cells=cells, on_missing="raise")
     files.add({"r": [(1, 2, -1), (1, 4, -1)]})
-    with pytest.raises(StreamingQueryException, match=r"deletes 1 copies of \{'k': 1, 'x': 4\}, more than there are"):
+    with pytest.raises(StreamingQueryException, match=r"deletes 1 copy of \{'k': 1, 'x': 4\}, more than there are"):
         run(spark, sql, files, tmp_path / "state", sink=sink, schema=schema, cells=cells, on_missing="raise")
     assert sink.state() == {(2, 2): 1}
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
+PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs")
 BASE = {"crown-ivm", "numpy", "pyarrow", "sqlglot", "highspy"}
 LIBRARIES = {"x86_64": ("x86-64-v2", "x86-64-v3"), "aarch64": ("aarch64",)}
 MOST_MEGABYTES, MOST_RESIDENT, MOST_SECONDS = 250, 110, 1.0
@@ -56,6 +56,7 @@ def main(folder: Path) -> None:
             run(*_pip(home), "install", "--no-index", f"--find-links={house}", f"{wheel}[spark]")
     assert installed(home) >= BASE | {"pyspark", "pandas"}, "what these bring is theirs to decide"
     attempt(home, "smoke_spark.py")
+    benchmarks(home, folder / "dist-bench")
     from_sources(folder / "from-sources", sources)
 
 
@@ -119,6 +120,24 @@ def _used(python: Path, script: Path) -> tuple[float, float, float]:
     wall = time.monotonic() - started
     spent, resident = map(float, done.stdout.splitlines()[-1].split())
     return wall, spent, resident
+
+
+def benchmarks(home: Path, folder: Path) -> None:
+    """Builds the wheel of the benchmarks, and adds it to an environment, where the command finds it."""
+    for old in folder.glob("*"):
+        old.unlink()
+    with took("built the wheel of the benchmarks"):
+        run(sys.executable, "-m", "build", "--outdir", folder, ROOT / "bench")
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        there = {name for name in archive.namelist() if name.endswith(".py")}
+    here = {str(file.relative_to(ROOT)) for file in (ROOT / "bench").rglob("*.py")}
+    assert there == here, f"the wheel differs from the package in {sorted(there ^ here)[:5]}"
+    crown = home / "bin" / "crown"
+    told = subprocess.run([crown, "bench", "run"], capture_output=True, text=True, check=False, env=_environment())
+    assert "pip install 'crown-ivm[bench]'" in told.stderr, told.stderr
+    run(*_pip(home), "install", "--no-deps", wheel)
+    run(crown, "bench", "run", "--help")
 
 
 def from_sources(home: Path, sources: Path) -> None:

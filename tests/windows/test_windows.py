@@ -243,7 +243,7 @@ def test_late_rows_can_refuse_their_batch_or_go_to_the_quarantine(tmp_path: Path
 def test_a_delete_of_what_is_not_in_is_missing_and_one_of_what_expired_is_late() -> None:
     view = crown.view(BOTH, EVENTS, windows={"r": crown.ttl("n", 10)}, on_missing="raise")
     view.apply(events(100, 105))
-    with pytest.raises(MissingDeleteError, match=r"deletes 1 copies of {'k': 1, 'n': 103}, more than there are"):
+    with pytest.raises(MissingDeleteError, match=r"deletes 1 copy of {'k': 1, 'n': 103}, more than there are"):
         view.apply({"r": [{"k": 1, "n": 120, "_weight": 1}, {"k": 1, "n": 103, "_weight": -1}]})
     assert view.stats()["windows"]["r"]["watermark"] == 105
     view.apply(events(112))
@@ -253,7 +253,7 @@ def test_a_delete_of_what_is_not_in_is_missing_and_one_of_what_expired_is_late()
 
     counted = crown.view(BOTH, EVENTS, windows={"r": crown.last_rows(2)}, on_missing="raise")
     counted.apply(events(1, 2, 3))
-    with pytest.raises(MissingDeleteError, match=r"deletes 1 copies of {'k': 1, 'n': 1}"):
+    with pytest.raises(MissingDeleteError, match=r"deletes 1 copy of {'k': 1, 'n': 1}"):
         counted.apply(events(1, weight=-1))
     assert sorted(row["n"] for row in counted.to_table().to_pylist()) == [2, 3]
 

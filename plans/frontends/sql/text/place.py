@@ -109,7 +109,7 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
     if node.key == "window":
         return "a window function (OVER)", "compute it where the result is read"
     if node.key in _CLOCK or word in CLOCK_NAMES:
-        return word, "its value changes without any input changing; make it a column of a relation"
+        return word, "its value changes while no table does; store it in a column"
     if node.key in _SUBQUERIES or has_query(node):
         return "a subquery here", "put it into FROM"
     if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
