@@ -195,6 +195,7 @@ def test_deltas_arrive_in_batches_and_at_subscribers_with_structs() -> None:
         ("(u)-[*1..]->(v)", "a shortest and a longest length", 1),
         ("(u)-[*0..2]->(v)", "not between 1 and", 1),
         ("(u)-[*3..2]->(v)", "not between 1 and", 1),
+        ("(u)-[*1..33]->(v)", "not between 1 and 32", 1),
         ("(u)-[*0]->(v)", "the length of a path is a number", 1),
         ("(u)-[*1..3]->(v); (v)-[]->(w)", "stands alone", 1),
         ("(u)-[*2]-(v); (v)-[]->(w)", "stands alone", 1),

@@ -15,8 +15,8 @@ HEAD = """\
 
 > Keeps the result of a query (SQL, Datalog, a graph motif) up to date while its tables change: every batch of inserted
 > and deleted rows gives the exact change of the result. Embedded in Python, or as an operator of Spark Structured
-> Streaming. Change propagation without joins (CROWN, PVLDB 16(5), 2023): state is linear in the tables, however large
-> the result is.
+> Streaming. Change propagation without joins (CROWN, PVLDB 16(5), 2023): the state of a join is linear in the
+> tables, however large the result is.
 
 `pip install crown-ivm`, then `import crown`. The pages below are Markdown; with `.html` in the place of `.md` they are
 pages of the site.

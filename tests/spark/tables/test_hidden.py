@@ -179,3 +179,21 @@ def test_a_stream_of_such_a_table_ends_in_the_sentence(spark, vectors, tmp_path)
     with pytest.raises(SparkJobError, match="version 2 of the Delta table") as told, plain_errors():
         writer.trigger(availableNow=True).start().awaitTermination()
     assert "\n" not in str(told.value)
+
+
+def test_a_table_whose_types_were_widened_is_refused(tmp_path):
+    folder = tmp_path / "widened"
+    deltalake.write_deltalake(str(folder), pa.table({"a": pa.array([1, 2], pa.int32())}), configuration=FEED)
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["typeWidening"],
+        "writerFeatures": ["typeWidening", "changeDataFeed"],
+    }
+    (meta,) = [action["metaData"] for action in actions(folder, 0) if "metaData" in action]
+    field = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
+    widened = {"type": "struct", "fields": [{**field, "metadata": {"delta.typeChanges": []}}]}
+    commit(folder, 1, {"protocol": protocol}, {"metaData": {**meta, "schemaString": json.dumps(widened)}})
+    for read in (lambda: delta_table(None, str(folder)), lambda: changes(folder, 0, 1)):
+        with pytest.raises((SourceError, SparkJobError), match=r"(?i)widening"):
+            read()
