@@ -135,6 +135,10 @@ def _report(args: argparse.Namespace, told: TextIO) -> int:
     if args.charts:
         print(f"  -> {len(report.save_charts(text, args.charts))} charts in {args.charts}", file=told)
     if args.markdown:
-        args.markdown.write_text(report.markdown(found), encoding="utf-8")
+        chart = report.front(found)
+        if chart:
+            args.markdown.with_suffix(".svg").write_text(chart, encoding="utf-8")
+        page = report.markdown(found, args.markdown.with_suffix(".svg").name if chart else "")
+        args.markdown.write_text(page, encoding="utf-8")
         print(f"  -> {args.markdown}", file=told)
     return 0

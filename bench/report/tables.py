@@ -228,6 +228,13 @@ def markdown(table: Table) -> str:
     return "\n".join(lines)
 
 
+def folded(table: Table) -> str:
+    """Returns the table as markdown that a reader unfolds."""
+    count = "1 row" if len(table.rows) == 1 else f"{len(table.rows)} rows"
+    summary = f"<summary>{count}: {', '.join(table.headings[:2])}, …</summary>"
+    return f'<details markdown="1">\n{summary}\n\n{markdown(table)}\n\n</details>'
+
+
 def _cell(text: str) -> str:
     """Returns a text for a cell of a markdown table, in which a bar would end it."""
     return text.replace("|", "\\|")

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+FIRST = (
+    "How fast crown keeps a query up to date while its tables change, beside other algorithms and other engines on the "
+    "same stream. `crown bench report --markdown docs/benchmarks.md` writes this page from the results of "
+    "`crown bench run`."
+)
 LOSSES = (
     "Every setting in this report in which the median of another engine was above that of this one, whether or not it "
     "does the same work."

@@ -130,6 +130,42 @@ def in_short(cost: Upkeep) -> str:
     return cost.update.partition(";")[0] if cost.growth == BAG else cost.update.partition(" and ")[0]
 
 
+_MEANING = {
+    CONSTANT: "A changed row costs the same, however large the tables are.",
+    LOGARITHMIC: "A changed row costs nearly the same, however large the tables are.",
+    ENCLOSED: "A changed row costs the same where rows are only inserted, or leave in the order in which they came. On "
+    "other streams it costs λ, which `crown profile` measures on your log.",
+    ENUMERATED: "A changed row costs as many steps as joined rows come or go with it, also where the result does not "
+    "show them.",
+    FIRST_ORDER: "A changed row costs as many steps as there are rows that join with it along {path}: few if a key has "
+    "few rows there, many if one has many.",
+    BAG: "The query is cyclic: a changed row is joined with the rest of its cycle, which costs more the larger the "
+    "tables are.",
+}
+_REMEDY = {
+    ENCLOSED: "Nothing needs to be done for streams of inserts.",
+    ENUMERATED: "To avoid this, select the columns that were added to the output, or declare the keys of the tables.",
+    FIRST_ORDER: "To avoid this, declare the keys that your data have: with `key` in the schema of {tables}. "
+    "`explain(analyze=True)` names the keys that fit the data so far.",
+    BAG: "No declaration changes that. Filters that leave few rows of the cycle help.",
+}
+
+
+def advice(program: Program) -> tuple[str, str]:
+    """Returns what the verdict means for whoever runs the query, and what to do about it; "" if there is nothing."""
+    costs = [upkeep(stage) for stage in program.stages]
+    worst = max(costs, key=lambda cost: cost.growth)
+    if worst.growth == ENCLOSED and not worst.path and worst.name == "group":
+        return f"A changed row costs as many steps as its group has rows: {worst.witness}.", ""
+    path = " -> ".join(worst.path)
+    declared = {table.name for table in program.tables if table.key}
+    tables = [table.name for table in program.tables if table.name not in declared]
+    remedy = _REMEDY.get(worst.growth, "")
+    if worst.growth == FIRST_ORDER and not tables:
+        remedy = "`explain(analyze=True)` names the values that cost most."
+    return _MEANING[worst.growth].format(path=path), remedy.format(tables=" or ".join(tables))
+
+
 def to_json(program: Program) -> dict[str, Any]:
     """Returns verdict and costs in a JSON-able form."""
     stages = [{"kind": kind_name(type(stage)), **asdict(upkeep(stage))} for stage in program.stages]

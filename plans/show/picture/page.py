@@ -43,8 +43,15 @@ def html(made: Plan | Program, *, page: bool = True) -> str:
 
 def _head(program: Program) -> str:
     growth = max(upkeep.upkeep(stage).growth for stage in program.stages)
-    said = f"<div class='verdict {_colour(growth)}'>{escape(upkeep.verdict(program))}</div>"
-    return f"{_queries(program)}{said}{_facts(_program_facts(program))}"
+    meaning, remedy = upkeep.advice(program)
+    todo = "".join(f"<p>{_code(text)}</p>" for text in (meaning, remedy) if text)
+    said = f"<div class='verdict {_colour(growth)}'><b>{escape(upkeep.verdict(program))}</b>{todo}</div>"
+    return f"<h1>How this query is kept up to date</h1>{_queries(program)}{said}{_facts(_program_facts(program))}"
+
+
+def _code(text: str) -> str:
+    """Returns a text with what stands between backticks as code."""
+    return "".join(f"<code>{escape(p)}</code>" if i % 2 else escape(p) for i, p in enumerate(text.split("`")))
 
 
 def _colour(growth: int) -> str:

@@ -50,7 +50,10 @@ _PAGE = {
     "": f"font:14px/1.5 {_SANS};color:var(--ink);background:var(--paper);padding:20px 24px;box-sizing:border-box",
     ".query": f"font:13px/1.5 {_MONO};background:var(--panel);color:var(--ink);margin:0 0 14px;padding:10px 14px;"
     "border:1px solid var(--line);border-radius:8px;white-space:pre-wrap;overflow-wrap:anywhere",
-    ".verdict": "font-weight:600;padding:8px 14px;border-radius:8px;margin:0 0 14px",
+    "h1": "font-size:19px;font-weight:600;margin:0 0 12px",
+    ".verdict": "padding:8px 14px;border-radius:8px;margin:0 0 14px",
+    ".verdict p": "color:var(--ink);margin:4px 0 0",
+    "code": f"font-family:{_MONO};font-size:.93em",
     ".good": "color:var(--good);background:var(--good-back)",
     ".fair": "color:var(--fair);background:var(--fair-back)",
     ".poor": "color:var(--poor);background:var(--poor-back)",

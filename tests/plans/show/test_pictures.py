@@ -253,3 +253,38 @@ def test_the_page_of_a_database_names_its_views_and_leaves_out_what_was_dropped(
         assert "gone" not in said, form
         assert form == "svg" or "the view sums" in said, form
     assert "sums: SELECT k" in html(base.program)
+
+
+_CHAIN = {"a": {"x": "int64", "y": "int64"}, "b": {"y": "int64", "z": "int64"}, "c": {"z": "int64", "w": "int64"}}
+_KEYED = {**_CHAIN, "b": {"columns": _CHAIN["b"], "key": ["y"]}, "c": {"columns": _CHAIN["c"], "key": ["z"]}}
+_ADVICE = [
+    ("SELECT x FROM a WHERE y > 1", _CHAIN, "good", "A changed row costs the same, however large", ""),
+    (
+        "SELECT DISTINCT x, a.y, b.z, w FROM a, b, c WHERE a.y = b.y AND b.z = c.z",
+        _CHAIN,
+        "fair",
+        "inserted",
+        "Nothing needs",
+    ),
+    (
+        "SELECT x FROM a, b, c WHERE a.y = b.y AND b.z = c.z",
+        _CHAIN,
+        "poor",
+        "along c -&gt; b -&gt; a",
+        "schema of a or b or c",
+    ),
+    ("SELECT x FROM a, b, c WHERE a.y = b.y AND b.z = c.z", _KEYED, "good fair", "", ""),
+    ("Q(x, y, z) :- a(x, y), b(y, z), c(z, x).", _CHAIN, "poor", "The query is cyclic", "No declaration"),
+]
+
+
+@pytest.mark.parametrize(("query", "schema", "colour", "meaning", "remedy"), _ADVICE)
+def test_the_page_says_what_the_verdict_means_and_what_to_declare(
+    query: str, schema: dict[str, object], colour: str, meaning: str, remedy: str
+) -> None:
+    page = html(program(query, schema))
+    found = re.search(r"<h1>How this query .*?</h1>.*<div class='verdict (\w+)'>(.*?)</div>", page, re.DOTALL)
+    assert found is not None
+    assert found[1] in colour.split()
+    assert meaning in found[2]
+    assert remedy in found[2]
