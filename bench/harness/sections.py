@@ -411,6 +411,14 @@ def triangle_slopes(scale: str) -> list[Cell]:
     ]
 
 
+def kernels(scale: str) -> list[Cell]:
+    """Returns what spends its time in kernels, to compare two ways of compiling them by turns (CONTRIBUTING.md)."""
+    passes: Cell = {"repeats": 1 if scale == "quick" else 5, "checked": False}
+    cells = [cell("3-hop", "crown", mode, scale, **passes) for mode in ("none", "delta")]
+    cells += [cell(name, "crown-view", "delta", scale, **passes) for name in ("agg-star", "agg-tpch-q3")]
+    return [*cells, cell("triangle", "triangle-count", "batches", scale, arguments={"copies": 1}, **passes)]
+
+
 SECTIONS = {
     "targets": targets,
     "engines": engines,
@@ -432,4 +440,5 @@ SECTIONS = {
     "startup": startup,
     "triangle-speed": triangle_speed,
     "triangle-slopes": triangle_slopes,
+    "kernels": kernels,
 }

@@ -2,8 +2,8 @@
 source archive.
 
 What is printed says how long each step took. The environments are made in FOLDER, anew every time. The wheel is tried
-without Numba, as a user who can write nothing but one folder. The source archive is installed where there is no C
-compiler, with [jit].
+without Numba, as a user who can write nothing but one folder, and with every version of Python that is here. The source
+archive is installed where there is no C compiler, with [jit].
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.wheels import container
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -49,6 +51,14 @@ def main(folder: Path) -> None:
     print(f"the base takes {megabytes} MB")
     assert megabytes <= MOST_MEGABYTES
     first_examples(home)
+    for python in other_pythons():
+        other = folder / f"environment-{python.name}"
+        run(python, "-m", "venv", "--clear", other)
+        run(*_pip(other), "install", wheel)
+        attempt(other, "smoke.py")
+        print(f"{python} took it, too")
+    with took("tried the recipe for a container"):
+        print(container.attempt(_python(), wheel))
     with fetching(home, f"{wheel}[spark]", house) as fetched:
         attempt(home, "smoke.py", alone=True)
         with took(f"installed {wheel.name}[spark]"):  # to the base
@@ -65,6 +75,20 @@ def _python() -> str:
     mine = Path(sys.executable).resolve()
     shared = all(folder.stat().st_mode & 0o001 for folder in mine.parents)
     return str(mine) if shared else "/usr/bin/python3"
+
+
+def other_pythons() -> Iterator[Path]:
+    """Yields a Python of each other version that the wheel is for: what is on the path, or what pyenv has."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for minor in range(11, 15):
+        name = f"python3.{minor}"
+        named = [shutil.which(name), *sorted(pyenv.glob(f"3.{minor}.*/bin/{name}"))]
+        works = (
+            place for place in named if place and not subprocess.run([place, "-c", ""], capture_output=True).returncode
+        )
+        found = next(works, None)
+        if found is not None and minor != sys.version_info.minor:
+            yield Path(found)
 
 
 def attempt(home: Path, smoke: str, alone: bool = False) -> None:

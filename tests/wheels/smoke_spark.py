@@ -1,11 +1,13 @@
 """The first stream of a new user, with [spark] installed; run in an empty folder."""
 
+import importlib.util
 import json
 from pathlib import Path
 
 import crown
 
 assert "site-packages" in crown.__file__, crown.__file__
+assert importlib.util.find_spec("numba") is None, "so that no worker can compile anything"
 
 if __name__ == "__main__":
     Path("changes").mkdir()
