@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from subprocess import PIPE
 from typing import BinaryIO
+
+from spark_jobs.errors import SessionError
 
 _ALWAYS = (
     b"WARNING: Using incubator modules: jdk.incubator.vector",
@@ -18,17 +21,35 @@ _ALWAYS = (
 )
 """How the lines begin that a JVM says at its start."""
 
+_LINES, _LAST_WORDS = 200, 5.0
+"""How many lines of a JVM are kept, and how many seconds one that has ended has to say the last of them."""
+_ERROR = re.compile(r"error|exception|could not|cannot|invalid|unrecognized", re.IGNORECASE)
+
 
 def start(settings: Mapping[str, str]) -> None:
-    """Starts the JVM of PySpark with settings of Spark, unless there is one. What it says goes to standard error."""
+    """Starts the JVM of PySpark with settings of Spark, unless there is one. What it says goes to standard error.
+
+    Raises :class:`SessionError` if it ends before it is ready.
+    """
     from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    gateway = launch_gateway(conf, {"stderr": PIPE})
-    threading.Thread(target=_passed_on, args=(gateway.proc.stderr,), name="JVM's standard error", daemon=True).start()
+    reading, writing = os.pipe()
+    said: deque[bytes] = deque(maxlen=_LINES)
+    arguments = (os.fdopen(reading, "rb"), said)
+    listener = threading.Thread(target=_passed_on, args=arguments, name="JVM's standard error", daemon=True)
+    listener.start()
+    try:
+        gateway = launch_gateway(conf, {"stderr": writing})
+    except PySparkRuntimeError as error:
+        os.close(writing)
+        listener.join(timeout=_LAST_WORDS)
+        raise SessionError(f"the JVM of Spark ended before it was ready: {_reason(said)}") from error
+    os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
@@ -42,9 +63,18 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
-def _passed_on(lines: BinaryIO) -> None:
-    """Writes to standard error what the JVM does, but for what it always says."""
+def _reason(said: Iterable[bytes]) -> str:
+    """Returns what is most likely the reason among the last lines of a JVM: the first that tells of an error."""
+    lines = [line.decode(errors="replace").strip() for line in said]
+    found = [line for line in lines if _ERROR.search(line) and "WARN" not in line]
+    nothing = "what it said stands before this; look at its options, at JAVA_HOME, and at the memory of the machine"
+    return [*found, *lines[-1:], nothing][0]
+
+
+def _passed_on(lines: BinaryIO, said: deque[bytes]) -> None:
+    """Writes to standard error what the JVM does, but for what it always says, and keeps the last of it."""
     for line in lines:
+        said.append(line)
         if not line.lstrip(b" \r").startswith(_ALWAYS):  # a bar that is wiped may stand before it
             with suppress(OSError):  # nobody reads it; the JVM must be able to go on writing
                 os.write(2, line)

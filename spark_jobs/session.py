@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -91,7 +92,9 @@ def local_session(
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName(name).master(f"local[{workers}]")
-        options = {"spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={_log_settings()}"}
+        # Java knows /tmp alone; Python takes TMPDIR, and any folder that can be written where /tmp cannot.
+        places = f"-Dlog4j2.configurationFile={_log_settings()} -Djava.io.tmpdir={tempfile.gettempdir()}"
+        options = {"spark.driver.extraJavaOptions": f"{_JVM} {places}"}
         settings = {"spark.driver.memory": memory, **LAPTOP, **options, **own}
         for key, value in settings.items():
             builder = builder.config(key, value)

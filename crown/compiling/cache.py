@@ -60,7 +60,7 @@ class KernelCache(_Cache):
         return CompileResult._rebuild(target, *pickle.loads(held))
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Writes a compiled form. If the folder cannot be written, that is logged, once."""
+        """Writes a compiled form. If the folder cannot be written, that is logged, once per folder."""
         if compiled.library.has_dynamic_globals or any(not part.can_cache for part in compiled.lifted):
             raise AssertionError(f"{self._name} depends on addresses of this process and cannot be kept")
         file = self.file(signature, compiled.target_context)
@@ -69,7 +69,7 @@ class KernelCache(_Cache):
             _write(file, dumps(compiled._reduce()))
             self._prune(file.parent)
         except OSError as error:
-            _cannot_be_written(file.parent, str(error))
+            _cannot_be_written(file.parent, error.strerror or type(error).__name__)
 
     def file(self, signature: Any, target: Any) -> Path:
         """Returns where the compiled form for a signature and the processor of ``target`` is, or would be."""
@@ -115,5 +115,5 @@ def _write(file: Path, held: bytes) -> None:
 
 
 @cache
-def _cannot_be_written(folder: Path, error: str) -> None:
-    _log.warning("compiled kernels cannot be kept in %s (%s): set CROWN_CACHE_DIR to another folder", folder, error)
+def _cannot_be_written(folder: Path, reason: str) -> None:
+    _log.warning("compiled kernels cannot be kept in %s (%s): set CROWN_CACHE_DIR to another folder", folder, reason)

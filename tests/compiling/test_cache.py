@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import tempfile
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +82,22 @@ def test_the_files_that_were_not_used_for_longest_are_removed(here: Path, monkey
     assert [file.stat().st_mtime for file in sorted(files(here), key=lambda file: file.stat().st_mtime)] == [2, 3, 4]
 
 
-def test_a_folder_that_cannot_be_written_is_said_once(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_that_cannot_be_written_is_said_once(
+    here: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache._cannot_be_written.cache_clear()
-    here.write_text("a file")
+    here.mkdir(exist_ok=True)
+
+    def refused(**of: object) -> tuple[int, str]:
+        raise OSError(errno.EROFS, "Read-only file system", f"{here}/kernel{next(numbers)}")  # each time another file
+
+    numbers = count()
+    monkeypatch.setattr(tempfile, "mkstemp", refused)
     with caplog.at_level(logging.WARNING, "crown"):
         compiled()
         compiled()
-    assert [record.message for record in caplog.records] == [caplog.records[0].message]
+    assert next(numbers) > 1
+    assert len(caplog.records) == 1
     assert "set CROWN_CACHE_DIR to another folder" in caplog.text
 
 

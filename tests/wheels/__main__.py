@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import alone
 from tests.wheels import container
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,8 @@ def main(folder: Path) -> None:
     look_into(wheel, sources)
     home, house = folder / "environment", folder / "packages"
     shutil.rmtree(house, ignore_errors=True)
-    run(_python(), "-m", "venv", "--clear", home)
+    python = alone.python() or Path(sys.executable)
+    run(python, "-m", "venv", "--clear", home)
     with took(f"installed {wheel.name}"):
         run(*_pip(home), "install", wheel)
     brought = installed(home)
@@ -51,16 +53,16 @@ def main(folder: Path) -> None:
     print(f"the base takes {megabytes} MB")
     assert megabytes <= MOST_MEGABYTES
     first_examples(home)
-    for python in other_pythons():
-        other = folder / f"environment-{python.name}"
-        run(python, "-m", "venv", "--clear", other)
+    for another in other_pythons():
+        other = folder / f"environment-{another.name}"
+        run(another, "-m", "venv", "--clear", other)
         run(*_pip(other), "install", wheel)
         attempt(other, "smoke.py")
-        print(f"{python} took it, too")
+        print(f"{another} took it, too")
     with took("tried the recipe for a container"):
-        print(container.attempt(_python(), wheel))
+        print(container.attempt(str(python), wheel))
     with fetching(home, f"{wheel}[spark]", house) as fetched:
-        attempt(home, "smoke.py", alone=True)
+        attempt(home, "smoke.py", nobody=True)
         with took(f"installed {wheel.name}[spark]"):  # to the base
             fetched()
             run(*_pip(home), "install", "--no-index", f"--find-links={house}", f"{wheel}[spark]")
@@ -68,13 +70,6 @@ def main(folder: Path) -> None:
     attempt(home, "smoke_spark.py")
     benchmarks(home, folder / "dist-bench")
     from_sources(folder / "from-sources", sources)
-
-
-def _python() -> str:
-    """Returns a Python that every user may run: this one, if it is not in a folder of one user, else the system's."""
-    mine = Path(sys.executable).resolve()
-    shared = all(folder.stat().st_mode & 0o001 for folder in mine.parents)
-    return str(mine) if shared else "/usr/bin/python3"
 
 
 def other_pythons() -> Iterator[Path]:
@@ -91,25 +86,18 @@ def other_pythons() -> Iterator[Path]:
             yield Path(found)
 
 
-def attempt(home: Path, smoke: str, alone: bool = False) -> None:
+def attempt(home: Path, smoke: str, nobody: bool = False) -> None:
     """Runs a script of this folder in an environment and an empty folder.
 
-    ``alone``: as the user nobody, who can write that folder and nothing else, if this process may become that user.
+    ``nobody``: as the user nobody, who can write that folder and nothing else, if this process may become that user.
     """
     with took(f"tried {smoke}"), tempfile.TemporaryDirectory() as empty:
         path = os.pathsep.join([str(home / "bin"), os.environ["PATH"]])
         words: list[str | Path] = [home / "bin" / "python", "-I", HERE / smoke]
-        if not alone or os.geteuid():
-            run(*words, cwd=empty, PATH=path)
+        if nobody and alone.impossible() is None:
+            run(*alone.command(empty, *words), PATH=path, HOME="/nonexistent")
         else:
-            run("unshare", "--mount", "sh", "-c", _ALONE, empty, *words, PATH=path, HOME="/nonexistent")
-
-
-_ALONE = """
-mount -o remount,ro,bind / && mount -t tmpfs tmpfs "$0" && chown nobody "$0" && cd "$0" &&
-exec setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"
-"""
-"""Makes everything read-only but a folder, and becomes nobody."""
+            run(*words, cwd=empty, PATH=path)
 
 
 def first_examples(home: Path) -> None:

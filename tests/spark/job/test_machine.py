@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import scratch
+from spark_jobs import jvm, scratch
 from spark_jobs.errors import SessionError
 from spark_jobs.session import require_java
 
@@ -91,3 +91,30 @@ def test_the_scratch_folder_of_a_dead_driver_is_swept_and_that_of_a_living_one_i
     scratch.release(mine)
     scratch.release(mine)
     assert not mine.exists()
+
+
+def test_a_jvm_that_ends_before_it_is_ready_is_a_sentence(tmp_path):
+    code = (
+        "from crown.errors import CrownError\nfrom spark_jobs import local_session\n"
+        "try:\n    local_session(conf={'spark.driver.extraJavaOptions': '-agentlib:nosuch'})\n"
+        "except CrownError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    *before, told = done.stdout.splitlines()
+    assert "initialization of VM" in before[0]
+    assert told.startswith("the JVM of Spark ended before it was ready: what it said stands before this; look at its")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            [b"WARNING: cannot be read", b" WARN Utils: cannot bind", b"ERROR: no folder /x", b"\tat a.b"],
+            "ERROR: no folder /x",
+        ),
+        ([b"Killed"], "Killed"),
+        ([], "what it said stands before this"),
+    ],
+)
+def test_of_what_a_jvm_says_the_first_error_is_told(said, reason):
+    assert jvm._reason(said).startswith(reason)
