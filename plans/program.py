@@ -18,7 +18,9 @@ from typing import Any, ClassVar
 
 from plans import serial
 from plans.errors import PlanError
+from plans.expressions.build import col
 from plans.expressions.expr import Expr
+from plans.frames import WindowFunction
 from plans.plan import Output, Plan, loaded, rebuilt, table_of
 from plans.schema import Table
 from plans.windows import Window
@@ -251,7 +253,28 @@ class TopStage:
     distinct: bool = False
 
 
-Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage
+@dataclass(frozen=True)
+class OverStage:
+    """Window functions: every row of the feed, each copy by itself, with the value of each function.
+
+    Rows of the same `keys` are a partition; `order` and the ties that the other columns break, and `hidden`, are those
+    of `TopStage`. `distinct`: no row of it can occur twice.
+    """
+
+    feed: Feed
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+    functions: tuple[WindowFunction, ...]
+    hidden: int = 0
+    distinct: bool = False
+
+    @property
+    def shown(self) -> tuple[Output, ...]:
+        """Returns the feed columns that the stage has."""
+        return self.feed.columns[: len(self.feed.columns) - self.hidden]
+
+
+Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage
 
 
 def identity(stage: Stage) -> dict[str, Any]:
@@ -270,6 +293,8 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.outputs
     if isinstance(stage, TopStage):
         return stage.feed.columns[: len(stage.feed.columns) - stage.hidden]
+    if isinstance(stage, OverStage):
+        return (*stage.shown, *(Output(one.name, one.type, col(one.name, one.type)) for one in stage.functions))
     feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
     return feeds[0].columns if feeds else ()
 
@@ -281,7 +306,7 @@ def each_once(stage: Stage) -> bool:
         return stage.whole or set(stage.keys) <= plain
     if isinstance(stage, PointwiseStage):
         return not isinstance(stage.function, int) and stage.function[0] in _ONCE
-    if isinstance(stage, TopStage):
+    if isinstance(stage, (TopStage, OverStage)):
         return stage.distinct
     return isinstance(stage, JoinStage) and stage.mode == "set"
 

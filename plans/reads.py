@@ -15,6 +15,7 @@ from plans.program import (
     JoinStage,
     LinearStage,
     Maintainable,
+    OverStage,
     PointwiseStage,
     Program,
     Stage,
@@ -97,7 +98,7 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
     if isinstance(stage, GroupStage):
         return (stage.feed, *stage.values)
-    if isinstance(stage, TopStage):
+    if isinstance(stage, (TopStage, OverStage)):
         return (stage.feed,)
     if isinstance(stage, PointwiseStage):
         return stage.leaves
@@ -116,7 +117,7 @@ def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
     found = tuple(replace(feed, source=source) for feed, source in zip(feeds(stage), sources, strict=False))
     if isinstance(stage, GroupStage):
         return replace(stage, feed=found[0], values=found[1:])
-    if isinstance(stage, TopStage):
+    if isinstance(stage, (TopStage, OverStage)):
         return replace(stage, feed=found[0])
     if isinstance(stage, PointwiseStage):
         return replace(stage, leaves=found)

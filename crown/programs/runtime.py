@@ -37,6 +37,7 @@ from crown.stages.join import Join
 from crown.stages.join_as_table import stored_whole
 from crown.stages.key_counts import enforced_of
 from crown.stages.linear import Linear
+from crown.stages.over import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
@@ -46,7 +47,7 @@ from crown.stages.upsert_table import upserts_of
 from crown.store.budget import Budget
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
-from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
+from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, TopStage
 from plans.program import Stage as Planned
 from plans.reads import Parts, holding, only_read_by
 from plans.schema import Column
@@ -132,6 +133,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         part = self.memory.part(first)
         if isinstance(stage, TopStage):
             return Top(stage, self._columns_of(stage.feed.source), part)
+        if isinstance(stage, OverStage):
+            return Over(stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, GroupStage):
             below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
             join = below.plan if isinstance(below, JoinStage) else None

@@ -23,6 +23,8 @@ from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.plan import Output
+from plans.program import Order
+from plans.schema import Column as Declared
 from plans.types import arrow_type, decimal_parts
 
 
@@ -33,6 +35,17 @@ def order_of(type_: str) -> int:
     if not uses_dictionary(type_):
         return orders.BY_WORD
     return orders.BY_BYTES if decimal_parts(type_) is None else orders.BY_DECIMAL
+
+
+def order_words(columns: Sequence[Declared], order: Sequence[Order], keys: Sequence[int] = ()) -> np.ndarray:
+    """Returns an order of rows for kernels (see ``crown.stages.kernels.ordered``): what is said, and then every other
+    column but the ``keys``, rising, NULLs first."""
+    place = {column.name: i for i, column in enumerate(columns)}
+    said = [(place[one.column], one.falling, one.nulls_last) for one in order]
+    known = {*keys, *(at for at, _, _ in said)}
+    said += [(at, False, False) for at in range(len(columns)) if at not in known]
+    words = [[at, order_of(columns[at].type), falling, last] for at, falling, last in said]
+    return np.array(words, np.int64).reshape(-1)
 
 
 class Column:

@@ -16,7 +16,7 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
-from crown.stages.columns import order_of
+from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import groups
 from crown.stages.kernels import tops as kernels
@@ -44,19 +44,11 @@ class Top(Lasting):
         self.columns = self._all[: self._width - stage.hidden]
         place = {column.name: i for i, column in enumerate(self._all)}
         self._keyed = [place[name] for name in stage.keys]
-        self._spec = self._order(place)
+        self._spec = order_words(self._all, stage.order)
         self._identity = np.arange(max(self._width, 1), dtype=np.int64)
         self._end = stage.offset + stage.limit
         self._table = int(table_at(0))
         part.open(1)
-
-    def _order(self, place: dict[str, int]) -> np.ndarray:
-        """Returns the order of rows for the kernels: what is said, and then every other column, rising, NULLs first."""
-        said = [(place[one.column], one.falling, one.nulls_last) for one in self.stage.order]
-        known = {at for at, _, _ in said}
-        said += [(at, False, False) for at in range(self._width) if at not in known]
-        words = [[at, order_of(self._all[at].type), falling, last] for at, falling, last in said]
-        return np.array(words, np.int64).reshape(-1)
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,18 @@ from plans.lowering.stages import Stages, passed
 from plans.lowering.values import with_values
 from plans.payloads.sums import ONCE
 from plans.plan import Output
-from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
-from plans.queries.algebra import Group, Query, Relation, SetOperation, Source, Top, bases, walk
+from plans.program import (
+    Feed,
+    Function,
+    GroupStage,
+    LinearStage,
+    OverStage,
+    PointwiseStage,
+    Program,
+    TopStage,
+    program_of,
+)
+from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Top, bases, walk
 from plans.queries.conjunction import is_set
 from plans.reads import typed
 from plans.schema import STAGE
@@ -75,7 +85,8 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(_group(relation, stages))
     if isinstance(relation, Top):
         return stages.add(_top(relation, stages))
-    assert isinstance(relation, SetOperation), "numbered rows are first rows by now"
+    if isinstance(relation, Over):
+        return stages.add(_over(relation, stages))
     leaves, function = _leaves(relation, stages)
     if _is_sum(function):
         return stages.add(LinearStage(leaves))
@@ -108,7 +119,7 @@ def _group(group: Group, stages: Stages) -> GroupStage:
     """
     rows = _plain(group.input, stages) if isinstance(group.input, Query) else None
     if rows is None:
-        return _over(group, _feed(group.input, stages))
+        return _grouping(group, _feed(group.input, stages))
     if rows.distinct or selection(rows) is not None:
         return _grouped(group, rows, stages)
     return with_values(group, rows, stages, lambda part, read: _grouped(part, read, stages))
@@ -117,10 +128,10 @@ def _group(group: Group, stages: Stages) -> GroupStage:
 def _grouped(group: Group, rows: Query, stages: Stages) -> GroupStage:
     """Returns the stage of a group over a join core, with one feed."""
     found = _summed(group, rows, stages)
-    return _over(group, _rows(group, rows, stages)) if found is None else found
+    return _grouping(group, _rows(group, rows, stages)) if found is None else found
 
 
-def _over(group: Group, read: Feed) -> GroupStage:
+def _grouping(group: Group, read: Feed) -> GroupStage:
     outputs = tuple(Output(name, expr.type, expr) for name, expr in group.outputs)
     return GroupStage(read, group.keys, group.aggregates, outputs, group.having, group.whole)
 
@@ -153,6 +164,12 @@ def _top(top: Top, stages: Stages) -> TopStage:
         distinct = bool(key) and set(key) <= {column.name for column in top.columns}
     rows = _feed(top.input, stages)
     return TopStage(rows, top.keys, top.order, top.limit, top.offset, top.hidden, distinct)
+
+
+def _over(over: Over, stages: Stages) -> OverStage:
+    """Returns the stage of window functions."""
+    distinct = _declared(over)[1]
+    return OverStage(_feed(over.input, stages), over.keys, over.order, over.functions, over.hidden, distinct)
 
 
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
@@ -225,7 +242,14 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
         key, distinct = _declared(relation.input)
         kept = set(key) <= {column.name for column in relation.columns}
         return (key if kept else ()), distinct and (not relation.hidden or (bool(key) and kept))
-    assert isinstance(relation, SetOperation), "numbered rows are first rows by now"
+    if isinstance(relation, Over):
+        key, distinct = _declared(relation.input)
+        there = {column.name for column in relation.shown}
+        number = next((one.name for one in relation.functions if one.function == "row_number"), None)
+        if number is not None and set(relation.keys) <= there:
+            return (*relation.keys, number), True
+        kept = bool(key) and set(key) <= there
+        return (key if kept else ()), distinct and (kept or not relation.hidden)
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 
 

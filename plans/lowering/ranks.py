@@ -2,30 +2,31 @@
 
 >>> from plans import parse
 >>> text = "SELECT a FROM (SELECT a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a) AS n FROM r) WHERE n <= 3"
->>> made = bounded(parse(text, {"r": {"a": "int64", "b": "int64"}}))
+>>> made = ranked(parse(text, {"r": {"a": "int64", "b": "int64"}}))
 >>> type(made).__name__, made.keys, made.limit, made.hidden
 ('Top', ('o',), 3, 1)
+
+So a change moves the numbers of so many rows at most. RANK and DENSE_RANK are those of the different values of the
+order, which are numbered instead of the rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from plans.errors import PlanError
-from plans.expressions.build import FALSE, MIRROR, Expr, call, cast, col, conjoin, lit
-from plans.frontends.branches import balanced
-from plans.program import Aggregate, Order
-from plans.queries.algebra import Group, Query, Ranked, Relation, SetOperation, Source, Top, rebuilt, unused
+from plans.expressions.build import MIRROR, Expr, call, cast, col, conjoin, lit
+from plans.frames import RANKS, Frame, WindowFunction
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Over, Query, Relation, Source, Top, rebuilt, unused
 from plans.schema import Column, Table
 
 _MOST = 2**31 - 1
-_MOST_SHOWN = 50
-_HINT = "write it where it is compared: QUALIFY ROW_NUMBER() OVER (...) <= 3, or WHERE n <= 3 around it"
 
 
-def bounded(relation: Relation) -> Relation:
-    """Returns an equivalent relation in which no rows are numbered. PlanError where a number has no bound."""
-    return rebuilt(relation, _bounded)
+def ranked(relation: Relation) -> Relation:
+    """Returns an equivalent relation whose ranks are bounded where a query says so, and in which nothing is ranked
+    densely."""
+    return rebuilt(rebuilt(relation, _bounded), _undense)
 
 
 def _bounded(relation: Relation) -> Relation:
@@ -33,40 +34,37 @@ def _bounded(relation: Relation) -> Relation:
         return relation
     query = relation
     for source in relation.sources:
-        if isinstance(source.input, Ranked):
-            query = _first_rows(query, source, source.input)
+        over = source.input
+        if isinstance(over, Over) and len(over.functions) == 1 and over.functions[0].function in RANKS:
+            query = _first_rows(query, source, over)
     return _plain(query) if query is not relation else relation
 
 
-def _first_rows(query: Query, source: Source, ranked: Ranked) -> Query:
-    """Returns the query whose source has only the rows that its conditions let through."""
-    number = source.qualified(ranked.number)
+def _first_rows(query: Query, source: Source, over: Over) -> Query:
+    """Returns the query whose source has only the rows that its conditions let through, if they are bounded."""
+    (function,) = over.functions
+    number = source.qualified(function.name)
     conditions = query.conditions if source.join == "inner" else source.on
     parts = [part for one in conditions for part in one.conjuncts()]
     bounds = _Bounds()
     rest = tuple(part for part in parts if not bounds.takes(part, number))
-    if source.join == "inner":
-        query = replace(query, conditions=rest)
-        made = source
-    else:
-        made = replace(source, on=rest)
+    if bounds.last is None:
+        return query
+    made = source if source.join == "inner" else replace(source, on=rest)
+    less = replace(query, conditions=rest) if source.join == "inner" else query
     others = [one for one in query.sources if one is not source]
-    read = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
+    read = [*less.conditions, *(expr for _, expr in less.outputs), *(e for _, es in less.keys for e in es)]
     read += [*made.on, *(expr for one in others for expr in one.on)]
-    shown = any(number.value in expr.columns for expr in read)
-    if ranked.function == "row_number" and bounds.last is None:
-        raise PlanError(
-            "ROW_NUMBER() without a bound is not supported", hint=_HINT, position=ranked.place, text=query.text
-        )
-    if ranked.function != "row_number":
-        made = replace(made, input=_ranked(ranked, bounds, query.text))
-    elif shown:
-        made = replace(made, input=_numbered(ranked, bounds, query.text))
+    if function.function != "row_number":
+        made = replace(made, input=_by_values(over, bounds))
+    elif any(number.value in expr.columns for expr in read):
+        first = Top(over.input, over.keys, over.order, max(0, bounds.last))
+        made = replace(made, input=_from(replace(over, input=first), bounds.first))
     else:
-        columns = tuple(column for column in source.table.columns if column.name != ranked.number)
-        top = Top(ranked.input, ranked.keys, ranked.order, bounds.count, bounds.first - 1, ranked.hidden)
+        columns = tuple(column for column in source.table.columns if column.name != function.name)
+        top = Top(over.input, over.keys, over.order, bounds.count, bounds.first - 1, over.hidden)
         made = replace(made, table=replace(source.table, columns=columns), input=top)
-    return replace(query, sources=tuple(made if one is source else one for one in query.sources))
+    return replace(less, sources=tuple(made if one is source else one for one in less.sources))
 
 
 def _source(alias: str, relation: Relation) -> Source:
@@ -74,72 +72,64 @@ def _source(alias: str, relation: Relation) -> Source:
     return Source(alias, Table(alias, columns), input=relation)
 
 
-def _numbered(ranked: Ranked, bounds: _Bounds, text: str) -> Relation:
-    """Returns the first rows with their numbers: for each position the row that has it, and the position."""
-    if bounds.count > _MOST_SHOWN:
-        raise PlanError(
-            f"ROW_NUMBER() is shown for at most {_MOST_SHOWN} rows of a group, not for {bounds.count}",
-            hint="leave the number out of SELECT, or lower the bound",
-            position=ranked.place,
-            text=text,
-        )
-    assert bounds.last is not None
-    first = Top(ranked.input, ranked.keys, ranked.order, max(0, bounds.last), 0)
-    parts = []
-    for position in range(bounds.first, max(bounds.last, bounds.first) + 1):
-        limit = 1 if position <= bounds.last else 0  # a query of no rows is one, too
-        source = _source("rows", Top(first, ranked.keys, ranked.order, limit, position - 1, ranked.hidden))
-        own = tuple((column.name, source.qualified(column.name)) for column in source.table.columns)
-        outputs = (*own, (ranked.number, lit(position, "int32")))
-        parts.append(Query(text, (source,), (), outputs, False))
-    return parts[0] if len(parts) == 1 else SetOperation(tuple(parts), balanced("union_all", range(len(parts))))
+def _from(over: Over, first: int) -> Relation:
+    """Returns the rows whose number is not below ``first``."""
+    if first <= 1:
+        return over
+    rows = _source("rows", over)
+    shown = tuple((column.name, rows.qualified(column.name)) for column in over.columns)
+    number = rows.qualified(over.functions[0].name)
+    return Query(over.text, (rows,), (call("ge", number, lit(first, number.type)),), shown, False)
 
 
-def _ranked(ranked: Ranked, bounds: _Bounds, text: str) -> Relation:
+def _by_values(over: Over, bounds: _Bounds) -> Relation:
     """Returns the rows with RANK() or DENSE_RANK(): each is joined with what its order says of its rank.
 
-    The different values of the order, with how many rows each has, are ranked among one another: a rank is 1, and how
-    many rows come before. With a bound there are so many values of each group at most.
+    The different values of the order, with how many rows each has, are ranked among one another: DENSE_RANK is their
+    number, RANK is 1, and how many rows come before. With a bound there are so many values of each group at most.
     """
-    rows = _source("rows", ranked.input)
-    keys = tuple(dict.fromkeys((*ranked.keys, *(one.column for one in ranked.order))))
-    inner = Query(text, (rows,), (), tuple((key, rows.qualified(key)) for key in keys), False)
+    rows, (function,) = _source("rows", over.input), over.functions
+    keys = tuple(dict.fromkeys((*over.keys, *(one.column for one in over.order))))
     same = tuple((key, col(key, rows.qualified(key).type)) for key in keys)
-    n, many = unused("n", keys), ranked.function == "rank"
-    counts = (Aggregate(n, "int64", "count"),)
-    values: Relation = Group(inner, keys, counts, (*same, (n, col(n, "int64") if many else lit(1, "int64"))))
-    notes: tuple[str, ...] = ()
+    many = function.function == "rank"
+    n, number = unused("n", keys), unused("number", keys)
+    inner = Query(over.text, (rows,), (), tuple((key, rows.qualified(key)) for key in keys), not many)
+    values: Relation = inner
+    if many:
+        values = Group(inner, keys, (Aggregate(n, "int64", "count"),), (*same, (n, col(n, "int64"))))
     if bounds.last is not None:
-        values = Top(values, ranked.keys, ranked.order, max(0, bounds.last))
-    else:
-        notes = (f"{ranked.function.upper()}() without a bound: a change costs all values of the order in its group",)
-    this, other = _source("this", values), _source("other", values)
-    ties = tuple(call("nseq", this.qualified(key), other.qualified(key)) for key in ranked.keys)
-    before = call("case", _before(other, this, ranked.order), other.qualified(n), lit(0, "int64"))
-    pairs = Query(text, (this, other), ties, (*((key, this.qualified(key)) for key in keys), (n, before)), False)
-    rank = call("add", col("before", "int64"), lit(1, "int64"))
-    limits = [call("le", rank, lit(bounds.last, "int64"))] if bounds.last is not None else []
-    limits += [call("ge", rank, lit(bounds.first, "int64"))] if bounds.first > 1 else []
-    sums = (Aggregate("before", "int64", "sum", (n,)),)
-    outputs = (*same, (ranked.number, cast(rank, "int32")))
-    ranks = _source("ranks", Group(pairs, keys, sums, outputs, conjoin(limits) if limits else None))
+        values = Top(values, over.keys, over.order, max(0, bounds.last))
+    before = WindowFunction(number, "int64", "sum", (n,), frame=Frame("rows", None, -1))
+    counted = before if many else WindowFunction(number, "int32", "row_number")
+    numbered = _source("numbered", Over(values, over.keys, over.order, (counted,)))
+    rank = numbered.qualified(number)
+    if many:
+        rank = cast(call("add", call("coalesce", rank, lit(0, "int64")), lit(1, "int64")), "int32")
+    limits = [call("le", rank, lit(bounds.last, "int32"))] if bounds.last is not None else []
+    limits += [call("ge", rank, lit(bounds.first, "int32"))] if bounds.first > 1 else []
+    own = (*((key, numbered.qualified(key)) for key in keys), (function.name, rank))
+    ranks = _source("ranks", Query(over.text, (numbered,), (conjoin(limits),) if limits else (), own, False))
     joins = tuple(call("nseq", rows.qualified(key), ranks.qualified(key)) for key in keys)
-    visible = ranked.columns[:-1]
-    shown = (*((c.name, rows.qualified(c.name)) for c in visible), (ranked.number, ranks.qualified(ranked.number)))
-    return Query(text, (rows, ranks), joins, shown, False, notes=notes)
+    shown = (*((c.name, rows.qualified(c.name)) for c in over.shown), (function.name, ranks.qualified(function.name)))
+    return Query(over.text, (rows, ranks), joins, shown, False)
 
 
-def _before(one: Source, other: Source, order: tuple[Order, ...]) -> Expr:
-    """Returns whether the row of one source comes before that of another."""
-    found = FALSE
-    for by in reversed(order):
-        left, right = one.qualified(by.column), other.qualified(by.column)
-        less = call("gt" if by.falling else "lt", left, right)
-        there = call("not", call("isnull", right))
-        null_first = FALSE if by.nulls_last else there
-        earlier = call("case", call("isnull", left), null_first, call("isnull", right), lit(by.nulls_last), less)
-        found = call("or", earlier, call("and", call("nseq", left, right), found))
-    return found
+def _undense(relation: Relation) -> Relation:
+    """Returns window functions without DENSE_RANK among them: it is joined to the rows with the others."""
+    if not isinstance(relation, Over):
+        return relation
+    dense = [one for one in relation.functions if one.function == "dense_rank"]
+    if not dense:
+        return relation
+    others = tuple(one for one in relation.functions if one not in dense)
+    base: Relation = relation.input
+    if others:
+        base = replace(relation, functions=others, hidden=0)
+    made = _by_values(replace(relation, input=base, functions=tuple(dense[:1]), hidden=0), _Bounds())
+    rows = _source("rows", made)
+    names = {one.name: dense[0].name for one in dense}
+    shown = ((c.name, rows.qualified(names.get(c.name, c.name))) for c in relation.columns)
+    return Query(relation.text, (rows,), (), tuple(shown), False)
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plans.lowering.ranks import bounded
+from plans.lowering.ranks import ranked
 from plans.queries.algebra import Relation
 
-RULES = (bounded,)
+RULES = (ranked,)
 """Functions from relation to relation; each returns an equivalent one."""
 
 

@@ -1,14 +1,13 @@
 """The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Four forms make all others:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Five forms make all others:
 
 - `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
   outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
 - `Group`: GROUP BY with aggregates and HAVING over one relation.
 - `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
 - `Top`: the first rows of one relation, or of each of its groups, in an order.
-
-A fifth, `Ranked`, numbers rows; it is made a `Top` before anything is planned.
+- `Over`: the rows of one relation with window functions.
 
 Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
 columns of a relation outside are its output names.
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
+from plans.frames import WindowFunction
 from plans.program import Aggregate, Function, Order
 from plans.schema import WEIGHT, Column, Table
 from plans.stack import with_room
@@ -168,20 +168,17 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """`SELECT *, function() OVER (PARTITION BY keys ORDER BY order) AS number FROM input`.
+class Over:
+    """`SELECT *, functions OVER (PARTITION BY keys ORDER BY order) FROM input`.
 
-    `function`: `row_number`, `rank` or `dense_rank`.
-
-    `keys`, `order` and `hidden` are those of `Top`. It stands in FROM of a query that bounds the number, and is a `Top`
-    then (`plans.lowering.ranks`); `place` is where the function stands in the text.
+    `keys`, `order` and `hidden` are those of `Top`; the functions read columns of `input`. `place` is where the first
+    one stands in the text.
     """
 
     input: Relation
     keys: tuple[str, ...]
     order: tuple[Order, ...]
-    number: str
-    function: str = "row_number"
+    functions: tuple[WindowFunction, ...]
     hidden: int = 0
     place: Position | None = field(default=None, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -192,12 +189,17 @@ class Ranked:
         return self.input.text
 
     @property
+    def shown(self) -> tuple[Column, ...]:
+        """Returns the columns of the input that the result has."""
+        return self.input.columns[: len(self.input.columns) - self.hidden]
+
+    @property
     def columns(self) -> tuple[Column, ...]:
-        """Returns the columns of the result, the number last."""
-        return (*self.input.columns[: len(self.input.columns) - self.hidden], Column(self.number, "int32"))
+        """Returns the columns of the result, those of the functions last."""
+        return (*self.shown, *(Column(one.name, one.type) for one in self.functions))
 
 
-Relation = Query | Group | SetOperation | Top | Ranked
+Relation = Query | Group | SetOperation | Top | Over
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:

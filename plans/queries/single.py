@@ -10,7 +10,7 @@ True
 
 from __future__ import annotations
 
-from plans.queries.algebra import Group, Query, Relation, Source, Top
+from plans.queries.algebra import Group, Over, Query, Relation, Source, Top
 from plans.queries.conjunction import column_pair
 
 
@@ -18,6 +18,8 @@ def at_most_one(relation: Relation) -> bool:
     """Returns whether it is certain that a relation has no second row: False may only mean that it is not known."""
     if isinstance(relation, Top):
         return (relation.limit <= 1 and not relation.keys) or at_most_one(relation.input)
+    if isinstance(relation, Over):
+        return at_most_one(relation.input)
     if isinstance(relation, Group):
         return relation.whole or _fixed_keys(relation) or at_most_one(relation.input)
     if not isinstance(relation, Query):

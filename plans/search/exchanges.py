@@ -20,6 +20,7 @@ from plans.program import (
     GroupStage,
     JoinStage,
     LinearStage,
+    OverStage,
     PointwiseStage,
     Program,
     Stage,
@@ -256,7 +257,7 @@ def _carries_sums(stage: Stage) -> bool:
 
 def _feeding(stage: Stage, old: Feed, new: Feed, place: Mapping[str | int, str | int]) -> Stage:
     """Returns a stage that reads `new` instead of the feed `old`."""
-    if isinstance(stage, (GroupStage, TopStage)):
+    if isinstance(stage, (GroupStage, TopStage, OverStage)):
         return replace(stage, feed=new)
     found = tuple(new if feed == old else replace(feed, source=place[feed.source]) for feed in feeds(stage))
     return PointwiseStage(found, stage.function) if isinstance(stage, PointwiseStage) else LinearStage(found)

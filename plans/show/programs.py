@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from plans.expressions.sqltext import identifier
+from plans.frames import WindowFunction
 from plans.plan import Output
 from plans.program import (
     Aggregate,
@@ -16,6 +17,7 @@ from plans.program import (
     JoinStage,
     LinearStage,
     Order,
+    OverStage,
     PointwiseStage,
     Program,
     Stage,
@@ -141,6 +143,10 @@ def lines_of(stage: Stage) -> list[str]:
         skipped = f" after {stage.offset}" if stage.offset else ""
         lines = [f"of {_feed(stage.feed)}", f"the first {stage.limit}{skipped} by {_order(stage.order)}"]
         return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
+    if isinstance(stage, OverStage):
+        lines = [f"of {_feed(stage.feed)}", f"by {_order(stage.order) or 'all columns'}"]
+        lines += [f"for each {', '.join(stage.keys)}"] if stage.keys else ["in one partition, which is in one cell"]
+        return lines + [f"{one.name} = {_over(one)}" for one in stage.functions]
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]
@@ -154,6 +160,29 @@ def _costs(stage: Stage) -> list[str]:
     name = f"{known.name}: " if isinstance(stage, JoinStage) else ""
     because = [f"because {known.witness}"] if known.witness else []
     return [f"cost {name}{known.update}", *because, f"memory {known.memory}"]
+
+
+def _over(one: WindowFunction) -> str:
+    """Returns a window function with its frame, as SQL has it."""
+    inner = [*one.arguments, *([str(one.count)] if one.function in _COUNTED else []), *filter(None, [one.default])]
+    where = f" FILTER (WHERE {one.where})" if one.where else ""
+    text = f"{one.function.upper()}({', '.join(inner)}){where}"
+    if one.frame is None:
+        return text
+    start, end = _bound(one.frame.start, "PRECEDING"), _bound(one.frame.end, "FOLLOWING")
+    excluded = {"": "", "row": " EXCLUDE CURRENT ROW"}.get(one.frame.exclude, f" EXCLUDE {one.frame.exclude.upper()}")
+    return f"{text} over {one.frame.unit.upper()} BETWEEN {start} AND {end}{excluded}"
+
+
+_COUNTED = ("ntile", "lag", "lead", "nth_value")
+
+
+def _bound(bound: float | None, side: str) -> str:
+    if bound is None:
+        return f"UNBOUNDED {side}"
+    if bound == 0:
+        return "CURRENT ROW"
+    return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
 
 
 def _order(order: Iterable[Order]) -> str:

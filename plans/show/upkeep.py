@@ -8,7 +8,7 @@ from typing import Any
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import BITS, ORDERED
 from plans.plan import Plan
-from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage, TopStage
+from plans.program import GroupStage, JoinStage, LinearStage, OverStage, PointwiseStage, Program, Stage, TopStage
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name
@@ -41,7 +41,29 @@ def upkeep(stage: Stage) -> Upkeep:
     if isinstance(stage, TopStage):
         memory = "every row, in order"
         return Upkeep("top", LOGARITHMIC, "O(log n) per change, n the rows of a group, and the rows that move", memory)
+    if isinstance(stage, OverStage):
+        return _of_over(stage)
     return _of_group(stage)
+
+
+_REACHED = {
+    "local": (LOGARITHMIC, "the rows whose frames hold the change"),
+    "range": (ENCLOSED, "the rows whose frames hold the change"),
+    "shift": (ENCLOSED, "the rows behind the change"),
+    "partition": (ENCLOSED, "the rows of its partition"),
+}
+
+
+def _of_over(stage: OverStage) -> Upkeep:
+    """Returns what window functions cost: what the one costs whose value the most rows have to be told of."""
+    worst = max(stage.functions, key=lambda one: list(_REACHED).index(one.growth))
+    growth, reached = _REACHED[worst.growth]
+    update = f"O(log n) per change, n the rows of a partition, and {reached}"
+    width = max((one.width for one in stage.functions), default=0)
+    if worst.growth == "local" and width:
+        update += f", {width} at most"
+    witness = f"{worst.function.upper()} is of the class {worst.growth}" if growth == ENCLOSED else ""
+    return Upkeep(f"over, {worst.growth}", growth, update, "every row, in order, with its sums", witness)
 
 
 def _of_group(stage: GroupStage) -> Upkeep:

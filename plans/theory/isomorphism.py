@@ -22,6 +22,7 @@ from plans.program import (
     GroupStage,
     JoinStage,
     Maintainable,
+    OverStage,
     PointwiseStage,
     Program,
     Stage,
@@ -146,6 +147,8 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
         fixed = _group(stage, before, labels)
     elif isinstance(stage, TopStage):
         fixed = _top(stage, before, labels)
+    elif isinstance(stage, OverStage):
+        fixed = _over(stage, before, labels)
     elif isinstance(stage, PointwiseStage):
         fixed = repr(("pointwise", [_feed(leaf, before, labels) for leaf in stage.leaves], stage.function))
     else:
@@ -193,6 +196,25 @@ def _top(stage: TopStage, before: tuple[Stage, ...], labels: list[int]) -> str:
     order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
     keys = [place[key] for key in stage.keys]
     return repr(("top", _feed(stage.feed, before, labels), keys, order, stage.limit, stage.offset, stage.hidden))
+
+
+def _over(stage: OverStage, before: tuple[Stage, ...], labels: list[int]) -> str:
+    place = {column.name: i for i, column in enumerate(stage.feed.columns)}
+    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
+    keys = [place[key] for key in stage.keys]
+    functions = [
+        (
+            one.type,
+            one.function,
+            [place[n] for n in one.arguments],
+            place.get(one.where or ""),
+            one.frame,
+            one.count,
+            place.get(one.default or ""),
+        )
+        for one in stage.functions
+    ]
+    return repr(("over", _feed(stage.feed, before, labels), keys, order, functions, stage.hidden))
 
 
 def _feed(feed: Feed, before: tuple[Stage, ...], labels: list[int]) -> str:

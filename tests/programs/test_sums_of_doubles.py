@@ -21,7 +21,7 @@ import crown
 from crown.engine.load.loader import Loader
 from crown.kernels import arena as A
 from crown.reference import normalise
-from crown.reference.program import _moment, rounded
+from crown.reference.aggregates import _moment, rounded
 from tests.marks import seeds
 
 Row = tuple[Any, ...]

@@ -42,7 +42,7 @@ class Translate(Protocol):
 
 
 @dataclass
-class _Rows:
+class Rows:
     """The rows that are grouped: a column per key and per argument of an aggregate."""
 
     columns: dict[str, Expr] = field(default_factory=dict)
@@ -87,6 +87,15 @@ class _Rows:
             values = []
         values = [cast(value, "bool") if value.type == "null" else value for value in values]
         return rewritten(Called(function, tuple(values), distinct, where), self._added)
+
+    def of(self, query: Query, base: Block) -> Query:
+        """Returns a relation, which the block ``base`` reads, with all these columns."""
+        if len(self.columns) == len(query.columns):
+            return query
+        source = base.sources[0]
+        meant = {col(c.name, c.type): source.qualified(c.name) for c in query.columns}
+        outputs = tuple((name, replaced(expr, meant)) for name, expr in self.columns.items())
+        return Query(query.text, (source,), (), outputs, False)
 
     def _added(self, called: Called) -> Expr:
         """Returns the column of a group that an aggregate of the engine's is; adds it if need be."""
@@ -145,7 +154,7 @@ def _constant(node: Node, message: str) -> str | None:
 
 def grouped(node: Node, block: Block, reading: Reading, translate: Translate) -> Block:
     """Returns the block of an Aggregate over a block."""
-    rows, inside, beside = _Rows(), list[Source](), list[Source]()
+    rows, inside, beside = Rows(), list[Source](), list[Source]()
     within = partial(translate, block=block, added=inside)
     keys = {within(key): "" for key in node.trees("groupingExpressions")}
     keys = {expr: rows.column(expr, "key") for expr in keys}
@@ -188,16 +197,9 @@ def over_partition(
 
     `query` is the relation and `base` the block that reads it.
     """
-    rows = _Rows({column.name: col(column.name, column.type) for column in query.columns})
-    inside = replace(base, columns=tuple(replace(c, value=_unqualified(c.value)) for c in base.columns))
-    value = rows.call(node, partial(translate, block=inside))
-    feed = query
-    if len(rows.columns) > len(query.columns):
-        source = base.sources[0]
-        meant = {col(c.name, c.type): source.qualified(c.name) for c in query.columns}
-        feed = Query(
-            reading.text, (source,), (), tuple((n, replaced(e, meant)) for n, e in rows.columns.items()), False
-        )
+    rows = Rows({column.name: col(column.name, column.type) for column in query.columns})
+    value = rows.call(node, partial(translate, block=unqualified(base)))
+    feed = rows.of(query, base)
     shown = (*((key, rows.columns[key]) for key in keys), (unused(name, keys), value))
     outputs = tuple((key, col(expr.value, expr.type)) for key, expr in shown)
     group = Group(feed, tuple(keys), tuple(rows.calls.values()), outputs, None, not keys)
@@ -206,8 +208,10 @@ def over_partition(
     return made, made.columns[-1].value
 
 
-def _unqualified(expr: Expr) -> Expr:
-    return col(split(expr.value)[1], expr.type)
+def unqualified(base: Block) -> Block:
+    """Returns a block that reads one relation, whose columns are those of the relation."""
+    columns = (replace(c, value=col(split(c.value.value)[1], c.value.type)) for c in base.columns)
+    return replace(base, columns=tuple(columns))
 
 
 def is_one_row(relation: Relation) -> bool:

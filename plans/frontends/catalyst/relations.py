@@ -14,7 +14,7 @@ from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, di
 from plans.frontends.catalyst.scalars import Meaning, literal, scalar, type_of
 from plans.frontends.catalyst.tree import Node, is_table, read
 from plans.program import Order
-from plans.queries.algebra import FOUND, Ranked, Relation, SetOperation, Source, Top, check_output_name
+from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
 from plans.schema import Schema, Table
 
 _THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
@@ -45,8 +45,6 @@ def _unwrapped(block: Block, names: tuple[str, ...]) -> Relation | None:
     if not block.one or block.sources[0].input is None:
         return None
     relation = block.sources[0].input
-    if isinstance(relation, Ranked):  # ranks stand in FROM
-        return None
     shown = tuple(column.value.value.partition(".")[2] for column in block.columns)
     made = tuple(column.name for column in relation.columns)
     return relation if shown == made == names else None

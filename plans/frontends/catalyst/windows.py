@@ -1,20 +1,24 @@
-"""Orders and windows of Spark's plan: ranks, and aggregates over whole partitions."""
+"""Orders and window functions of Spark's plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from functools import partial
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, call
+from plans.expressions.build import NULL, Expr, call, cast, col
+from plans.frames import ENDS, NEIGHBOURS, PICKED, RANKS, Frame, WindowFunction
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
-from plans.frontends.catalyst.groups import Translate, over_partition
+from plans.frontends.catalyst.groups import Rows, Translate, over_partition, unqualified
 from plans.frontends.catalyst.tree import Node
+from plans.frontends.frames import Bound, count_of, default_frame, distance, duration, frame_of
+from plans.payloads.sums import ORDERED
 from plans.program import Order
-from plans.queries.algebra import Query, Ranked, unused
+from plans.queries.algebra import Over, replaced, unused
 
 _HIDDEN = -1
-_RANKS = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}
 
 
 def ordered(items: Sequence[Node], block: Block, translate: Translate) -> tuple[Block, tuple[Order, ...]]:
@@ -52,23 +56,33 @@ def window(node: Node, block: Block, reading: Reading, translate: Translate) -> 
     block, order = ordered(node.trees("orderSpec"), block, translate)
     keys = list(dict.fromkeys(keys))
     items = [(item, *item.child.children) for item in node.trees("windowExpressions")]
-    ranks = [item for item, function, _ in items if function.kind in _RANKS]
-    rows, names = reading.query(block, distinct_names(block)), distinct_names(block)
-    made = _ranked(rows, names, block, ranks, tuple(keys), order, reading)
-    for item, function, spec in items:
-        name = str(item.fields["name"])
-        if item in ranks:
+    names = distinct_names(block)
+    query = reading.query(block, names)
+    base = reading.derived(query, block.columns, names, "rows")
+    calls = _Calls(Rows({column.name: col(column.name, column.type) for column in query.columns}), unqualified(base))
+    whole = [item for item, function, spec in items if function.kind == "AggregateExpression" and _whole(spec)]
+    values = {item.id: calls.value(f, spec, order, translate) for item, f, spec in items if item not in whole}
+    made = base
+    if calls.functions:
+        rows = calls.rows.of(query, base)
+        relation = Over(rows, tuple(keys), order, tuple(calls.functions), len(rows.columns) - len(query.columns))
+        shown = (*block.columns, *(Named(_HIDDEN, one.name, NULL) for one in calls.functions))
+        below = reading.derived(relation, shown, tuple(column.name for column in relation.columns), "rows")
+        source = below.sources[0]
+        meant = {col(c.name, c.type): source.qualified(c.name) for c in relation.columns}
+        made = replace(below, columns=below.columns[: len(block.columns)])
+        more = (Named(item.id, str(item.fields["name"]), replaced(values[item.id], meant)) for item, *_ in items
+                if item not in whole)  # fmt: skip
+        made = replace(made, columns=(*made.columns, *more))
+    for item, function, _ in items:
+        if item not in whole:
             continue
-        if function.kind != "AggregateExpression" or not _whole(spec):
-            kind = function.child.kind if function.kind == "AggregateExpression" else function.kind
-            raise PlanError(
-                f"the window function {kind} is not supported with this ORDER BY or frame",
-                hint="ranks, and aggregates over whole partitions, are maintained",
-            )
-        base = made.sources[0]
-        groups, value = over_partition(function, name, rows, keys, made, reading, translate)
-        pairs = zip(keys, groups.columns, strict=False)
-        ties = [call("nseq", base.qualified(key), column.value) for key, column in pairs]
+        name = str(item.fields["name"])
+        source = made.sources[0]
+        groups, value = over_partition(function, name, query, keys, base, reading, translate)
+        ties = [
+            call("nseq", source.qualified(key), c.value) for key, c in zip(keys, groups.columns, strict=False)
+        ]  # fmt: skip
         made = replace(
             made,
             sources=(*made.sources, *groups.sources),
@@ -78,29 +92,113 @@ def window(node: Node, block: Block, reading: Reading, translate: Translate) -> 
     return made
 
 
-def _ranked(
-    rows: Query,
-    names: tuple[str, ...],
-    block: Block,
-    ranks: Sequence[Node],
-    keys: tuple[str, ...],
-    order: tuple[Order, ...],
-    reading: Reading,
-) -> Block:
-    """Returns the block that reads the rows of a block, with a column more for each rank."""
-    made = reading.derived(rows, block.columns, names, "rows")
-    for item in ranks:
-        source = made.sources[0]
-        shown = tuple((column.name, source.qualified(column.name)) for column in source.table.columns)
-        below = source.input if source.input is rows else Query(reading.text, made.sources, (), shown, False)
-        assert below is not None, "the block is derived"
-        number = unused(str(item.fields["name"]), [name for name, _ in shown])
-        function = _RANKS[item.child.child.kind]
-        columns = (*made.columns, Named(item.id, str(item.fields["name"]), NULL))
-        made = reading.derived(
-            Ranked(below, keys, order, number, function), columns, (*(name for name, _ in shown), number), "rows"
-        )
-    return made
+@dataclass
+class _Calls:
+    """The window functions of a node over `rows`, whose columns are those of `block`."""
+
+    rows: Rows
+    block: Block
+    functions: list[WindowFunction] = field(default_factory=list)
+
+    def value(self, node: Node, spec: Node, order: tuple[Order, ...], translate: Translate) -> Expr:
+        """Returns a window function as an expression over columns, and adds what it needs."""
+        within = partial(translate, block=self.block)
+        inner = node.child if node.kind == "AggregateExpression" else node
+        own = _OWN.get(inner.kind)
+        if inner.fields.get("ignoreNulls"):
+            raise PlanError(f"{inner.kind} with IGNORE NULLS is not supported", hint="leave NULLs out with WHERE")
+        frame = _frame(spec, order, self.rows)
+        if own is None and node.kind != "AggregateExpression":
+            raise PlanError(f"the window function {node.kind} is not supported", hint=_HINT)
+        if own is None:
+            return self._aggregate(node, frame, within)
+        made = WindowFunction("", _TYPES.get(own, ""), own)
+        if own == "ntile":
+            made = replace(made, count=count_of(within(inner.child), "NTILE", 1))
+        elif own in NEIGHBOURS:
+            made = self._neighbour(made, inner, within)
+        elif own in PICKED:
+            value = within(inner.child)
+            count = count_of(within(inner.children[1]), "NTH_VALUE", 1) if own == "nth_value" else 0
+            made = replace(made, type=value.type, arguments=(self.rows.column(value, "x"),), frame=frame, count=count)
+        return self._added(made)
+
+    def _neighbour(self, made: WindowFunction, inner: Node, within: Callable[[Node], Expr]) -> WindowFunction:
+        value, count = within(inner.child), count_of(within(inner.children[1]), inner.kind, -(2**40))
+        made = replace(made, type=value.type, arguments=(self.rows.column(value, "x"),), count=abs(count))
+        if count < 0:
+            made = replace(made, function="lead" if made.function == "lag" else "lag")
+        default = within(inner.children[2])
+        if default.type == "null":
+            return made
+        return replace(made, default=self.rows.column(cast(default, value.type), "d"))
+
+    def _aggregate(self, node: Node, frame: Frame, within: Callable[[Node], Expr]) -> Expr:
+        rows = Rows(self.rows.columns)
+        value = rows.call(node, within)
+        meant = {}
+        for one in rows.calls.values():
+            if one.distinct or (one.function in ORDERED and one.function not in ENDS):
+                raise PlanError(f"{node.child.kind} over a part of its partition is not supported", hint=_HINT)
+            made = WindowFunction("", one.type, one.function, one.arguments, one.where, frame)
+            meant[col(one.name, one.type)] = self._added(made)
+        return replaced(value, meant)
+
+    def _added(self, made: WindowFunction) -> Expr:
+        """Returns the column of a function; adds it if need be."""
+        known = next((one for one in self.functions if replace(one, name="") == made), None)
+        if known is None:
+            name = unused("#0", [*self.rows.columns, *(one.name for one in self.functions)])
+            known = replace(made, name=name)
+            self.functions.append(known)
+        return col(known.name, known.type)
+
+
+_OWN = {
+    "RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank", "PercentRank": "percent_rank",
+    "CumeDist": "cume_dist", "NTile": "ntile", "Lag": "lag", "Lead": "lead", "First": "first_value",
+    "Last": "last_value", "AnyValue": "first_value", "NthValue": "nth_value",
+}  # fmt: skip
+_TYPES = {**dict.fromkeys((*RANKS, "ntile"), "int32"), **dict.fromkeys(("percent_rank", "cume_dist"), "float64")}
+_HINT = "ranks, LAG and LEAD, values of a frame, COUNT, SUM, AVG, MIN, MAX, deviations and regressions are maintained"
+
+
+def _frame(spec: Node, order: tuple[Order, ...], rows: Rows) -> Frame:
+    """Returns the frame of a window."""
+    found = next((child for child in spec.children if child.kind == "SpecifiedWindowFrame"), None)
+    if found is None:
+        return default_frame(bool(order))
+    unit = "rows" if found.word("frameType") == "RowFrame" else "range"
+    type_ = rows.columns[order[0].column].type if len(order) == 1 else ""
+    start, end = (_bound(bound, unit, type_) for bound in found.children)
+    return frame_of(unit, start, end, "")
+
+
+def _bound(node: Node, unit: str, type_: str) -> Bound:
+    if node.kind in ("UnboundedPreceding", "UnboundedFollowing"):
+        return None
+    if node.kind == "CurrentRow":
+        return 0
+    value, kind = _signed(node)
+    if kind.startswith("interval"):
+        months = kind in ("interval year", "interval month", "interval year to month")
+        size: int | float = duration(abs(value) if months else 0, abs(value), type_)
+    else:
+        size = int(abs(value)) if unit == "rows" else distance(abs(value), type_)
+    return -size if value < 0 else size
+
+
+def _signed(node: Node) -> tuple[Decimal, str]:
+    """Returns the number that a constant is, and its type."""
+    if node.kind == "Cast":
+        return _signed(node.child)
+    if node.kind == "UnaryMinus":
+        value, kind = _signed(node.child)
+        return -value, kind
+    try:
+        return Decimal(str(node.fields["value"])), str(node.fields["dataType"])
+    except (KeyError, InvalidOperation):
+        raise PlanError("the bound of a frame is no constant", hint="write a number or an INTERVAL of days") from None
 
 
 def _whole(spec: Node) -> bool:

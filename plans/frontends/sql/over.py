@@ -1,4 +1,4 @@
-"""Window functions: ranks, and aggregates over whole partitions. Part of `plans.frontends.sql`.
+"""Window functions. Part of `plans.frontends.sql`.
 
 The rows that a window function sees are a relation of their own, with a column for all that the function reads. What it
 returns is one more column of that, which the SELECT list, QUALIFY and ORDER BY read.
@@ -6,37 +6,38 @@ returns is one more column of that, which the SELECT list, QUALIFY and ORDER BY 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlglot import exp
 
-from plans.expressions.build import TRUE, Expr, call, col
+from plans.expressions.build import TRUE, Expr, call, cast, col
+from plans.expressions.coercion import common
+from plans.frames import PARTITION, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
+from plans.frontends.frames import count_of, default_frame
 from plans.frontends.sql.aggregates import function_of
+from plans.frontends.sql.framed import OWN, frame_in, spelled
 from plans.frontends.sql.ordering import Columns, Item, orders
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import limited
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Aggregate, Order
-from plans.queries.algebra import Group, Query, Ranked, Relation
-
-_RANKS = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
+from plans.queries.algebra import Group, Over, Query, Relation
 
 
 @dataclass(frozen=True)
 class Call:
-    """A window function over columns of the rows: a rank in an order, or an aggregate over whole partitions."""
+    """A window function over columns of the rows. Without a frame or an order it is an aggregate over whole partitions:
+    `whole`."""
 
     node: exp.Window
-    function: str
     keys: tuple[str, ...]
-    order: tuple[Order, ...] = ()
-    type: str = "int32"
-    arguments: tuple[str, ...] = ()
-    where: str | None = None
+    order: tuple[Order, ...]
+    function: WindowFunction
+    whole: bool = False
 
 
 class Windows:
@@ -45,9 +46,17 @@ class Windows:
     A value over window functions reads these columns, and those of the functions, as columns whose names begin with @.
     """
 
-    def __init__(self, below: Columns, plain: Callable[[exp.Expression, Meaning], Expr], scope: Scope) -> None:
+    def __init__(
+        self,
+        below: Columns,
+        plain: Callable[[exp.Expression, Meaning], Expr],
+        scope: Scope,
+        defined: Sequence[exp.Window] = (),
+    ) -> None:
         self.below, self.plain, self.scope = below, plain, scope
+        self.defined = {one.this.name.lower(): one for one in defined}  # by the WINDOW clause
         self.calls: list[Call] = []
+        self.outside: set[str] = set()  # columns of the rows that values over window functions read
         self.named: dict[str, Expr] = {}  # what the aliases of the SELECT list stand for
         self.selected: dict[str, Expr] = {}  # the same, of the rows: of what is no window function
 
@@ -78,7 +87,9 @@ class Windows:
             outside = outside or (meaning is not None and any(meaning(column) is not None for column in columns))
             if not columns or outside or contains_window(part):
                 return None
-            return self.column(self._read(part))
+            name = self._read(part)
+            self.outside.add(name)
+            return self.column(name)
 
         return scalar(node, self.scope, of)
 
@@ -91,34 +102,75 @@ class Windows:
         known = next((i for i, one in enumerate(self.calls) if one.node == node), None)
         if known is None:
             known = len(self.calls)
-            keys = tuple(dict.fromkeys(self._read(one) for one in node.args.get("partition_by") or ()))
-            self.calls.append(self._rank(node, keys) if type(node.this) in _RANKS else self._aggregate(node, keys))
-        return col(f"@#{known}", self.calls[known].type)
+            self.calls.append(self._call(node, f"#{known}"))
+        return col(f"@#{known}", self.calls[known].function.type)
 
-    def _rank(self, node: exp.Window, keys: tuple[str, ...]) -> Call:
-        word, text = spelling(self.scope.text.text, node.this), self.scope.text
-        if node.this.this is not None or node.this.expressions:
-            raise text.error(f"{word}() takes no argument", node)
-        if node.args.get("spec") is not None or node.args.get("alias") is not None:
-            raise text.error(f"{word}() takes PARTITION BY and ORDER BY only", node)
-        order = node.args.get("order")
-        if order is None:
-            raise text.error(f"{word}() without ORDER BY is not supported", node, "say which rows come first")
-        by = [self._read(one.this) for one in order.expressions]
-        return Call(node, _RANKS[type(node.this)], keys, orders(order, by, text))
-
-    def _aggregate(self, node: exp.Window, keys: tuple[str, ...]) -> Call:
-        text, where, inner = self.scope.text, None, node.this
+    def _call(self, node: exp.Window, name: str) -> Call:
+        text = self.scope.text
+        partition, order, spec = spelled(node, self.defined, text)
+        keys = tuple(dict.fromkeys(self._read(one) for one in partition))
+        by = () if order is None else orders(order, [self._read(one.this) for one in order.expressions], text)
+        where, inner = None, node.this
         if isinstance(inner, exp.Filter):
             where, inner = inner.expression.this, inner.this
+        word = spelling(text.text, inner.this if isinstance(inner, exp.IgnoreNulls) else inner)
+        if isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls)):
+            if isinstance(inner, exp.IgnoreNulls):
+                raise text.error(f"{word} with IGNORE NULLS is not supported", node, "leave NULLs out with WHERE")
+            inner = inner.this
+        types = {one.column: self.column(one.column).type for one in by}
+        frame = frame_in(spec, by, types, lambda part: scalar(part, self.scope), text)
+        own = OWN.get(type(inner))
+        if own is None:
+            return self._aggregate(node, inner, where, Call(node, keys, by, WindowFunction(name, "", "", frame=frame)))
+        if where is not None:
+            raise text.error(f"{word} takes no FILTER", node, "only aggregates do")
+        if own not in PICKED and spec is not None:
+            raise text.error(f"{word}() takes PARTITION BY and ORDER BY only", node)
+        if own in ("rank", "dense_rank") and not by:
+            raise text.error(f"{word}() without ORDER BY is not supported", node, "say which rows come first")
+        made = WindowFunction(name, _TYPES.get(own, ""), own)
+        if own in _PLAIN:
+            if inner.this is not None or inner.expressions:
+                raise text.error(f"{word}() takes no argument", node)
+            return Call(node, keys, by, made)
+        if own == "ntile":
+            if inner.this is None:
+                raise text.error("NTILE takes the number of parts", node, "write NTILE(4)")
+            return Call(node, keys, by, replace(made, count=self._count(inner.this, "NTILE", 1)))
+        argument = self._read(inner.this)
+        made = replace(made, arguments=(argument,), type=self.column(argument).type)
+        if own in PICKED:
+            count = self._count(inner.args["offset"], "NTH_VALUE", 1) if own == "nth_value" else 0
+            return Call(node, keys, by, replace(made, frame=frame or default_frame(bool(by)), count=count))
+        return Call(node, keys, by, self._neighbour(inner, made))
+
+    def _count(self, node: exp.Expression, what: str, least: int) -> int:
+        return self.scope.text.guarded(node, lambda: count_of(scalar(node, self.scope), what, least))
+
+    def _neighbour(self, node: exp.Expression, made: WindowFunction) -> WindowFunction:
+        """Returns LAG or LEAD; with a count below 0 each is the other."""
+        text, offset, default = self.scope.text, node.args.get("offset"), node.args.get("default")
+        count = 1 if offset is None else self._count(offset, made.function.upper(), -(2**40))
+        if count < 0:
+            made = replace(made, function="lead" if made.function == "lag" else "lag")
+        made = replace(made, count=abs(count))
+        if default is None:
+            return made
+        expr = self.plain(default, lambda part: None)
+        if text.guarded(default, lambda: common(made.type, expr.type)) != made.type:
+            message = f"the default of {made.function.upper()} is {expr.type}, and the value {made.type}"
+            raise text.error(message, default, "cast one of them")
+        cast_ = exp.Cast(this=default.copy(), to=exp.DataType.build("text"))  # a node that no other column has
+        return replace(made, default=self.below.add(cast_, cast(expr, made.type)))
+
+    def _aggregate(self, node: exp.Window, inner: exp.Expression, where: exp.Expression | None, made: Call) -> Call:
+        text, frame = self.scope.text, made.function.frame or default_frame(bool(made.order))
         function, given = function_of(inner), list(inner.iter_expressions())
         word = spelling(text.text, inner)
         if function is None:
             raise text.error(f"the window function {word} is not supported", node, _HINT)
-        if node.args.get("alias") is not None or not _whole(node):
-            message = f"{word} over a part of its partition is not supported"
-            raise text.error(message, node, f"leave ORDER BY out of OVER: {_HINT}")
-        plain = function in NAMES and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
+        plain = (function in NAMES or function in _TRUTH) and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
         if any(isinstance(part, exp.Distinct) for part in given) or not plain:
             raise text.error(f"{word} of this form is not supported as a window function", node, _HINT)
         given = [part for part in given if not isinstance(part, exp.Star)]
@@ -126,8 +178,14 @@ class Windows:
             raise text.error(f"{word} of {len(given)} columns is not supported", node)
         arguments = tuple(self._read(part) for part in given)
         types = [self.column(name).type for name in arguments] or ["int64"]
+        if function in _TRUTH:
+            if types[0] != "bool":
+                raise text.error(f"{word} needs a condition, not {types[0]}", node)
+            function = _TRUTH[function]
         type_ = text.guarded(node, partial(result_type, function, types[0]))
-        return Call(node, function, keys, (), type_, arguments, None if where is None else self._read(where))
+        filtered = None if where is None else self._read(where)
+        called = WindowFunction(made.function.name, type_, function, arguments, filtered, frame)
+        return replace(made, function=called, whole=frame == PARTITION)
 
     def _read(self, node: exp.Expression) -> str:
         """Returns the column of the rows that has a value; names of columns come before aliases."""
@@ -140,56 +198,51 @@ class Windows:
     def joined(self, rows: Relation, frame: Frame, wish: str) -> dict[Expr, Expr]:
         """Adds the rows to a frame, with the values of the window functions; what columns with @ stand for there."""
         text = self.scope.text
-        ranks = [one for one in self.calls if one.order]
-        groups: dict[tuple[str, ...], list[int]] = {}
-        for number, one in enumerate(self.calls):
-            if not one.order:
-                groups.setdefault(one.keys, []).append(number)
-        base, alone = rows, len(ranks) == 1 and not groups
-        for rank in ranks:
-            if base is not rows:  # ranks of ranks
-                inner = Frame(Names()).derived(base, "rows")
-                shown = tuple((column.name, inner.qualified(column.name)) for column in base.columns)
-                base = Query(text.text, (inner,), (), shown, False)
-            hidden = len(self.below.hidden) if alone else 0
-            place = place_of(text.text, rank.node)
-            base = Ranked(base, rank.keys, rank.order, f"#{self.calls.index(rank)}", rank.function, hidden, place)
+        overs: dict[tuple[tuple[str, ...], tuple[Order, ...]], list[Call]] = {}
+        groups: dict[tuple[str, ...], list[WindowFunction]] = {}
+        for one in self.calls:
+            if one.whole:
+                groups.setdefault(one.keys, []).append(one.function)
+            else:
+                overs.setdefault((one.keys, one.order), []).append(one)
+        base, alone = rows, len(overs) == 1 and not groups
+        for (keys, order), calls in overs.items():
+            hidden = self._hidden() if alone else 0
+            place = place_of(text.text, calls[0].node)
+            base = Over(base, keys, order, tuple(one.function for one in calls), hidden, place)
         source = frame.derived(base, wish)
         frame.sources.append(source)
         names = {col(f"@{c.name}", c.type): source.qualified(c.name) for c in source.table.columns}
-        for keys, numbers in groups.items():
-            beside = frame.derived(self._group(rows, keys, numbers), f"{wish}_groups")
+        for keys, functions in groups.items():
+            beside = frame.derived(self._group(rows, keys, functions), f"{wish}_groups")
             frame.sources.append(beside)
             frame.conditions += [call("nseq", source.qualified(key), beside.qualified(key)) for key in keys]
-            names |= {col(f"@#{i}", self.calls[i].type): beside.qualified(f"#{i}") for i in numbers}
+            names |= {col(f"@{one.name}", one.type): beside.qualified(one.name) for one in functions}
         return names
 
-    def _group(self, rows: Relation, keys: tuple[str, ...], numbers: list[int]) -> Group:
+    def _hidden(self) -> int:
+        """Returns how many of the last columns of the rows only window functions read."""
+        read = (item.name in self.outside for item in reversed(self.below.hidden))
+        return next((i for i, found in enumerate(read) if found), len(self.below.hidden))
+
+    def _group(self, rows: Relation, keys: tuple[str, ...], functions: list[WindowFunction]) -> Group:
         """Returns the partitions of the rows with their aggregates."""
         source = Frame(Names()).derived(rows, "rows")
-        calls = [self.calls[i] for i in numbers]
-        read = dict.fromkeys((*keys, *(name for one in calls for name in (*one.arguments, one.where) if name)))
+        read = dict.fromkeys((*keys, *(name for one in functions for name in one.read)))
         columns = tuple((name, source.qualified(name)) for name in read) or (("one", TRUE),)
         inner = Query(self.scope.text.text, (source,), (), columns, False)
         aggregates = tuple(
-            Aggregate(f"#{i}", one.type, one.function, one.arguments, False, one.where)
-            for i, one in zip(numbers, calls, strict=True)
+            Aggregate(one.name, one.type, one.function, one.arguments, False, one.where) for one in functions
         )
         outputs = (*((key, source.qualified(key).type) for key in keys), *((a.name, a.type) for a in aggregates))
         shown = tuple((name, col(name, type_)) for name, type_ in outputs)
         return Group(inner, keys, aggregates, shown, None, not keys)
 
 
-_HINT = "ranks, and aggregates over whole partitions, are maintained"
-
-
-def _whole(node: exp.Window) -> bool:
-    """Returns whether a window function sees all rows of its partition."""
-    spec = node.args.get("spec")
-    if spec is None:
-        return node.args.get("order") is None
-    bounds = [(str(spec.args.get(side)).upper(), spec.args.get(f"{side}_side")) for side in ("start", "end")]
-    return bounds == [("UNBOUNDED", "PRECEDING"), ("UNBOUNDED", "FOLLOWING")]
+_HINT = "ranks, LAG and LEAD, values of a frame, COUNT, SUM, AVG, MIN, MAX, deviations and regressions are maintained"
+_TRUTH = {"bool_and": "min", "bool_or": "max"}
+_PLAIN = (*RANKS, "percent_rank", "cume_dist")
+_TYPES = {**dict.fromkeys((*RANKS, "ntile"), "int32"), **dict.fromkeys(("percent_rank", "cume_dist"), "float64")}
 
 
 def contains_window(node: exp.Expression) -> bool:

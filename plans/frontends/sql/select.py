@@ -171,7 +171,7 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Ch
     def plain(part: exp.Expression, meaning: Meaning | None = None) -> Expr:
         return scalar(part, scope, meaning) if groups is None else groups.value(part, meaning)
 
-    windows = Windows(Columns([], several), plain, scope) if has_windows(node) else None
+    windows = Windows(Columns([], several), plain, scope, node.args.get("windows") or ()) if has_windows(node) else None
     value = plain if windows is None else windows.value
     listed = list(_listed(node, scope, groups is not None))
     if windows is not None:  # what is selected of the rows are columns below the window functions, in this sequence

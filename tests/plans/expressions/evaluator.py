@@ -16,6 +16,7 @@ from operator import and_, or_, xor
 
 import pyarrow as pa
 
+from crown.reference.over import over
 from crown.reference.payload import factor
 from plans.expressions.expr import Expr
 from plans.payloads.payload import FLOAT_BITS, VALUE
@@ -28,9 +29,11 @@ from plans.program import (
     GroupStage,
     JoinStage,
     LinearStage,
+    OverStage,
     PointwiseStage,
     Program,
     TopStage,
+    outputs_of,
 )
 from plans.types import arrow_type, decimal_parts
 from tests.oracles.database import Database, Row, canonical
@@ -57,6 +60,8 @@ def results(program: Program, database: Database) -> Bag:
             made = pointwise(stage, [fed(leaf, known) for leaf in stage.leaves])
         elif isinstance(stage, TopStage):
             made = first(stage, fed(stage.feed, known))
+        elif isinstance(stage, OverStage):
+            made = shape(outputs_of(stage)), over(stage, fed(stage.feed, known)[1])
         else:
             made = linear(stage, [fed(term, known) for term in stage.terms])
         assert all(copies > 0 for copies in made[1].values()), f"stage {number} has rows that are not there"

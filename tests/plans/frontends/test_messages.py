@@ -281,15 +281,6 @@ def test_a_word_that_is_like_no_other_is_not_corrected(query: str) -> None:
     assert "did you mean" not in caught.value.hint
 
 
-@pytest.mark.parametrize("condition", ["m > 1.5", "1.5 < m", "m BETWEEN 1.5 AND 2", "m = 1.5"])
-def test_a_bound_on_another_window_function_is_refused_by_what_it_is(condition: str) -> None:
-    query = f"SELECT src FROM (SELECT src, AVG(dst) OVER (ORDER BY src) AS m FROM G) q WHERE {condition}"
-    assert refused(query)[:2] == (
-        "AVG over a part of its partition is not supported",
-        "AVG(dst) OVER (ORDER BY src)",
-    )
-
-
 def test_only_the_time_of_day_changes_without_input() -> None:
     assert "changes while no table does" in refused("SELECT UNIX_TIMESTAMP() AS v FROM P")[2]
     assert plan("SELECT DISTINCT UNIX_TIMESTAMP(at) AS v FROM P", SCHEMA).output[0].type == "int64"

@@ -107,7 +107,7 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
         )
         return f"the aggregate {word}", f"there are {known}"
     if node.key == "window":
-        return "a window function (OVER)", "compute it where the result is read"
+        return "a window function (OVER) here", "write it behind SELECT or QUALIFY, or in a derived table"
     if node.key in _CLOCK or word in CLOCK_NAMES:
         return word, "its value changes while no table does; store it in a column"
     if node.key in _SUBQUERIES or has_query(node):

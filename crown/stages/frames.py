@@ -1,0 +1,410 @@
+"""Values of window functions, for some rows of some partitions at once.
+
+Of each partition a *stretch* of rows is there, each copy by itself: those whose values are wanted, and those that their
+frames reach. What is before and behind a stretch is known by its sums alone. So all sums are running sums over one list
+of numbers, ``head, rows of the stretch, tail`` of one stretch after the other, and a frame is a piece of this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow.compute as pc
+
+from crown.errors import ChangeError
+from crown.kernels.strings import NULL
+from crown.stages.columns import Column, Frame, order_of
+from crown.stages.groups import rounded
+from crown.stages.groups.addends import Addends
+from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
+from crown.stages.groups.far import Far
+from crown.stages.groups.terms import Layout
+from crown.stages.kernels import orders
+from crown.stages.kernels import partitions as kernels
+from crown.store.dictionary import Dictionary
+from plans import frames
+from plans.frames import WindowFunction
+from plans.payloads.sums import ROWS
+from plans.program import Aggregate, Order
+from plans.schema import Column as Declared
+
+Pieces = list[tuple[np.ndarray, np.ndarray]]
+"""Where the pieces of frames begin and end."""
+_MOST, _LEAST = 2**63 - 1, 1 - 2**63
+_BITS = np.int64(_MOST)
+
+
+class Sums:
+    """The sums that the aggregates among window functions are made of, and the words of a row in a tree.
+
+    The last word counts rows with a double that is far: of those the tree's sums lack a part.
+    """
+
+    def __init__(
+        self, functions: Sequence[WindowFunction], columns: Sequence[Declared], dictionary: Dictionary
+    ) -> None:
+        self._columns = columns
+        self._dictionary = dictionary
+        types = {column.name: column.type for column in columns}
+        own = (*frames.OWN, *frames.ENDS)
+        self.rules = {
+            one.name: Rule(Aggregate(one.name, one.type, one.function, one.arguments, False, one.where), types, (), {})
+            for one in functions
+            if one.function not in own
+        }
+        self.layout = Layout([term for rule in self.rules.values() for term in rule.terms], types, {})
+        self.words = self.layout.words + 1 if self.rules else 0
+        numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.layout.words, 1]] if self.rules else []
+        self.numbers = np.array([len(columns), self.words, len(numbers), *np.array(numbers, np.int64).flat], np.int64)
+        unbounded = [one for one in functions if one.name in self.rules and one.frame and not one.frame.bounded]
+        none = np.array([len(columns), 0, 0], np.int64)
+        self.shape = self.numbers if unbounded else none  # of the rows in a tree
+        self.heads = any(one.frame is not None and one.frame.start is None for one in unbounded)
+        self.tails = any(one.frame is not None and one.frame.end is None for one in unbounded)
+
+    def of(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Far]:
+        """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words], and their far parts."""
+        n = codes.shape[1]
+        out, far = np.zeros((n, self.words), np.int64), Far(self.layout, n)
+        if self.words:
+            places = {column.name: (i, column.type) for i, column in enumerate(self._columns)}
+            frame = Frame({}, n, self._dictionary, codes, places)
+            near = np.zeros((n, self.layout.words), np.int64)
+            terms = self.layout.placed(self.layout.terms)
+            Addends(frame, weights, np.arange(n)).add(terms, near, far)
+            out[:, :-1] = near
+            if far:
+                rows = far.having(self.layout.terms)
+                out[rows, -1] = weights[rows]
+        return out, far
+
+
+@dataclass(eq=False)
+class Stretches:
+    """Rows (codes, int64[width, m]) of partitions that have so many rows, ``sizes``.
+
+    Those of stretch ``i`` begin at ``starts[i]`` and are at the positions from ``firsts[i]`` on. ``wanted`` are those
+    whose values are asked for. ``heads`` and ``tails``, int64[stretches, words]: sums of what is before and behind;
+    ``at(positions)`` returns the rows at a position of each partition, codes, NULL where there is none.
+    """
+
+    columns: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    firsts: np.ndarray
+    sizes: np.ndarray
+    wanted: np.ndarray
+    heads: np.ndarray
+    tails: np.ndarray
+    at: Callable[[np.ndarray], np.ndarray]
+
+    def __post_init__(self) -> None:
+        n = len(self.starts)
+        self.stretch = np.repeat(np.arange(n), self.lengths)
+        self.of = self.stretch[self.wanted]
+        self.base = (self.starts - self.firsts)[self.of]  # place of position 0
+        self.position = self.wanted - self.base
+        self.size = self.sizes[self.of]
+
+    @cached_property
+    def listed(self) -> np.ndarray:
+        """Returns per wanted row how far its place in the list of numbers is from its position."""
+        return np.asarray(self.base + 2 * self.of + 1)
+
+
+class Frames:
+    """The window functions of a stage over its feed's ``columns``, in an ``order``."""
+
+    def __init__(
+        self,
+        functions: Sequence[WindowFunction],
+        columns: Sequence[Declared],
+        order: Sequence[Order],
+        sums: Sums,
+        dictionary: Dictionary,
+    ) -> None:
+        self._functions = functions
+        self._types = {column.name: column.type for column in columns}
+        self._place = {column.name: i for i, column in enumerate(columns)}
+        self._by = [self._place[one.column] for one in order]
+        self._order = order
+        self._sums = sums
+        self._dictionary = dictionary
+
+    def values(self, rows: Stretches) -> list[np.ndarray]:
+        """Returns the values of every function (codes) for the wanted rows. O(rows log of a frame's length).
+
+        Raises ChangeError if a sum leaves its type.
+        """
+        return _Evaluation(self, rows).values()
+
+
+class _Evaluation:
+    """One evaluation: what several functions need is worked out once."""
+
+    def __init__(self, given: Frames, rows: Stretches) -> None:
+        self._given = given
+        self._rows = rows
+        self._frames: dict[frames.Frame, tuple[np.ndarray, np.ndarray]] = {}
+
+    def values(self) -> list[np.ndarray]:
+        return [self._value(one) for one in self._given._functions]
+
+    def _value(self, one: WindowFunction) -> np.ndarray:
+        rows = self._rows
+        if one.function == "row_number":
+            return np.asarray(rows.position + 1)
+        if one.function == "rank":
+            return self._peers[0] + 1
+        if one.function == "percent_rank":
+            share = self._peers[0] / np.maximum(rows.size - 1, 1)
+            return rounded.float_codes(share, np.zeros(len(share), np.bool_))
+        if one.function == "cume_dist":
+            return rounded.float_codes(self._peers[1] / rows.size, np.zeros(len(rows.size), np.bool_))
+        if one.function == "ntile":
+            small, larger = rows.size // one.count, rows.size % one.count
+            border = larger * (small + 1)
+            behind = (rows.position - border) // np.maximum(small, 1) + larger
+            return np.where(rows.position < border, rows.position // (small + 1), behind) + 1
+        if one.function in frames.NEIGHBOURS:
+            return self._neighbour(one)
+        if one.function in frames.PICKED:
+            return self._picked(one)
+        if one.function in frames.ENDS:
+            return self._end(one)
+        return self._sum(one)
+
+    # Frames
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _groups(self) -> np.ndarray:
+        """Returns which rows of the stretches begin new peers."""
+        rows = self._rows
+        new = np.zeros(rows.columns.shape[1], np.bool_)
+        new[rows.starts] = True
+        for at in self._given._by:
+            new[1:] |= rows.columns[at, 1:] != rows.columns[at, :-1]
+        return new
+
+    @cached_property
+    def _peers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions of the first peer of each wanted row, and behind the last one."""
+        rows, begins = self._rows, self._groups.nonzero()[0]
+        number = np.searchsorted(begins, rows.wanted, "right") - 1
+        ends = np.append(begins[1:], rows.columns.shape[1])
+        return begins[number] - rows.base, ends[number] - rows.base
+
+    def _bounds(self, frame: frames.Frame) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions of the first row of the frame of each wanted row, and behind the last one."""
+        found = self._frames.get(frame)
+        if found is None:
+            start, end = (self._bound(frame, side) for side in (0, 1))
+            found = self._frames[frame] = start, np.maximum(start, end)
+        return found
+
+    def _bound(self, frame: frames.Frame, side: int) -> np.ndarray:
+        rows, offset = self._rows, frame.end if side else frame.start
+        if offset is None:
+            return rows.size if side else np.zeros_like(rows.size)
+        if frame.unit == "rows":
+            return np.clip(rows.position + min(int(offset), 2**40) + side, 0, rows.size)
+        if frame.unit == "groups":
+            return self._group_bound(int(offset), side)
+        return self._peers[side] if offset == 0 else self._range_bound(offset, side)
+
+    def _group_bound(self, offset: int, side: int) -> np.ndarray:
+        """Returns the bound that is so many groups of peers away."""
+        rows, begins = self._rows, self._groups.nonzero()[0]
+        number = np.searchsorted(begins, rows.wanted, "right") - 1 + offset + side
+        edges = np.append(begins, rows.columns.shape[1])
+        first = np.searchsorted(begins, rows.starts)[rows.of]
+        last = np.append(np.searchsorted(begins, rows.starts[1:]), len(begins))[rows.of]
+        return edges[np.clip(number, first, last)] - rows.base
+
+    def _range_bound(self, offset: int | float, side: int) -> np.ndarray:
+        """Returns the bound whose value is so far from the row's; peers are that of a row whose value is NULL."""
+        rows, (by,) = self._rows, self._given._order
+        type_, codes = self._given._types[by.column], rows.columns[self._given._place[by.column]]
+        null = codes == NULL
+        keys = np.where(null, 0, ordered(codes, type_, by.falling))
+        counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(null)])
+        ends = rows.starts + rows.lengths
+        nulls = counts[ends] - counts[rows.starts]
+        first = rows.starts + (0 if by.nulls_last else nulls)
+        last = ends - (nulls if by.nulls_last else 0)
+        mine = codes[rows.wanted]
+        targets = ordered(moved(mine, type_, -offset if by.falling else offset), type_, by.falling)
+        out = np.empty(len(mine), np.int64)
+        kernels.sought(keys, first[rows.of], last[rows.of], np.ascontiguousarray(targets), side, out)
+        return np.where(mine == NULL, self._peers[side], out - rows.base)
+
+    def _pieces(self, frame: frames.Frame, start: np.ndarray, end: np.ndarray, zero: np.ndarray) -> Pieces:
+        """Returns the pieces of frames from ``start`` to ``end`` that are not excluded; the place of position 0 is
+        ``zero``."""
+        here = self._rows.position + zero
+        if frame.exclude == "row":
+            return [(start, np.minimum(end, here)), (np.maximum(start, here + 1), end)]
+        if not frame.exclude:
+            return [(start, end)]
+        first, last = (peer + zero for peer in self._peers)
+        outside = [(start, np.minimum(end, first)), (np.maximum(start, last), end)]
+        own = (np.maximum(start, here), np.minimum(end, here + 1))
+        return outside if frame.exclude == "group" else [outside[0], own, outside[1]]
+
+    def _listed(self, frame: frames.Frame) -> Pieces:
+        """Returns the pieces of frames in the list of numbers: with the head where a frame has no first row, and with
+        the tail where it has no last one."""
+        rows, (start, end) = self._rows, self._bounds(frame)
+        start, end = start + rows.listed, end + rows.listed
+        if frame.start is None:
+            start = rows.starts[rows.of] + 2 * rows.of
+        if frame.end is None:
+            end = (rows.starts + rows.lengths)[rows.of] + 2 * rows.of + 2
+        return self._pieces(frame, start, end, rows.listed)
+
+    # Functions
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _found(self, column: str, positions: np.ndarray, there: np.ndarray, kept: Sequence[np.ndarray]) -> np.ndarray:
+        """Returns a column's codes at positions, NULL where there is none. One that is not in a stretch is among those
+        ``kept``: a position per stretch."""
+        rows, place = self._rows, self._given._place[column]
+        out = np.full(len(positions), NULL, np.int64)
+        at = positions + rows.base
+        starts = rows.starts[rows.of]
+        inside = there & (at >= starts) & (at < starts + rows.lengths[rows.of])
+        out[inside] = rows.columns[place, at[inside]]
+        for positions_kept in kept:
+            outside = there & ~inside & (positions == positions_kept[rows.of])
+            if outside.any():
+                out[outside] = rows.at(positions_kept)[place][rows.of[outside]]
+        return out
+
+    def _neighbour(self, one: WindowFunction) -> np.ndarray:
+        rows = self._rows
+        at = rows.position + (-one.count if one.function == "lag" else one.count)
+        there = (at >= 0) & (at < rows.size)
+        found = self._found(one.arguments[0], at, there, [])
+        if one.default is None:
+            return found
+        return np.where(there, found, rows.columns[self._given._place[one.default], rows.wanted])
+
+    def _picked(self, one: WindowFunction) -> np.ndarray:
+        assert one.frame is not None, "it reads a frame"
+        rows = self._rows
+        pieces = self._pieces(one.frame, *self._bounds(one.frame), np.zeros_like(rows.base))
+        at, there = np.zeros_like(rows.position), np.zeros(len(rows.position), np.bool_)
+        if one.function == "last_value":
+            for start, end in reversed(pieces):
+                new = ~there & (start < end)
+                at[new], there = end[new] - 1, there | new
+            return self._found(one.arguments[0], at, there, [rows.sizes - 1])
+        left = np.full(len(at), (one.count or 1) - 1)
+        for start, end in pieces:
+            length = np.maximum(end - start, 0)
+            new = ~there & (left < length)
+            at[new], there = (start + left)[new], there | new
+            left -= np.where(there, 0, length)
+        return self._found(one.arguments[0], at, there, [np.full_like(rows.sizes, (one.count or 1) - 1)])
+
+    def _end(self, one: WindowFunction) -> np.ndarray:
+        """Returns MIN or MAX, by a table of the ends of 1, 2, 4, ... values, one level at a time."""
+        assert one.frame is not None, "it reads a frame"
+        rows, given = self._rows, self._given
+        codes = rows.columns[given._place[one.arguments[0]]]
+        there = codes != NULL
+        if one.where is not None:
+            there = there & (rows.columns[given._place[one.where]] == 1)
+        known, number = np.unique(codes[there], return_inverse=True)
+        rank = _ranks(known, given._types[one.arguments[0]], given._dictionary)
+        if one.function == "max":
+            rank = len(known) - 1 - rank
+        level = np.full(len(codes) + 2 * len(rows.starts), len(known), np.int64)
+        level[(np.arange(len(codes)) + 2 * rows.stretch + 1)[there]] = rank[number.reshape(-1)]
+        best = np.full(len(rows.wanted), len(known), np.int64)
+        pieces = [(start, end, end - start) for start, end in self._listed(one.frame)]
+        most, size = max((int(length.max(initial=0)) for *_, length in pieces), default=0), 1
+        while size <= most:
+            for start, end, length in pieces:
+                mine = ((length >= size) & (length < 2 * size)).nonzero()[0]
+                least = np.minimum(level[start[mine]], level[end[mine] - size])
+                best[mine] = np.minimum(best[mine], least)
+            if 2 * size <= most:
+                level = np.minimum(level[:-size], level[size:])
+            size *= 2
+        by_rank = np.append(np.empty(len(known), np.int64), NULL)
+        by_rank[rank] = known
+        return by_rank[best]
+
+    @cached_property
+    def _list(self) -> tuple[np.ndarray, Far]:
+        """Returns the running sums of the list of numbers, and the far parts of the rows."""
+        rows, sums = self._rows, self._given._sums
+        m, n = rows.columns.shape[1], len(rows.starts)
+        each, far = sums.of(np.ascontiguousarray(rows.columns), np.ones(m, np.int64))
+        listed = np.zeros((m + 2 * n, sums.words), np.int64)
+        listed[np.arange(m) + 2 * rows.stretch + 1] = each
+        before = rows.starts + 2 * np.arange(n)
+        if rows.heads.shape[1]:
+            listed[before] = rows.heads
+            listed[before + rows.lengths + 1] = rows.tails
+        out = np.empty((len(listed) + 1, sums.words), np.int64)
+        kernels.running(listed, sums.numbers, out)
+        return out, far
+
+    def _sum(self, one: WindowFunction) -> np.ndarray:
+        assert one.frame is not None, "it reads a frame"
+        rows, sums = self._rows, self._given._sums
+        running, far_of_rows = self._list
+        totals, pieces = np.zeros((len(rows.wanted), sums.words), np.int64), self._listed(one.frame)
+        for start, end in pieces:
+            kernels.between(running, sums.numbers, np.ascontiguousarray(start), np.ascontiguousarray(end), totals)
+        far = Far(sums.layout, len(rows.wanted))
+        for term, known in far_of_rows.sums.items():
+            for row in known.groups().tolist():
+                place = row + 2 * int(rows.stretch[row]) + 1
+                inside = np.zeros(len(rows.wanted), np.bool_)
+                for start, end in pieces:
+                    inside |= (start <= place) & (place < end)
+                hit = inside.nonzero()[0]
+                value = np.repeat(known.numbers[known.of[row]][None, :], len(hit), axis=0)
+                far.of(term).add(hit, np.ones(len(hit), np.int64), value)
+        rule = sums.rules[one.name]
+        found = Totals(sums.layout, np.ascontiguousarray(totals[:, :-1]), far, {})
+        assert ROWS in sums.layout.at, "rows are always counted"
+        try:
+            return rule.column(found, self._given._dictionary).codes
+        except OutOfRange as error:
+            raise ChangeError(f"the window function {one.function.upper()}, column {one.name!r}: {error}") from None
+
+
+def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
+    """Returns integers that rise as codes do in an order; those of numbers of one word, dates and times."""
+    keys = codes ^ ((codes >> 63) & _BITS) if order_of(type_) == orders.BY_FLOAT else codes
+    return ~keys if falling else keys
+
+
+def moved(codes: np.ndarray, type_: str, offset: int | float) -> np.ndarray:
+    """Returns codes of values plus an offset, in the unit of the codes; a value that would leave them is their end."""
+    if order_of(type_) == orders.BY_FLOAT:
+        return rounded.float_codes(codes.view(np.float64) + float(offset), codes == NULL)
+    by = min(max(int(offset), _LEAST), _MOST)
+    over = codes > _MOST - by if by > 0 else codes < _LEAST - by
+    with np.errstate(over="ignore"):
+        made = np.where(over, _MOST if by > 0 else _LEAST, codes + np.int64(by))
+    return np.where(codes == NULL, NULL, made)
+
+
+def _ranks(codes: np.ndarray, type_: str, dictionary: Dictionary) -> np.ndarray:
+    """Returns the positions of different values in their order, from 0."""
+    if order_of(type_) in (orders.BY_WORD, orders.BY_FLOAT):
+        order = np.argsort(ordered(codes, type_, False), kind="stable")
+    else:
+        order = pc.sort_indices(Column(type_, dictionary, codes).array).to_numpy(zero_copy_only=False)
+    out = np.empty(len(codes), np.int64)
+    out[order] = np.arange(len(codes))
+    return out

@@ -1,0 +1,558 @@
+"""Ordered bags of rows: a B+-tree per group, with copies and exact sums at every child.
+
+``shape`` (int64[3 + 2 * numbers]) says what a row has: ``width`` codes; ``k`` words of sums; how many numbers these
+are; and per number its first word and its limbs. A node has room for 4, 8, 16 or 32 entries; only a
+root that is a leaf has less than 32::
+
+    LEVEL     0 of a leaf
+    LENGTH    entries
+    ROOM      entries that there is room for
+    NEXT      of a leaf: the next one in order, or 0
+    BACK      of a leaf: the one before, or 0
+    then, for all entries one after the other, each part by itself:
+    copies    of the row; of all rows below a child
+    rows      the row; of a child a row that is not behind its first one, and behind all rows of the child before
+    sums      of all copies of the row; of all rows below a child
+    children  nodes; a leaf has none
+
+What a child's entry says as its row may be gone: deletes do not change it. The first child's says nothing.
+
+``spec`` (int64[4 * columns]) is the order: per column its position, how its values are compared (see
+``crown.stages.kernels.orders``), 1 if it falls, 1 if its NULLs come last. An order of all columns makes rows that
+compare equal the same row. The row that is looked for is ``keys[strides[c] + i]`` for column ``c``.
+
+Two nodes that lie side by side below one parent become one when a delete leaves them half of one node's room, so that a
+tree has at most a constant number of words per row, whatever was deleted.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import alloc, release
+from crown.kernels.jit import device
+from crown.kernels.limbs import add, clear
+from crown.kernels.pointers import prefetch
+from crown.kernels.strings import NULL
+from crown.stages.kernels.orders import less
+
+LEVEL, LENGTH, ROOM, NEXT, BACK, HEAD = 0, 1, 2, 3, 4, 5
+FAN_OUT, LEAST = 32, 4
+DEPTH = 24  # levels: more than 2^31 rows can make
+EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of rows that compare equal; behind them
+
+
+@device
+def _words(shape, room, level):
+    """Returns the words of a node."""
+    return HEAD + room * (1 + shape[0] + shape[1] + (1 if level > 0 else 0))
+
+
+@device
+def row_at(arena, shape, node, e):
+    """Returns where the row of an entry lies."""
+    return node + HEAD + arena[node + ROOM] + e * shape[0]
+
+
+@device
+def sums_at(arena, shape, node, e):
+    """Returns where the sums of an entry lie."""
+    return node + HEAD + arena[node + ROOM] * (1 + shape[0]) + e * shape[1]
+
+
+@device
+def child_at(arena, shape, node, e):
+    """Returns where the child of an entry stands."""
+    return node + HEAD + arena[node + ROOM] * (1 + shape[0] + shape[1]) + e
+
+
+@device
+def _new(arena, shape, room, level):
+    node = alloc(arena, _words(shape, room, level))
+    arena[node + LEVEL] = level
+    arena[node + LENGTH] = 0
+    arena[node + ROOM] = room
+    arena[node + NEXT] = arena[node + BACK] = 0
+    return node
+
+
+@device
+def _free(arena, shape, node):
+    release(arena, node, _words(shape, arena[node + ROOM], arena[node + LEVEL]))
+
+
+@device
+def compare(arena, at, spec, columns, keys, strides, i, values, octets):
+    """Returns -1, 0 or 1: by the first ``columns`` of an order the row sorts before the one at ``at``, is the same, or
+    sorts after it."""
+    for s in range(columns):
+        c = spec[4 * s]
+        a, b = keys[strides[c] + i], arena[at + c]
+        if a == b:
+            continue
+        if a == NULL or b == NULL:
+            first = (a == NULL) != (spec[4 * s + 3] == 1)
+        elif spec[4 * s + 2] == 1:
+            first = less(values, octets, spec[4 * s + 1], b, a)
+        else:
+            first = less(values, octets, spec[4 * s + 1], a, b)
+        return -1 if first else 1
+    return 0
+
+
+@device
+def locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, octets, path):
+    """Finds the place of a row by the first ``columns`` of an order: (found, copies before it, entries looked at).
+
+    ``path`` (int64[2 * DEPTH]) becomes the nodes on the way, from the root on, each with the place in it; in the leaf
+    it is that of the first entry that is not before the row. ``found`` only in mode EXACT. O(log n).
+    """
+    node, depth, rank, steps = root, 0, 0, 0
+    while node != 0:
+        level, length = arena[node + LEVEL], arena[node + LENGTH]
+        low, high = (1 if level > 0 else 0), length
+        found = False
+        while low < high:
+            middle = (low + high) // 2
+            steps += 1
+            side = compare(
+                arena, row_at(arena, shape, node, middle), spec, columns, keys, strides, i, values, octets
+            )  # fmt: skip
+            right = side > 0
+            if side == 0:
+                if level == 0:
+                    found = True
+                    right = mode == BEHIND
+                else:
+                    right = mode != FIRST
+            if right:
+                low = middle + 1
+            else:
+                high = middle
+        if level > 0:
+            low -= 1
+            prefetch(arena, arena[child_at(arena, shape, node, low)])
+        path[2 * depth] = node
+        path[2 * depth + 1] = low
+        depth += 1
+        for e in range(node + HEAD, node + HEAD + low):
+            rank += arena[e]
+        if level == 0:
+            return found, rank, steps
+        node = arena[child_at(arena, shape, node, low)]
+    return False, 0, steps
+
+
+@device
+def total(arena, root):
+    """Copies of all rows of a tree. O(1)."""
+    n = 0
+    if root != 0:
+        for e in range(root + HEAD, root + HEAD + arena[root + LENGTH]):
+            n += arena[e]
+    return n
+
+
+@device
+def _add(arena, shape, out, given):
+    """Adds sums to others."""
+    for p in range(2, 2 + 2 * shape[2], 2):
+        at, limbs = shape[p + 1], shape[p + 2]
+        if limbs == 1:
+            arena[out + at] += arena[given + at]
+        else:
+            add(arena, out + at, arena, given + at, limbs)
+
+
+@device
+def _add_entry(arena, shape, node, e, copies, sums, s):
+    """Adds copies, and sums (``sums[s ...]``), to an entry."""
+    arena[node + HEAD + e] += copies
+    at = sums_at(arena, shape, node, e)
+    for p in range(2, 2 + 2 * shape[2], 2):
+        first, limbs = shape[p + 1], shape[p + 2]
+        if limbs == 1:
+            arena[at + first] += sums[s + first]
+        else:
+            add(arena, at + first, sums, s + first, limbs)
+
+
+@device
+def _move(arena, shape, node, e, other, o, n):
+    """Moves ``n`` entries from place ``e`` of a node to place ``o`` of another of its level, or of itself."""
+    width, k = shape[0], shape[1]
+    parts = 3 + (1 if arena[node + LEVEL] > 0 else 0)
+    for part in range(parts):
+        size, source, target = 1, node + HEAD + e, other + HEAD + o
+        if part == 1:
+            size, source, target = width, row_at(arena, shape, node, e), row_at(arena, shape, other, o)
+        elif part == 2:
+            size, source, target = k, sums_at(arena, shape, node, e), sums_at(arena, shape, other, o)
+        elif part == 3:
+            source, target = child_at(arena, shape, node, e), child_at(arena, shape, other, o)
+        if source >= target:
+            for x in range(n * size):
+                arena[target + x] = arena[source + x]
+        else:
+            for x in range(n * size - 1, -1, -1):
+                arena[target + x] = arena[source + x]
+
+
+@device
+def _open(arena, shape, node, e):
+    """Makes an empty entry at a place; there is room."""
+    length = arena[node + LENGTH]
+    _move(arena, shape, node, e, node, e + 1, length - e)
+    arena[node + LENGTH] = length + 1
+    arena[node + HEAD + e] = 0
+    clear(arena, sums_at(arena, shape, node, e), shape[1])
+
+
+@device
+def _close(arena, shape, node, e):
+    """Takes out an entry."""
+    length = arena[node + LENGTH]
+    _move(arena, shape, node, e + 1, node, e, length - e - 1)
+    arena[node + LENGTH] = length - 1
+
+
+@device
+def _sum_up(arena, shape, parent, e, child):
+    """Writes copies and sums of a child into its parent's entry."""
+    copies = 0
+    at = sums_at(arena, shape, parent, e)
+    clear(arena, at, shape[1])
+    for c in range(arena[child + LENGTH]):
+        copies += arena[child + HEAD + c]
+        _add(arena, shape, at, sums_at(arena, shape, child, c))
+    arena[parent + HEAD + e] = copies
+
+
+@device
+def _split(arena, shape, parent, e, at_end):
+    """Makes two of the child of an entry, which is full; the parent has room. ``at_end``: rows come in order, and the
+    new node gets one entry only."""
+    node = arena[child_at(arena, shape, parent, e)]
+    length = arena[node + LENGTH]
+    kept = length - 1 if at_end else length // 2
+    other = _new(arena, shape, FAN_OUT, arena[node + LEVEL])
+    _move(arena, shape, node, kept, other, 0, length - kept)
+    arena[node + LENGTH] = kept
+    arena[other + LENGTH] = length - kept
+    if arena[node + LEVEL] == 0:
+        following = arena[node + NEXT]
+        arena[other + NEXT], arena[other + BACK] = following, node
+        arena[node + NEXT] = other
+        if following != 0:
+            arena[following + BACK] = other
+    _open(arena, shape, parent, e + 1)
+    arena[child_at(arena, shape, parent, e + 1)] = other
+    source, target = row_at(arena, shape, other, 0), row_at(arena, shape, parent, e + 1)
+    for x in range(shape[0]):
+        arena[target + x] = arena[source + x]
+    _sum_up(arena, shape, parent, e + 1, other)
+    _sum_up(arena, shape, parent, e, node)
+
+
+@device
+def _make_room(arena, root_at, shape, path):
+    """Makes room for an entry in the leaf of a path, by splits from the lowest node that has room down. Amortized
+    O(1)."""
+    root = arena[root_at]
+    if root == 0:
+        arena[root_at] = _new(arena, shape, LEAST, 0)
+        return
+    room = arena[root + ROOM]
+    if room < FAN_OUT:  # the root is a leaf
+        larger = _new(arena, shape, 2 * room, 0)
+        _move(arena, shape, root, 0, larger, 0, room)
+        arena[larger + LENGTH] = room
+        _free(arena, shape, root)
+        arena[root_at] = larger
+        return
+    depth = arena[root + LEVEL]
+    lowest = depth
+    while lowest >= 0 and arena[path[2 * lowest] + LENGTH] == FAN_OUT:
+        lowest -= 1
+    leaf = path[2 * depth]
+    at_end = arena[leaf + NEXT] == 0 and path[2 * depth + 1] == arena[leaf + LENGTH]
+    if lowest < 0:
+        parent = _new(arena, shape, FAN_OUT, depth + 1)
+        arena[parent + LENGTH] = 1
+        arena[child_at(arena, shape, parent, 0)] = root
+        source, target = row_at(arena, shape, root, 0), row_at(arena, shape, parent, 0)
+        for x in range(shape[0]):
+            arena[target + x] = arena[source + x]
+        _sum_up(arena, shape, parent, 0, root)
+        arena[root_at] = parent
+        _split(arena, shape, parent, 0, at_end)
+        return
+    _split(arena, shape, path[2 * lowest], path[2 * lowest + 1], at_end)
+
+
+@device
+def enter(arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, copies, sums, s, path):
+    """Adds copies of a row, with their sums; ``found`` and ``path`` are what ``locate`` said of it in mode EXACT.
+
+    Returns the entries looked at. The path is another one after a split. O(log n).
+    """
+    steps, leaf, depth = 0, 0, 0
+    root = arena[root_at]
+    if root != 0:
+        depth = arena[root + LEVEL]
+        leaf = path[2 * depth]
+    if not found:
+        while leaf == 0 or arena[leaf + LENGTH] == arena[leaf + ROOM]:
+            _make_room(arena, root_at, shape, path)
+            root = arena[root_at]
+            depth = arena[root + LEVEL]
+            _, _, more = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
+            steps += more
+            leaf = path[2 * depth]
+        _open(arena, shape, leaf, path[2 * depth + 1])
+        at = row_at(arena, shape, leaf, path[2 * depth + 1])
+        for c in range(shape[0]):
+            arena[at + c] = keys[strides[c] + i]
+    for level in range(depth + 1):
+        _add_entry(arena, shape, path[2 * level], path[2 * level + 1], copies, sums, s)
+    return steps
+
+
+@device
+def leave(arena, root_at, shape, copies, sums, s, path):
+    """Takes copies of a row away, with their sums: both are negative; ``path`` leads to the row. O(log n)."""
+    root = arena[root_at]
+    depth = arena[root + LEVEL]
+    for level in range(depth + 1):
+        _add_entry(arena, shape, path[2 * level], path[2 * level + 1], copies, sums, s)
+    leaf, e = path[2 * depth], path[2 * depth + 1]
+    if arena[leaf + HEAD + e] != 0:
+        return
+    _close(arena, shape, leaf, e)
+    level = depth
+    while level > 0 and _tidied(arena, shape, path[2 * (level - 1)], path[2 * (level - 1) + 1]):
+        level -= 1
+    root = arena[root_at]
+    while root != 0 and arena[root + LEVEL] > 0 and arena[root + LENGTH] == 1:
+        child = arena[child_at(arena, shape, root, 0)]
+        _free(arena, shape, root)
+        arena[root_at] = root = child
+    if root != 0 and arena[root + LENGTH] == 0:
+        _free(arena, shape, root)
+        arena[root_at] = 0
+
+
+@device
+def _tidied(arena, shape, parent, e):
+    """Returns True iff the child of an entry was empty, and is gone, or became one with its neighbour."""
+    node = arena[child_at(arena, shape, parent, e)]
+    length = arena[node + LENGTH]
+    if length == 0:
+        _unlink(arena, node)
+        _free(arena, shape, node)
+        _close(arena, shape, parent, e)
+        return True
+    if e + 1 < arena[parent + LENGTH]:
+        behind = arena[child_at(arena, shape, parent, e + 1)]
+        if length + arena[behind + LENGTH] <= FAN_OUT // 2:
+            _merge(arena, shape, parent, e)
+            return True
+    if e > 0:
+        before = arena[child_at(arena, shape, parent, e - 1)]
+        if length + arena[before + LENGTH] <= FAN_OUT // 2:
+            _merge(arena, shape, parent, e - 1)
+            return True
+    return False
+
+
+@device
+def _unlink(arena, node):
+    """Takes a leaf out of the list of leaves."""
+    if arena[node + LEVEL] == 0:
+        before, after = arena[node + BACK], arena[node + NEXT]
+        if before != 0:
+            arena[before + NEXT] = after
+        if after != 0:
+            arena[after + BACK] = before
+
+
+@device
+def _merge(arena, shape, parent, e):
+    """Moves all of the child behind an entry's into the entry's."""
+    node, other = arena[child_at(arena, shape, parent, e)], arena[child_at(arena, shape, parent, e + 1)]
+    length, more = arena[node + LENGTH], arena[other + LENGTH]
+    if arena[node + LEVEL] > 0:  # the first row of a node says nothing; the parent knows a row that does
+        source, target = row_at(arena, shape, parent, e + 1), row_at(arena, shape, other, 0)
+        for x in range(shape[0]):
+            arena[target + x] = arena[source + x]
+    _move(arena, shape, other, 0, node, length, more)
+    arena[node + LENGTH] = length + more
+    arena[parent + HEAD + e] += arena[parent + HEAD + e + 1]
+    _add(arena, shape, sums_at(arena, shape, parent, e), sums_at(arena, shape, parent, e + 1))
+    _unlink(arena, other)
+    _free(arena, shape, other)
+    _close(arena, shape, parent, e + 1)
+
+
+# Reading
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def at_position(arena, root, shape, position, sums, s):
+    """Returns the leaf and the entry that has a position, copies counted, and how many of its copies are before.
+
+    Behind the last row it is the end of the last leaf. Adds to ``sums[s ...]`` those of all rows before it. O(log n).
+    """
+    node = root
+    while node != 0:
+        e, length = 0, arena[node + LENGTH]
+        last = length if arena[node + LEVEL] == 0 else length - 1
+        while e < last and arena[node + HEAD + e] <= position:
+            position -= arena[node + HEAD + e]
+            at = sums_at(arena, shape, node, e)
+            for p in range(2, 2 + 2 * shape[2], 2):
+                first, limbs = shape[p + 1], shape[p + 2]
+                if limbs == 1:
+                    sums[s + first] += arena[at + first]
+                else:
+                    add(sums, s + first, arena, at + first, limbs)
+            e += 1
+        if arena[node + LEVEL] == 0:
+            return node, e, position
+        node = arena[child_at(arena, shape, node, e)]
+    return 0, 0, 0
+
+
+@device
+def codes(arena, root, shape, column, path, out, m):
+    """Writes a column of all rows of a tree, and of what its children's entries say, from ``out[m]`` on; returns how
+    many there are then. O(n)."""
+    depth = -1
+    if root != 0:
+        depth, path[0], path[1] = 0, root, 0
+    while depth >= 0:
+        node, e = path[2 * depth], path[2 * depth + 1]
+        if e == arena[node + LENGTH]:
+            depth -= 1
+            continue
+        path[2 * depth + 1] = e + 1
+        out[m] = arena[row_at(arena, shape, node, e) + column]
+        m += 1
+        if arena[node + LEVEL] > 0:
+            depth += 1
+            path[2 * depth], path[2 * depth + 1] = arena[child_at(arena, shape, node, e)], 0
+    return m
+
+
+@device
+def leftmost(arena, shape, root):
+    """Returns the first leaf of a tree, 0 of an empty one. O(log n)."""
+    node = root
+    while node != 0 and arena[node + LEVEL] > 0:
+        node = arena[child_at(arena, shape, node, 0)]
+    return node
+
+
+@device
+def emit(arena, root, shape, first, end, sign, rows, weights, m, room, none):
+    """Writes the rows at positions ``first`` to ``end`` (copies counted) of a tree, from row ``m`` of the output on.
+
+    Returns (rows in the output, the first position not written): the output has room for ``room`` rows. ``none``: sums
+    that are overwritten. O(log n + rows).
+    """
+    if first >= end:
+        return m, end
+    width = shape[0]
+    node, e, before = at_position(arena, root, shape, first, none, 0)
+    at = first
+    while at < end and m < room:
+        if e == arena[node + LENGTH]:
+            node, e = arena[node + NEXT], 0
+            continue
+        copies = min(arena[node + HEAD + e] - before, end - at)
+        source = row_at(arena, shape, node, e)
+        for c in range(width):
+            rows[m * width + c] = arena[source + c]
+        weights[m] = sign * copies
+        m += 1
+        at += copies
+        before = 0
+        e += 1
+    return m, at
+
+
+# Invariants
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def sound(arena, root, shape, spec, columns, strides, values, octets, path):
+    """Counts the rows of a tree by going over all; -1 if it is none: order, copies, sums, links, bounds.
+
+    ``strides`` is 0, 1, 2, ...; ``path`` has room for sums behind.
+    """
+    if root == 0:
+        return 0
+    found, before, leaf = 0, 0, 0
+    depth = 0
+    path[0], path[1] = root, 0
+    while depth >= 0:
+        node, e = path[2 * depth], path[2 * depth + 1]
+        length = arena[node + LENGTH]
+        if e == length:
+            if length == 0 or length > arena[node + ROOM]:
+                return -1
+            depth -= 1
+            continue
+        path[2 * depth + 1] = e + 1
+        if arena[node + HEAD + e] <= 0:
+            return -1
+        at = row_at(arena, shape, node, e)
+        if arena[node + LEVEL] == 0:
+            if before != 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
+                return -1
+            before = at
+            found += 1
+            if e == 0:
+                if arena[node + BACK] != leaf or (leaf != 0 and arena[leaf + NEXT] != node):
+                    return -1
+                leaf = node
+            continue
+        if e > 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
+            return -1
+        child = arena[child_at(arena, shape, node, e)]
+        if arena[child + LEVEL] != arena[node + LEVEL] - 1 or arena[child + ROOM] != FAN_OUT:
+            return -1
+        if not _sums_of(arena, shape, node, e, child, path):
+            return -1
+        if e > 0 and not _bounded(arena, shape, at, child, spec, columns, strides, values, octets):
+            return -1
+        depth += 1
+        path[2 * depth], path[2 * depth + 1] = child, 0
+    if arena[leaf + NEXT] != 0:
+        return -1
+    return found
+
+
+@device
+def _sums_of(arena, shape, node, e, child, path):
+    """Returns True iff an entry says what the child's own say together."""
+    copies, k, room = 0, shape[1], 2 * DEPTH
+    clear(path, room, k)
+    for c in range(arena[child + LENGTH]):
+        copies += arena[child + HEAD + c]
+        at = sums_at(arena, shape, child, c)
+        for p in range(2, 2 + 2 * shape[2], 2):
+            add(path, room + shape[p + 1], arena, at + shape[p + 1], shape[p + 2])
+    at = sums_at(arena, shape, node, e)
+    for x in range(k):
+        if path[room + x] != arena[at + x]:
+            return False
+    return copies == arena[node + HEAD + e]
+
+
+@device
+def _bounded(arena, shape, bound, child, spec, columns, strides, values, octets):
+    """Returns True iff a row is not behind the first one below a child."""
+    node = leftmost(arena, shape, child)
+    at = row_at(arena, shape, node, 0)
+    return compare(arena, bound, spec, columns, arena, strides, at, values, octets) >= 0

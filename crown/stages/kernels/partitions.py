@@ -1,0 +1,253 @@
+"""Partitions of rows in order, for functions of the rows around a row.
+
+A partition is a record in a table: its key (``k`` codes) and the root of the tree of its rows (see
+``crown.stages.kernels.ordered``). ``keyed`` are the strides of the key's columns.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_TALLIES, alloc, release
+from crown.kernels.jit import kernel
+from crown.kernels.limbs import add, clear, negate
+from crown.kernels.pointers import constants, words
+from crown.kernels.tables import find, hash_key, insert, make_room, remove
+from crown.stages.kernels.ordered import (
+    EXACT,
+    HEAD,
+    LENGTH,
+    NEXT,
+    at_position,
+    codes,
+    enter,
+    leave,
+    locate,
+    row_at,
+    sound,
+    total,
+)
+
+DONE, OVER_BUDGET, ABSENT = 0, 1, 2
+
+
+@kernel("words, int, words, int, table, words")
+def find_all(arena, t, keyed, k, keys, handles):
+    """Writes per row the handle of its partition, 0 if there is none. Expected O(1) per row."""
+    n = handles.size
+    arena, keyed, keys, handles = words(arena), constants(keyed), words(keys), words(handles)
+    for i in range(n):
+        handles[i] = find(arena, t, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i)
+
+
+@kernel("words, words, int, words, int, int, words, words, table, words, bytes, words, words, words")
+def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, values, octets, path, ranks, copies):
+    """Writes how many copies are before each row in a partition, by the first ``columns`` of the order (see
+    ``ordered.locate``); in mode EXACT also how often it is there. Nothing is written for handle 0. O(log n) per row."""
+    n = handles.size
+    arena, handles, spec, strides, shape = (
+        words(arena), words(handles), constants(spec), constants(strides), words(shape),
+    )  # fmt: skip
+    keys, values, octets, path = words(keys), words(values), words(octets), words(path)
+    ranks, copies = words(ranks), words(copies)
+    for i in range(n):
+        if handles[i] == 0:
+            continue
+        root = arena[handles[i] + k]
+        found, rank, steps = locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, octets, path)
+        arena[H_STEPS] += steps
+        ranks[i] = rank
+        if found:
+            depth = arena[root]
+            copies[i] = arena[path[2 * depth] + HEAD + path[2 * depth + 1]]
+
+
+@kernel("words, int, words, int, words, int, words, words, table, words, table, words, bytes, words, words")
+def change(
+    arena, t, keyed, k, spec, columns, strides, shape, keys, changes, sums, values, octets, path, done
+):  # fmt: skip
+    """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], of all that change).
+
+    ``keys`` int64[columns, n]. ``done`` (int64[1], 0 at first): rows changed. Returns DONE; OVER_BUDGET, call it again
+    to go on; or ABSENT, where a delete finds too few copies. O(log n) per row.
+    """
+    n = changes.size
+    arena, keyed, spec, strides, shape = (
+        words(arena),
+        constants(keyed),
+        constants(spec),
+        constants(strides),
+        words(shape),
+    )
+    keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
+    octets, path, done = words(octets), words(path), words(done)
+    size = shape[1]
+    for i in range(done[0], n):
+        d = changes[i]
+        if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+            return OVER_BUDGET
+        tag = hash_key(arena, keyed, 0, k, keys, i)
+        group = find(arena, t, tag, keyed, 0, k, keys, i)
+        if group == 0:
+            if d < 0:
+                return ABSENT
+            make_room(arena, t)
+            group = alloc(arena, k + 1)
+            for j in range(k):
+                arena[group + j] = keys[keyed[j] + i]
+            arena[group + k] = 0
+            insert(arena, t, tag, group)
+        root_at = group + k
+        root = arena[root_at]
+        found, _, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
+        if d > 0:
+            steps += enter(
+                arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
+            )  # fmt: skip
+            if not found:
+                arena[t + T_TALLIES] += 1
+        else:
+            if not found:
+                return ABSENT
+            depth = arena[root]
+            left = arena[path[2 * depth] + HEAD + path[2 * depth + 1]] + d
+            if left < 0:
+                return ABSENT
+            leave(arena, root_at, shape, d, sums, i * size, path)
+            if left == 0:
+                arena[t + T_TALLIES] -= 1
+            if arena[root_at] == 0:
+                remove(arena, t, tag, group)
+                release(arena, group, k + 1)
+        arena[H_STEPS] += steps
+        done[0] = i + 1
+    return DONE
+
+
+@kernel("words, words, int, words")
+def sizes(arena, handles, k, out):
+    """Writes how many rows partitions have, copies counted; 0 of handle 0. O(1) each."""
+    n = handles.size
+    arena, handles, out = words(arena), words(handles), words(out)
+    for i in range(n):
+        out[i] = 0
+        if handles[i] != 0:
+            out[i] = total(arena, arena[handles[i] + k])
+
+
+@kernel("words, words, int, words, words, int, words")
+def align(arena, handles, k, shape, positions, up, scratch):
+    """Moves positions that are between copies of a row in front of them all, or (``up`` 1) behind. O(log n) each."""
+    n = handles.size
+    arena, handles, shape, positions, scratch = (
+        words(arena), words(handles), words(shape), words(positions), words(scratch),
+    )  # fmt: skip
+    for i in range(n):
+        leaf, e, before = at_position(arena, arena[handles[i] + k], shape, positions[i], scratch, 0)
+        if before > 0:
+            positions[i] -= before
+            if up == 1:
+                positions[i] += arena[leaf + HEAD + e]
+
+
+@kernel("words, words, int, words, words, words, words, table, table")
+def copied(arena, handles, k, shape, firsts, ends, starts, rows, heads):
+    """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy by itself, from row ``starts`` of
+    ``rows`` (int64[n, width]) on; and into ``heads`` (int64[partitions, words]) the sums of what is before them.
+    O(log n + rows) each; the first one is the first copy of its row."""
+    n = handles.size
+    arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
+    ends, starts, rows, heads = words(ends), words(starts), words(rows), words(heads)
+    width, size = shape[0], shape[1]
+    for i in range(n):
+        clear(heads, i * size, size)
+        leaf, e, before = at_position(arena, arena[handles[i] + k], shape, firsts[i], heads, i * size)
+        at, left = starts[i] * width, ends[i] - firsts[i]
+        arena[H_STEPS] += left
+        while left > 0:
+            if e == arena[leaf + LENGTH]:
+                leaf, e = arena[leaf + NEXT], 0
+                continue
+            source = row_at(arena, shape, leaf, e)
+            for _ in range(min(left, arena[leaf + HEAD + e] - before)):
+                for c in range(width):
+                    rows[at + c] = arena[source + c]
+                at += width
+                left -= 1
+            before = 0
+            e += 1
+
+
+@kernel("words, int, words, int, words, words, words, words, bytes, words")
+def check(arena, k, spec, columns, strides, shape, handles, values, octets, path):
+    """Counts the rows of partitions by going over all of them; -1 if a tree is empty or none (see ``ordered.sound``).
+
+    ``path`` has room for sums behind.
+    """
+    n = handles.size
+    arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
+    handles, values, octets, path = words(handles), words(values), words(octets), words(path)
+    found = 0
+    for g in range(n):
+        here = sound(arena, arena[handles[g] + k], shape, spec, columns, strides, values, octets, path)
+        if here <= 0:
+            return -1
+        found += here
+    return found
+
+
+@kernel("words, words, int, words, int, words, words")
+def codes_of(arena, handles, k, shape, column, path, out):
+    """Writes a column of all that the trees of partitions refer to; returns how many codes. O(rows)."""
+    n = handles.size
+    arena, handles, shape, path, out = words(arena), words(handles), words(shape), words(path), words(out)
+    m = 0
+    for i in range(n):
+        m = codes(arena, arena[handles[i] + k], shape, column, path, out, m)
+    return m
+
+
+@kernel("table, words, table")
+def running(rows, shape, out):
+    """Writes the sums of the first 0, 1, ... n of rows of numbers: ``out`` int64[n + 1, words]."""
+    n = rows.shape[0]
+    rows, shape, out = words(rows), words(shape), words(out)
+    size = shape[1]
+    clear(out, 0, size)
+    for i in range(n):
+        for x in range(size):
+            out[(i + 1) * size + x] = out[i * size + x]
+        for p in range(2, 2 + 2 * shape[2], 2):
+            add(out, (i + 1) * size + shape[p + 1], rows, i * size + shape[p + 1], shape[p + 2])
+
+
+@kernel("table, words, words, words, table")
+def between(sums, shape, starts, ends, out):
+    """Adds to numbers (``out`` int64[n, words]) those of the rows from ``starts`` to ``ends``: ``sums`` is what
+    ``running`` wrote."""
+    n = starts.size
+    sums, shape, starts, ends, out = words(sums), words(shape), words(starts), words(ends), words(out)
+    size = shape[1]
+    for i in range(n):
+        if starts[i] < ends[i]:
+            for p in range(2, 2 + 2 * shape[2], 2):
+                at, limbs = shape[p + 1], shape[p + 2]
+                negate(out, i * size + at, limbs)
+                add(out, i * size + at, sums, starts[i] * size + at, limbs)
+                negate(out, i * size + at, limbs)
+                add(out, i * size + at, sums, ends[i] * size + at, limbs)
+
+
+@kernel("words, words, words, words, int, words")
+def sought(keys, firsts, ends, targets, behind, out):
+    """Writes per target the first place from ``firsts`` to ``ends`` of rising keys that is not before it, or that is
+    ``behind`` it (1). O(log n) each."""
+    n = targets.size
+    keys, firsts, ends, targets, out = words(keys), words(firsts), words(ends), words(targets), words(out)
+    for i in range(n):
+        low, high = firsts[i], ends[i]
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < targets[i] or (behind == 1 and keys[middle] == targets[i]):
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low

@@ -1,0 +1,291 @@
+"""Window functions: every row with values that are read off the rows around it in its partition, kept up to date.
+
+    net -> feed -> changes -> positions they reach -> values there before and after -> what differs
+
+All rows are kept in order, with exact sums, in a tree per partition. A change says which positions it reaches: some
+rows beside it, those whose frames hold its value, or all that are behind it. What several changes reach lies in
+intervals that do not meet; every change is inside of one. So what is outside of them has the values that it had, and
+the positions after the batch follow from those before it.
+
+The order is that of values, never of codes, and ties are broken by the other columns, so that the result is a function
+of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.errors import ChangeError
+from crown.kernels import arena as A
+from crown.kernels.strings import NULL
+from crown.kernels.tables import table_at
+from crown.stages.columns import order_words
+from crown.stages.feeds import Reader
+from crown.stages.frames import Frames, Stretches, Sums
+from crown.stages.kernels import groups
+from crown.stages.kernels import partitions as kernels
+from crown.stages.kernels.ordered import DEPTH, EXACT
+from crown.stages.protocol import Lasting, Part
+from crown.stages.reach import Located, Reach
+from crown.store.codec import uses_dictionary
+from crown.store.zset import Zset
+from plans.program import OverStage
+from plans.schema import Column
+
+_SCANNED = 1 << 12
+
+
+class Over(Lasting):
+    """Runs an over stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads."""
+
+    def __init__(self, stage: OverStage, source: Sequence[Column], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.feed.source,)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        self._reader = Reader(stage.feed, source, part.dictionary)
+        self._all = self._reader.columns
+        self._width = len(self._all)
+        self._shown = self._width - stage.hidden
+        made = tuple(Column(one.name, one.type) for one in stage.functions)
+        self.columns = (*self._all[: self._shown], *made)
+        place = {column.name: i for i, column in enumerate(self._all)}
+        self._keyed = [place[name] for name in stage.keys]
+        self._spec = order_words(self._all, stage.order, self._keyed)
+        self._sums = Sums(stage.functions, self._all, part.dictionary)
+        self._frames = Frames(stage.functions, self._all, stage.order, self._sums, part.dictionary)
+        self._reach = Reach(stage, self._all, self)
+        self._path = np.zeros(2 * DEPTH + self._sums.words, np.int64)
+        self._table = int(table_at(0))
+        part.open(1)
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.apply``. O(log n) per change, and what the rows cost whose values a change can change.
+
+        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or a sum that leaves its
+        type.
+        """
+        net = self._reader.zset(nets[0]).net()
+        if not len(net):
+            return Zset.empty(len(self.columns))
+        done = np.zeros(1, np.int64)
+        try:
+            return self._changed(net, done)
+        except BaseException:
+            with self._part.budget.lifted():
+                self._change(net[: int(done[0])].negated(), np.zeros(1, np.int64))
+            raise
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        with self._part.budget.lifted():
+            return self.apply([net.negated() for net in nets])
+
+    def _changed(self, net: Zset, done: np.ndarray) -> Zset:
+        """Adds rows; returns what that does to the values of all."""
+        keys = np.ascontiguousarray(net.columns())
+        touched = self._reach.of(keys, net.weights)
+        old = self._valued(touched.before, touched.lows, touched.highs)
+        self._change(net, done)
+        after = np.zeros(len(touched.some), np.int64)
+        some = np.ascontiguousarray(keys[:, touched.some])
+        keyed = self._strides(len(after))[1]
+        kernels.find_all(self._part.arena, self._table, keyed, len(self._keyed), some, after)
+        new = self._valued(after, touched.new_lows, touched.new_highs)
+        weights = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
+        return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
+
+    def _change(self, net: Zset, done: np.ndarray) -> None:
+        part, keys = self._part, np.ascontiguousarray(net.columns())
+        n, changes = len(net), np.ascontiguousarray(net.weights)
+        sums = self._sums.of(keys, changes)[0] if self._sums.shape[1] else np.empty((n, 0), np.int64)
+        strides, keyed = self._strides(n)
+
+        def work() -> bool:
+            found = kernels.change(
+                part.arena, self._table, keyed, len(self._keyed), self._spec, len(self._spec) // 4, strides,
+                self._sums.shape, keys, changes, sums, *part.dictionary.memory, self._path, done,
+            )  # fmt: skip
+            if found == kernels.ABSENT:
+                raise ChangeError("a batch deletes a row below a window function that is not there")
+            return bool(found == kernels.DONE)
+
+        part.insist(work)
+
+    def _strides(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        strides = np.arange(max(self._width, 1), dtype=np.int64) * n
+        return strides, np.array([*(strides[at] for at in self._keyed), 0], np.int64)
+
+    def places(self, keys: np.ndarray) -> Located:
+        """See ``crown.stages.reach.Tree``. O(log n) each."""
+        keys, n = np.ascontiguousarray(keys), keys.shape[1]
+        handles, ranks, copies = (np.zeros(n, np.int64) for _ in range(3))
+        strides, keyed = self._strides(n)
+        kernels.find_all(self._part.arena, self._table, keyed, len(self._keyed), keys, handles)
+        self._locate(handles, keys, len(self._spec) // 4, EXACT, strides, ranks, copies)
+        return handles, ranks, copies
+
+    def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
+        """See ``crown.stages.reach.Tree``. O(log n) each."""
+        ranks, copies = np.zeros_like(handles), np.zeros_like(handles)
+        self._locate(handles, np.ascontiguousarray(keys), columns, mode, self._strides(len(handles))[0], ranks, copies)
+        return ranks
+
+    def _locate(
+        self,
+        handles: np.ndarray,
+        keys: np.ndarray,
+        columns: int,
+        mode: int,
+        strides: np.ndarray,
+        ranks: np.ndarray,
+        copies: np.ndarray,
+    ) -> None:
+        kernels.locate_all(
+            self._part.arena, handles, len(self._keyed), self._spec, columns, mode, strides, self._sums.shape, keys,
+            *self._part.dictionary.memory, self._path, ranks, copies,
+        )  # fmt: skip
+
+    # Values
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _valued(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+        """Returns the stage's rows at positions ``lows`` to ``highs`` of partitions: codes, int64[columns, n]."""
+        some = lows < highs
+        handles, lows, highs = (np.ascontiguousarray(part[some]) for part in (handles, lows, highs))
+        if not len(handles):
+            return np.empty((len(self.columns), 0), np.int64)
+        sizes = self.sizes(handles)
+        firsts, ends = self._reach.around(handles, sizes, lows, highs)
+        rows = self._stretches(handles, sizes, lows, highs, firsts, ends)
+        words = self._sums.shape[1]
+        if words and (rows.heads[:, -1].any() or rows.tails[:, -1].any()):  # doubles that are far: all rows, then
+            rows = self._stretches(handles, sizes, lows, highs, np.zeros_like(firsts), sizes)
+        shown = rows.columns[: self._shown, rows.wanted]
+        return np.concatenate([shown, *(one[None] for one in self._frames.values(rows))])
+
+    def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """See ``crown.stages.reach.Tree``. O(log n + rows) each."""
+        return self._copied(handles, firsts, ends)[0]
+
+    def sizes(self, handles: np.ndarray) -> np.ndarray:
+        """See ``crown.stages.reach.Tree``. O(1) each."""
+        out = np.empty(len(handles), np.int64)
+        kernels.sizes(self._part.arena, handles, len(self._keyed), out)
+        return out
+
+    def _copied(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rows at some positions of partitions, codes, int64[width, n], and the sums of those before."""
+        lengths = ends - firsts
+        starts = np.cumsum(lengths) - lengths
+        rows = np.empty((int(lengths.sum()), self._width), np.int64)
+        heads = np.empty((len(handles), int(self._sums.shape[1])), np.int64)
+        kernels.copied(self._part.arena, handles, len(self._keyed), self._sums.shape, firsts, ends, starts, rows, heads)
+        return np.ascontiguousarray(rows.T), heads
+
+    def _stretches(
+        self,
+        handles: np.ndarray,
+        sizes: np.ndarray,
+        lows: np.ndarray,
+        highs: np.ndarray,
+        firsts: np.ndarray,
+        ends: np.ndarray,
+    ) -> Stretches:
+        """Returns the rows at positions ``firsts`` to ``ends`` of partitions, or some more; those at ``lows`` to
+        ``highs`` are wanted."""
+        arena, k, shape = self._part.arena, len(self._keyed), self._sums.shape
+        firsts, ends = firsts.copy(), ends.copy()
+        kernels.align(arena, handles, k, shape, firsts, 0, self._path)
+        kernels.align(arena, handles, k, shape, ends, 1, self._path)
+        columns, heads = self._copied(handles, firsts, ends)
+        tails = np.zeros_like(heads)
+        if self._sums.tails:
+            _, tails = self._copied(handles, sizes, sizes)
+            _, before = self._copied(handles, ends, ends)
+            lost = np.zeros_like(tails)
+            rows = np.concatenate([before, tails])
+            kernels.between(rows, shape, np.arange(len(handles)), np.arange(len(handles)) + len(handles), lost)
+            tails = lost
+        lengths = ends - firsts
+        starts = np.cumsum(lengths) - lengths
+        position = np.arange(int(lengths.sum())) - np.repeat(starts - firsts, lengths)
+        inside = (position >= np.repeat(lows, lengths)) & (position < np.repeat(highs, lengths))
+
+        def at(positions: np.ndarray) -> np.ndarray:
+            there = positions < sizes
+            out = np.full((self._width, len(handles)), NULL)
+            out[:, there] = self.rows(handles[there], positions[there], positions[there] + 1)
+            return out
+
+        return Stretches(columns, starts, lengths, firsts, sizes, inside.nonzero()[0], heads, tails, at)
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _groups(self) -> Iterator[np.ndarray]:
+        """Yields the handles of all partitions."""
+        slot = 0
+        while slot >= 0:
+            handles = np.empty(_SCANNED, np.int64)
+            slot, n = groups.scan(self._part.arena, self._table, slot, handles)
+            yield handles[:n]
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """See ``Stage.scan``. Rows come in order, partition by partition, each copy by itself."""
+        for handles in self._groups():
+            sizes = self.sizes(handles)
+            batch = np.cumsum(sizes) // _SCANNED
+            for number in np.unique(batch):
+                mine = batch == number
+                rows = self._valued(handles[mine], np.zeros(int(mine.sum()), np.int64), sizes[mine])
+                yield Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """See ``Stage.multiplicity``. O(log n), and what the values of one row cost; O(result) where the stage orders
+        by columns that it does not show."""
+        if self.stage.hidden:
+            return sum(int((net.rows == row).all(axis=1).sum()) for net in self.scan())
+        handles, ranks, copies = self.places(row[: self._width].reshape(-1, 1))
+        found = self._valued(handles, ranks, ranks + copies)
+        return int((found == row[:, None]).all(axis=0).sum())
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def mark_values(self) -> None:
+        """See ``Stage.mark_values``."""
+        marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
+        for handles in self._groups() if marked else ():
+            out = np.empty(3 * self._rows() + 64, np.int64)  # a node of 32 children or more for each 8 rows, at most
+            for i in marked:
+                n = kernels.codes_of(
+                    self._part.arena, handles, len(self._keyed), self._sums.shape, i, self._path, out
+                )  # fmt: skip
+                self._part.dictionary.mark_codes(out[:n])
+
+    def check_invariants(self) -> None:
+        """See ``Stage.check_invariants``."""
+        found, strides = 0, np.arange(max(self._width, 1), dtype=np.int64)
+        for handles in self._groups():
+            here = kernels.check(
+                self._part.arena, len(self._keyed), self._spec, len(self._spec) // 4, strides, self._sums.shape,
+                handles, *self._part.dictionary.memory, self._path,
+            )  # fmt: skip
+            assert here >= 0, "the rows of a partition are not in order, or their sums are not theirs"
+            found += here
+        assert found == self._rows(), "rows are not what was counted"
+
+    def _rows(self) -> int:
+        return int(self._part.arena[self._table + A.T_TALLIES])
+
+    def stats(self) -> dict[str, Any]:
+        """Partitions, distinct rows, and the entries and rows that changes ever looked at."""
+        arena = self._part.arena
+        return {"groups": int(arena[self._table + A.T_COUNT]), "rows": self._rows(), "steps": int(arena[A.H_STEPS])}

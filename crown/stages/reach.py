@@ -1,0 +1,267 @@
+"""Which rows a change can change, and which rows the values of rows are read off: positions in partitions.
+
+What is said of a change holds for the tree as it is before a batch. Rows between two changes keep their distance, so
+the nearest change to a row is as far from it after the batch as before: if its frame holds a change at all, before or
+after, it is in reach of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from crown.kernels.strings import NULL
+from crown.stages.columns import order_of
+from crown.stages.frames import moved
+from crown.stages.kernels import orders
+from crown.stages.kernels.ordered import BEHIND, FIRST
+from plans import frames
+from plans.frames import Frame, WindowFunction
+from plans.program import OverStage
+from plans.schema import Column
+
+Located = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Of rows: the handles of their partitions, how many copies are before them, how many of them there are."""
+Interval = tuple[np.ndarray, np.ndarray]
+_EVERY = 1 << 40  # more rows than there are
+
+
+class Tree(Protocol):
+    """How partitions are asked."""
+
+    def places(self, keys: np.ndarray) -> Located:
+        """Returns where rows (codes, int64[width, n]) are."""
+
+    def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
+        """Returns which place rows would have in partitions by so many columns of the order; 0 in handle 0."""
+
+    def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Returns the rows at some positions of partitions, int64[width, n]."""
+
+    def sizes(self, handles: np.ndarray) -> np.ndarray:
+        """Returns how many rows partitions have; 0 of handle 0."""
+
+
+@dataclass(eq=False)
+class Touched:
+    """The intervals of rows that a batch can change: from ``lows`` to ``highs`` of the partitions ``before`` (handles,
+    0: a new one), which are at ``new_lows`` to ``new_highs`` afterwards. Each has the change number ``some``."""
+
+    before: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    new_lows: np.ndarray
+    new_highs: np.ndarray
+    some: np.ndarray
+
+
+class Reach:
+    """What the functions of a stage over its feed's ``columns`` reach in a ``tree``."""
+
+    def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree) -> None:
+        self._functions = stage.functions
+        self._tree = tree
+        place = {column.name: i for i, column in enumerate(columns)}
+        self._keys = [place[name] for name in stage.keys]
+        self._ordered = len(stage.order)  # columns that make peers
+        self._by = place[stage.order[0].column] if stage.order else 0
+        self._type = columns[self._by].type if stage.order else ""
+        self._sign = -1 if stage.order and stage.order[0].falling else 1
+        framed = [one.frame for one in stage.functions if one.frame is not None]
+        bounds = {unit: [b for one in framed if one.unit == unit for b in _bounds(one)] for unit in _UNITS}
+        shifts = [one.count if one.function == "lead" else -one.count for one in stage.functions if _neighbour(one)]
+        rows = [*bounds["rows"], *shifts]
+        self._back = min(max([0, *(-int(b) for b in rows)]), _EVERY)
+        self._ahead = min(max([0, *(int(b) for b in rows)]), _EVERY)
+        self._groups = [int(b) for b in bounds["groups"]]
+        peers = any(one.peers for one in framed) or any(one.function in _OF_PEERS for one in stage.functions)
+        self._offsets = sorted({*bounds["range"], *([0] if peers else [])})
+        self._all = any(map(_reads_all, stage.functions))
+
+    # Before a batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def of(self, keys: np.ndarray, changes: np.ndarray) -> Touched:
+        """Returns what changes of rows (codes, int64[width, n]) can change. O(log n) each."""
+        handles, ranks, copies = self._tree.places(keys)
+        change = _Change(keys, handles, ranks, ranks + copies, self._tree.sizes(handles))
+        lows, highs = change.ranks.copy(), change.ends.copy()
+        for one in self._functions:
+            low, high = self._one(one, change)
+            np.minimum(lows, low, out=lows)
+            np.maximum(highs, high, out=highs)
+        np.clip(lows, 0, change.sizes, out=lows)
+        np.clip(highs, 0, change.sizes, out=highs)
+        return _apart(self._partition(keys, handles), handles, lows, highs, changes)
+
+    def _one(self, one: WindowFunction, change: _Change) -> Interval:
+        """Returns where a function's values may change."""
+        ranks, ends = change.ranks, change.ends
+        none, every = np.zeros_like(ranks), np.full_like(ranks, _EVERY)
+        if one.function in frames.WHOLE:
+            return none, every
+        if one.function == "row_number":
+            return ranks, every
+        if one.function == "rank":
+            return self._edge(change, 0, 0), every
+        frame = one.frame
+        if frame is None:
+            return (ranks, ends + one.count) if one.function == "lag" else (ranks - one.count, ends)
+        low = none if frame.end is None else self._edge(change, frame.end, 0, frame.unit)
+        high = every if frame.start is None else self._edge(change, frame.start, 1, frame.unit)
+        if one.function in frames.PICKED and not frame.exclude and frame.unit != "groups":
+            return self._picked(one, frame, change, low, high)
+        return low, high
+
+    def _picked(
+        self, one: WindowFunction, frame: Frame, change: _Change, low: np.ndarray, high: np.ndarray
+    ) -> Interval:
+        """Returns where the value of one row of the frame may change: not at all rows whose frame holds a change."""
+        ranks, ends, unit = change.ranks, change.ends, frame.unit
+        last = one.function == "last_value"
+        near, far = (frame.end, frame.start) if last else (frame.start, frame.end)  # the side it is counted from
+        if near is None:  # from an end of the partition: only changes there are seen
+            skipped = 0 if far is None or unit != "rows" else max(int(far if last else -far), 0)
+            distance = change.sizes - ends if last else ranks
+            seen = distance < (one.count or 1) + skipped
+            return np.where(seen, low, ranks), np.where(seen, high, ends)
+        if far is None and one.function != "nth_value" and (unit == "rows" or near == 0):
+            return self._edge(change, near, 0, unit), self._edge(change, near, 1, unit)
+        return low, high
+
+    def _edge(self, change: _Change, bound: int | float, side: int, unit: str = "range") -> np.ndarray:
+        """Returns the first row for which a change is not behind its bound (``side`` 0), or the end of the rows for
+        which it is not before their bound."""
+        if unit == "rows":
+            steps = min(max(int(-bound if side else bound), 0), _EVERY)
+            return change.ends + steps if side else change.ranks - steps
+        if unit == "groups":
+            return self._stepped(change.keys, change.handles, max(int(-bound if side else bound), 0), side)
+        return self._at(change.handles, change.keys, -bound, side, 1)
+
+    def _partition(self, keys: np.ndarray, handles: np.ndarray) -> np.ndarray:
+        """Returns a number for the partition of each row: 0, 1, ..."""
+        found = handles.copy()
+        new = (handles == 0).nonzero()[0]
+        if len(new) and self._keys:
+            _, number = np.unique(keys[self._keys][:, new], axis=1, return_inverse=True)
+            found[new] = -1 - number.reshape(-1)
+        return np.unique(found, return_inverse=True)[1].reshape(-1)
+
+    # Around rows
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def around(self, handles: np.ndarray, sizes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> Interval:
+        """Returns from which to which row of partitions the values of rows at ``lows`` to ``highs`` are read off."""
+        if self._all:
+            return np.zeros_like(sizes), sizes.copy()
+        firsts, ends = np.maximum(lows - self._back, 0), np.minimum(highs + self._ahead, sizes)
+        if not self._offsets and not self._groups:
+            return firsts, ends
+        front, behind = self._tree.rows(handles, lows, lows + 1), self._tree.rows(handles, highs - 1, highs)
+        for offset in self._offsets:
+            firsts = np.minimum(firsts, self._at(handles, front, offset, 0))
+            ends = np.maximum(ends, self._at(handles, behind, offset, 1))
+        if self._groups:
+            firsts = np.minimum(firsts, self._stepped(front, handles, max(0, *(-b for b in self._groups)), 0))
+            ends = np.maximum(ends, self._stepped(behind, handles, max(0, *self._groups), 1))
+        return firsts, ends
+
+    # Values
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _at(self, handles: np.ndarray, keys: np.ndarray, offset: int | float, side: int, wider: int = 0) -> np.ndarray:
+        """Returns the place of the first row whose value is so far behind a row's, or behind the last one (``side``).
+
+        ``wider``: doubles are rounded when they are compared, so let it be a little more.
+        """
+        if offset != 0:
+            codes = moved(keys[self._by], self._type, self._sign * offset)
+            if wider and order_of(self._type) == orders.BY_FLOAT:
+                codes = _wider(keys[self._by], codes, offset, self._sign * (1 if side else -1))
+            keys = keys.copy()
+            keys[self._by] = codes
+        return self._tree.bounds(handles, keys, self._ordered, BEHIND if side else FIRST)
+
+    def _stepped(self, keys: np.ndarray, handles: np.ndarray, count: int, side: int) -> np.ndarray:
+        """Returns the place that is so many groups of peers before the first peer, or behind the last one."""
+        mode = BEHIND if side else FIRST
+        found = self._tree.bounds(handles, keys, self._ordered, mode)
+        sizes = self._tree.sizes(handles)
+        for _ in range(count):
+            more = (found < sizes if side else found > 0).nonzero()[0]
+            if not len(more):
+                break
+            at = found[more] if side else found[more] - 1
+            rows = self._tree.rows(handles[more], at, at + 1)
+            found[more] = self._tree.bounds(handles[more], rows, self._ordered, mode)
+        return found
+
+
+@dataclass(eq=False)
+class _Change:
+    """Changed rows: their codes, partitions, where their copies begin and end there, and how many rows these have."""
+
+    keys: np.ndarray
+    handles: np.ndarray
+    ranks: np.ndarray
+    ends: np.ndarray
+    sizes: np.ndarray
+
+
+_UNITS = ("rows", "range", "groups")
+_OF_PEERS = ("rank", "percent_rank", "cume_dist")
+
+
+def _bounds(frame: Frame) -> list[int | float]:
+    return [bound for bound in (frame.start, frame.end) if bound is not None]
+
+
+def _neighbour(one: WindowFunction) -> bool:
+    return one.function in frames.NEIGHBOURS
+
+
+def _reads_all(one: WindowFunction) -> bool:
+    """Returns whether a function needs the rows of a partition for which no sum can stand."""
+    if one.frame is None or one.frame.bounded:
+        return False
+    return one.function in frames.ENDS or (one.function in frames.PICKED and bool(one.frame.exclude))
+
+
+def _wider(codes: np.ndarray, made: np.ndarray, offset: float, sign: int) -> np.ndarray:
+    """Returns the codes of doubles moved by what rounding can make of a sum."""
+    values, result = codes.view(np.float64), made.view(np.float64)
+    size = np.maximum(np.maximum(np.abs(values), np.abs(result)), abs(float(offset)))
+    finite = np.isfinite(size) & (codes != NULL)
+    wide = np.where(finite, result + 4 * sign * np.spacing(np.where(finite, size, 0.0)), result) + 0.0
+    return np.where(finite, wide.view(np.int64), made)
+
+
+def _apart(
+    partition: np.ndarray, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, changes: np.ndarray
+) -> Touched:
+    """Returns the intervals, those that meet as one. O(n log n)."""
+    order = np.lexsort((lows, partition))
+    partition, handles, lows, highs, changes = (part[order] for part in (partition, handles, lows, highs, changes))
+    base = partition * (int(highs.max(initial=0)) + 2)
+    reached = np.maximum.accumulate(highs + base)
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (partition[1:] != partition[:-1]) | (lows[1:] + base[1:] > reached[:-1])
+    first = new.nonzero()[0]
+    last = np.append(first[1:], len(order)) - 1
+    ends = (reached - base)[last]
+    so_far = np.concatenate([np.zeros(1, np.int64), np.cumsum(changes)])
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = partition[1:] != partition[:-1]
+    start = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))[first]
+    return Touched(
+        handles[first],
+        lows[first],
+        ends,
+        lows[first] + so_far[first] - so_far[start],
+        ends + so_far[last + 1] - so_far[start],
+        order[first],
+    )

@@ -1,0 +1,107 @@
+"""Window functions as the planner has them: what each reads, and the frame of rows that it sees.
+
+The rows of a partition are in an order, and every copy of a row has a position. *Peers* are the rows that an order says
+nothing about: they have the same values in its columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+RANKS = ("row_number", "rank", "dense_rank")
+SHIFTED = ("row_number", "rank")
+"""Functions that move by one, or the like, for all rows behind a change."""
+WHOLE = ("percent_rank", "cume_dist", "ntile")
+"""Functions of the number of rows in a partition."""
+NEIGHBOURS = ("lag", "lead")
+PICKED = ("first_value", "last_value", "nth_value")
+"""Functions whose value is that of one row of the frame."""
+ENDS = ("min", "max")
+OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *PICKED)
+"""Window functions that are no aggregates."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The rows that a function sees: those from `start` to `end`, counted from the row itself.
+
+    `unit`: `rows` counts rows; `range` says how far their values of the only column of the order are from the row's,
+    where 0 is the first or last peer. A bound is below 0 for PRECEDING, and None for UNBOUNDED. That of a range is in
+    the unit of the column's codes: days, microseconds, 10^-scale of a decimal. `exclude`: what the frame
+    leaves out: `row`, `group` (the row and its peers), `ties` (the peers), or nothing.
+    """
+
+    json_row: ClassVar[bool] = True
+    unit: str
+    start: int | float | None
+    end: int | float | None
+    exclude: str = ""
+
+    @property
+    def peers(self) -> bool:
+        """Returns whether it must be known which rows are peers."""
+        return self.unit == "range" or self.exclude in ("group", "ties")
+
+    @property
+    def bounded(self) -> bool:
+        """Returns whether both sides have a bound."""
+        return self.start is not None and self.end is not None
+
+
+RUNNING = Frame("range", None, 0)
+"""The frame of a function with ORDER BY that names none."""
+PARTITION = Frame("rows", None, None)
+"""The frame of a function without ORDER BY."""
+
+
+@dataclass(frozen=True)
+class WindowFunction:
+    """A window function: a column `name` of `type` in the stage's outputs.
+
+    `function`: `row_number`, `rank`, `percent_rank`, `cume_dist`, `ntile` (of `count` parts), `lag` and `lead` (by
+    `count` rows; `default` names the column with the value where there is no such row), `first_value`, `last_value`,
+    `nth_value` (number `count`), `min`, `max`, or an aggregate that is made of sums (`plans.payloads.sums`).
+    `arguments` and `where` are those of `plans.program.Aggregate`. `frame`: of the last two kinds.
+    """
+
+    name: str
+    type: str
+    function: str
+    arguments: tuple[str, ...] = ()
+    where: str | None = None
+    frame: Frame | None = None
+    count: int = 0
+    default: str | None = None
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Returns the columns that it reads, each once."""
+        more = (one for one in (self.where, self.default) if one is not None)
+        return tuple(dict.fromkeys((*self.arguments, *more)))
+
+    @property
+    def width(self) -> int:
+        """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
+        if self.function in NEIGHBOURS:
+            return self.count + 2
+        if self.frame is None or self.frame.unit != "rows" or self.frame.start is None or self.frame.end is None:
+            return 0
+        return int(max(-self.frame.start, 0) + max(self.frame.end, 0)) + 1
+
+    @property
+    def growth(self) -> str:
+        """Returns which rows a change of one row can change: `local`, `range`, `shift` or `partition`.
+
+        FIRST_VALUE and the like of a frame without a bound are local: only a change of the row that they read is seen
+        far away.
+        """
+        if self.function in WHOLE:
+            return "partition"
+        if self.function in SHIFTED:
+            return "shift"
+        if self.frame is None or (self.function in PICKED and not self.frame.exclude and not self.frame.bounded):
+            return "local"
+        if not self.frame.bounded:
+            return "partition" if self.frame.start is None and self.frame.end is None else "shift"
+        return "local" if self.frame.unit == "rows" else "range"

@@ -1,0 +1,84 @@
+"""Frames and counts of window functions, whatever language names them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from plans.durations import DAY
+from plans.errors import PlanError
+from plans.expressions.build import Expr
+from plans.frames import PARTITION, RUNNING, Frame
+from plans.types import ONE_WORD_DIGITS, decimal_parts
+
+Bound = int | float | None
+
+
+def frame_of(unit: str, start: Bound, end: Bound, exclude: str) -> Frame:
+    """Returns a frame; one of all rows of a partition is always called the same. PlanError if it ends before it
+    begins."""
+    if start is not None and end is not None and start > end:
+        raise PlanError("a frame must not end before it begins", hint="write the bound that comes first in front")
+    if start is None and end is None and not exclude:
+        return PARTITION
+    return Frame(unit, start, end, exclude)
+
+
+def default_frame(ordered: bool) -> Frame:
+    """Returns the frame of a function that names none."""
+    return RUNNING if ordered else PARTITION
+
+
+def constant(expr: Expr) -> Any:
+    """Returns the value of an expression without columns. PlanError if it has some."""
+    if expr.columns:
+        raise PlanError("a constant is expected here, not a column")
+    return expr.evaluate({}, 1)[0].as_py()
+
+
+def count_of(expr: Expr, what: str, least: int) -> int:
+    """Returns a number of rows. PlanError if it is none, or below ``least``."""
+    value = constant(expr)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise PlanError(f"{what} takes a whole number from {least} on")
+    return min(value, 2**40)
+
+
+def distance(value: Any, type_: str) -> int | float:
+    """Returns a distance in the unit of the codes of a type. PlanError if values of the type have no such distance."""
+    number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if not number:
+        raise PlanError("RANGE takes a number as its distance, or an INTERVAL of times")
+    if value < 0 or value != value:
+        raise PlanError("a distance of RANGE must not be negative", hint="write PRECEDING or FOLLOWING for its side")
+    if type_ == "float64":
+        return float(value)
+    parts = decimal_parts(type_)
+    if parts is not None and parts[0] > ONE_WORD_DIGITS:
+        raise PlanError(
+            f"RANGE with a distance is not supported for {type_}", hint=f"cast it to at most {ONE_WORD_DIGITS} digits"
+        )
+    if parts is None and type_ not in ("int32", "int64", "date"):
+        raise PlanError(f"RANGE with a number is not supported for {type_}", hint=_HINTS.get(type_, ""))
+    scaled = Decimal(value).scaleb(parts[1]) if parts is not None else Decimal(value)
+    if scaled != int(scaled):
+        raise PlanError(f"a distance of {value} is finer than {type_}", hint="cast the column that is ordered by")
+    return int(scaled)
+
+
+_HINTS = {"timestamp": "write an INTERVAL", "timestamp_ntz": "write an INTERVAL"}
+
+
+def duration(months: Any, micros: Any, type_: str) -> int:
+    """Returns an interval in the unit of the codes of dates or times. PlanError if it has no fixed length."""
+    if months:
+        raise PlanError("RANGE with months or years is not supported: they differ in length", hint="write days")
+    if type_ not in ("date", "timestamp", "timestamp_ntz"):
+        raise PlanError(f"RANGE with an INTERVAL needs a date or a timestamp, not {type_}")
+    if micros < 0:
+        raise PlanError("a distance of RANGE must not be negative", hint="write PRECEDING or FOLLOWING for its side")
+    if type_ != "date":
+        return int(micros)
+    if micros % DAY:
+        raise PlanError("RANGE of dates takes whole days", hint="cast the date to a timestamp")
+    return int(micros // DAY)
