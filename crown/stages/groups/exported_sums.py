@@ -18,8 +18,8 @@ from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums
 from crown.store.codec import encode
 from crown.store.dictionary import Dictionary
+from plans.payloads.carried import ExportedSum
 from plans.payloads.sums import DIGIT, digits_of, term_of
-from plans.program import ExportedSum
 
 _MASK = np.int64((1 << DIGIT) - 1)
 

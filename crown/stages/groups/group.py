@@ -34,9 +34,10 @@ from crown.stages.kernels.multisets import TREE
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import named_values
 from crown.store.zset import Zset
+from plans.payloads.carried import ExportedSum, JoinSum
 from plans.payloads.sums import ROWS, Values, term_of
 from plans.plan import Plan
-from plans.program import ExportedSum, GroupStage, JoinSum
+from plans.program import GroupStage
 from plans.schema import Column as Declared
 
 _SCANNED = 1 << 12  # groups per block of a scan

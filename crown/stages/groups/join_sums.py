@@ -13,9 +13,9 @@ from crown.stages.groups.terms import Layout
 from crown.stages.kernels import far as far_kernels
 from crown.stages.kernels import sums
 from crown.store.zset import Zset
+from plans.payloads.carried import JoinSum
 from plans.payloads.sums import Term, term_of
 from plans.plan import Plan
-from plans.program import JoinSum
 
 
 class JoinSums:

@@ -11,20 +11,8 @@ from crown.kernels.jit import kernel
 from crown.kernels.limbs import add, clear, negate
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key, insert, make_room, remove
-from crown.stages.kernels.ordered import (
-    EXACT,
-    HEAD,
-    LENGTH,
-    NEXT,
-    at_position,
-    codes,
-    enter,
-    leave,
-    locate,
-    row_at,
-    sound,
-    total,
-)
+from crown.stages.kernels.ordered import EXACT, HEAD, LENGTH, NEXT, enter, leave, locate, row_at, total
+from crown.stages.kernels.ordered_scan import at_position, codes, sound
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
 

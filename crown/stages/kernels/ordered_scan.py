@@ -1,0 +1,154 @@
+"""Reading ordered trees (see ``crown.stages.kernels.ordered``): by position, in order, and whether they are sound."""
+
+from __future__ import annotations
+
+from crown.kernels.jit import device
+from crown.kernels.limbs import add, clear
+from crown.stages.kernels.ordered import (
+    BACK,
+    DEPTH,
+    FAN_OUT,
+    HEAD,
+    LENGTH,
+    LEVEL,
+    NEXT,
+    ROOM,
+    child_at,
+    compare,
+    row_at,
+    sums_at,
+)
+
+
+@device
+def at_position(arena, root, shape, position, sums, s):
+    """Returns the leaf and the entry that has a position, copies counted, and how many of its copies are before.
+
+    Behind the last row it is the end of the last leaf. Adds to ``sums[s ...]`` those of all rows before it. O(log n).
+    """
+    node = root
+    while node != 0:
+        e, length = 0, arena[node + LENGTH]
+        last = length if arena[node + LEVEL] == 0 else length - 1
+        while e < last and arena[node + HEAD + e] <= position:
+            position -= arena[node + HEAD + e]
+            at = sums_at(arena, shape, node, e)
+            for p in range(2, 2 + 2 * shape[2], 2):
+                first, limbs = shape[p + 1], shape[p + 2]
+                if limbs == 1:
+                    sums[s + first] += arena[at + first]
+                else:
+                    add(sums, s + first, arena, at + first, limbs)
+            e += 1
+        if arena[node + LEVEL] == 0:
+            return node, e, position
+        node = arena[child_at(arena, shape, node, e)]
+    return 0, 0, 0
+
+
+@device
+def codes(arena, root, shape, column, path, out, m):
+    """Writes a column of all rows of a tree, and of what its children's entries say, from ``out[m]`` on; returns how
+    many there are then. O(n)."""
+    depth = -1
+    if root != 0:
+        depth, path[0], path[1] = 0, root, 0
+    while depth >= 0:
+        node, e = path[2 * depth], path[2 * depth + 1]
+        if e == arena[node + LENGTH]:
+            depth -= 1
+            continue
+        path[2 * depth + 1] = e + 1
+        out[m] = arena[row_at(arena, shape, node, e) + column]
+        m += 1
+        if arena[node + LEVEL] > 0:
+            depth += 1
+            path[2 * depth], path[2 * depth + 1] = arena[child_at(arena, shape, node, e)], 0
+    return m
+
+
+@device
+def leftmost(arena, shape, root):
+    """Returns the first leaf of a tree, 0 of an empty one. O(log n)."""
+    node = root
+    while node != 0 and arena[node + LEVEL] > 0:
+        node = arena[child_at(arena, shape, node, 0)]
+    return node
+
+
+# Invariants
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def sound(arena, root, shape, spec, columns, strides, values, octets, path):
+    """Counts the rows of a tree by going over all; -1 if it is none: order, copies, sums, links, bounds.
+
+    ``strides`` is 0, 1, 2, ...; ``path`` has room for sums behind.
+    """
+    if root == 0:
+        return 0
+    found, before, leaf = 0, 0, 0
+    depth = 0
+    path[0], path[1] = root, 0
+    while depth >= 0:
+        node, e = path[2 * depth], path[2 * depth + 1]
+        length = arena[node + LENGTH]
+        if e == length:
+            if length == 0 or length > arena[node + ROOM]:
+                return -1
+            depth -= 1
+            continue
+        path[2 * depth + 1] = e + 1
+        if arena[node + HEAD + e] <= 0:
+            return -1
+        at = row_at(arena, shape, node, e)
+        if arena[node + LEVEL] == 0:
+            if before != 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
+                return -1
+            before = at
+            found += 1
+            if e == 0:
+                if arena[node + BACK] != leaf or (leaf != 0 and arena[leaf + NEXT] != node):
+                    return -1
+                leaf = node
+            continue
+        if e > 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
+            return -1
+        child = arena[child_at(arena, shape, node, e)]
+        if arena[child + LEVEL] != arena[node + LEVEL] - 1 or arena[child + ROOM] != FAN_OUT:
+            return -1
+        if not _sums_of(arena, shape, node, e, child, path):
+            return -1
+        if e > 0 and not _bounded(arena, shape, at, child, spec, columns, strides, values, octets):
+            return -1
+        depth += 1
+        path[2 * depth], path[2 * depth + 1] = child, 0
+    if arena[leaf + NEXT] != 0:
+        return -1
+    return found
+
+
+@device
+def _sums_of(arena, shape, node, e, child, path):
+    """Returns True iff an entry says what the child's own say together."""
+    copies, k, room = 0, shape[1], 2 * DEPTH
+    clear(path, room, k)
+    for c in range(arena[child + LENGTH]):
+        copies += arena[child + HEAD + c]
+        at = sums_at(arena, shape, child, c)
+        for p in range(2, 2 + 2 * shape[2], 2):
+            add(path, room + shape[p + 1], arena, at + shape[p + 1], shape[p + 2])
+    at = sums_at(arena, shape, node, e)
+    for x in range(k):
+        if path[room + x] != arena[at + x]:
+            return False
+    return copies == arena[node + HEAD + e]
+
+
+@device
+def _bounded(arena, shape, bound, child, spec, columns, strides, values, octets):
+    """Returns True iff a row is not behind the first one below a child."""
+    node = leftmost(arena, shape, child)
+    at = row_at(arena, shape, node, 0)
+    return compare(arena, bound, spec, columns, arena, strides, at, values, octets) >= 0
