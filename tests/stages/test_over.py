@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from itertools import accumulate, groupby
 from random import Random
 from typing import Any
 
 import pytest
 
+import crown
+import plans
+from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
 from crown.reference.over import over
 from crown.reference.program import fed
 from crown.stages.over import Over
 from crown.stages.protocol import Part
-from plans.schema import Table
+from plans.expressions.build import col
+from plans.frames import Frame, WindowFunction
+from plans.plan import Output
+from plans.program import Feed, Order, OverStage
+from plans.schema import Column, Table
+from plans.search.cuts import by_output
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database
@@ -55,3 +65,170 @@ def test_random_window_functions_are_those_of_the_twin_and_of_duckdb(seed: int) 
             codes = net_of({row: 1}, stage.columns, part).rows[0]
             assert stage.multiplicity(codes) == wanted[row]
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_a_batch_taken_back_leaves_the_same_rows(seed: int) -> None:
+    random = Random(seed)
+    columns = random_groups.relation(random)
+    planned = random_windows.stage(random, columns)
+    (part,) = parts(1)
+    stage = Over(planned, columns, part)
+    for batch in random_groups.batches(random, columns, 8, special=True):
+        before, net = found_in(stage, part), net_of(batch, columns, part)
+        stage.apply([net])
+        stage.take_back([net])
+        assert found_in(stage, part) == before
+        stage.check_invariants()
+        stage.apply([net])
+
+
+COLUMNS = (Column("k", "int64"), Column("x", "int64"), Column("s", "string"))
+PLAIN = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in COLUMNS))
+BY_X = (Order("x"),)
+
+
+def made(part: Part, *functions: WindowFunction) -> Over:
+    """A stage of functions over x, for each k."""
+    return Over(OverStage(PLAIN, ("k",), BY_X, functions), COLUMNS, part)
+
+
+def test_trees_of_many_levels_keep_order_sums_and_bounds() -> None:
+    random = Random(3)
+    (part,) = parts(1)
+    running = WindowFunction("w", "int64", "sum", ("x",), frame=Frame("rows", None, 0))
+    stage = made(part, running)
+    empty = int(part.arena[A.H_LIVE])
+    rows: Counter[Row] = Counter()
+    for step in range(14):
+        batch: Counter[Row] = Counter()
+        for row in random.sample(sorted(rows), len(rows) // (2 if step < 9 else 1)):
+            batch[row] -= rows[row]
+        for _ in range(1500 if step < 9 else 0):
+            row = (random.choice((0, 0, 0, 1, step)), random.randrange(-(10**6), 10**6), random.choice("abc"))
+            batch[row] += 1
+        stage.apply([net_of(batch, COLUMNS, part)])
+        rows.update(batch)
+        rows = +rows
+        stage.check_invariants()
+        in_order = sorted(rows.elements(), key=lambda row: (row[0], row[1], row[2].encode()))
+        wanted: Counter[Row] = Counter()
+        for _, mine in groupby(in_order, key=lambda row: row[0]):
+            there = list(mine)
+            wanted.update((*row, so_far) for row, so_far in zip(there, accumulate(r[1] for r in there), strict=True))
+        assert found_in(stage, part) == wanted
+    assert not rows
+    assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
+
+
+LOCAL = (
+    WindowFunction("a", "int64", "lag", ("x",), count=3),
+    WindowFunction("b", "int64", "sum", ("x",), frame=Frame("rows", -4, 2)),
+    WindowFunction("c", "int64", "max", ("x",), frame=Frame("rows", -2, 0)),
+    WindowFunction("d", "int64", "first_value", ("x",), frame=Frame("range", None, 0)),
+    WindowFunction("e", "int64", "last_value", ("x",), frame=Frame("range", None, 0)),
+    WindowFunction("f", "int64", "count", (), frame=Frame("range", -20, 10)),
+)
+
+
+@pytest.mark.parametrize("one", LOCAL, ids=lambda one: one.function)
+def test_a_local_function_costs_the_logarithm_of_its_partition_and_its_frame(one: WindowFunction) -> None:
+    random = Random(1)
+    for n in (500, 4_000, 32_000):
+        (part,) = parts(1)
+        stage = made(part, one)
+        values = random.sample(range(10 * n), n + 200)
+        stage.apply([net_of([((0, x, ""), 1) for x in values[:n]], COLUMNS, part)])
+        steps, told = stage.stats()["steps"], 0
+        for x in values[n:]:
+            told += len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)]))
+        assert told <= 200 * 20
+        assert stage.stats()["steps"] - steps <= 200 * (20 * math.log2(n) + 60)
+
+
+def test_a_running_sum_costs_what_is_behind_the_change() -> None:
+    for n in (500, 4_000, 32_000):
+        (part,) = parts(1)
+        functions = (
+            WindowFunction("a", "int64", "sum", ("x",), frame=Frame("range", None, 0)),
+            WindowFunction("b", "float64", "stddev_samp", ("x",), frame=Frame("rows", None, -1)),
+            WindowFunction("c", "int32", "row_number"),
+            WindowFunction("d", "int32", "rank"),
+        )
+        stage = made(part, *functions)
+        stage.apply([net_of([((0, x, ""), 1) for x in range(n)], COLUMNS, part)])
+        steps = stage.stats()["steps"]
+        for x in range(n, n + 100):
+            assert len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)])) == 1
+        assert stage.stats()["steps"] - steps <= 100 * (12 * math.log2(n) + 40)
+        assert len(stage.apply([net_of([((0, n // 2, ""), -1)], COLUMNS, part)])) == 2 * (n // 2 + 100) - 1
+
+
+def test_rows_that_only_move_are_not_told() -> None:
+    (part,) = parts(1)
+    stage = made(part, WindowFunction("a", "int64", "min", ("x",), frame=Frame("rows", None, 0)))
+    stage.apply([net_of([((0, x, ""), 1) for x in range(1000)], COLUMNS, part)])
+    assert len(stage.apply([net_of([((0, 500, "b"), 1)], COLUMNS, part)])) == 1
+
+
+def test_a_stream_that_lies_a_sum_that_is_too_large_and_a_budget_leave_the_stage_as_it_was() -> None:
+    running = WindowFunction("a", "int64", "sum", ("x",), frame=Frame("rows", None, 0))
+    (part,) = parts(1)
+    stage = made(part, running)
+    stage.apply([net_of({(1, x, "s"): 1 for x in range(9)}, COLUMNS, part)])
+    before = found_in(stage, part)
+    with pytest.raises(ChangeError, match="that is not there"):
+        stage.apply([net_of({(1, 50, "s"): 1, (2, 3, "s"): 1, (1, 4, "s"): -2}, COLUMNS, part)])
+    with pytest.raises(ChangeError, match="SUM, column 'a': the sum is no int64"):
+        stage.apply([net_of({(1, 2**62, "s"): 2, (3, 3, "s"): 1}, COLUMNS, part)])
+    assert found_in(stage, part) == before
+    stage.check_invariants()
+    (part,) = parts(1, budget=6000)
+    stage = made(part, running)
+    stage.apply([net_of({(1, x, "s"): 1 for x in range(9)}, COLUMNS, part)])
+    live = int(part.arena[A.H_LIVE])
+    with pytest.raises(MemoryBudgetError):
+        stage.apply([net_of({(x % 7, x, "s"): 1 for x in range(5000)}, COLUMNS, part)])
+    assert found_in(stage, part) == before
+    assert int(part.arena[A.H_LIVE]) <= live + 32 * 8, "no more than a leaf that has room for more rows"
+    stage.check_invariants()
+
+
+def test_texts_by_which_a_tree_is_cut_stay_in_the_dictionary() -> None:
+    view = crown.view("SELECT s, LAG(s) OVER (ORDER BY s) AS p FROM r", {"r": {"s": "string"}})
+    view.update({"r": {"s": [f"text {i:04}" for i in range(2000)]}})
+    view.update({"r": [{"s": f"text {i:04}", "_weight": -1} for i in range(2000) if i % 3]})
+    view.compact()
+    view.update({"r": {"s": [f"more {i:04}" for i in range(2000)]}})
+    view.check_invariants()
+    wanted = sorted([*(f"text {i:04}" for i in range(0, 2000, 3)), *(f"more {i:04}" for i in range(2000))])
+    found = {row["s"]: row["p"] for row in view.to_table().to_pylist()}
+    assert found == dict(zip(wanted, [None, *wanted[:-1]], strict=True))
+
+
+def test_a_bound_on_a_rank_bounds_what_a_change_moves() -> None:
+    query = "SELECT x, {} OVER (ORDER BY x) AS n FROM r QUALIFY n <= 3"
+    for function in ("ROW_NUMBER()", "RANK()", "DENSE_RANK()"):
+        view = crown.view(query.format(function), {"r": {"x": "int64"}})
+        view.update({"r": {"x": list(range(1000))}})
+        assert len(view.apply({"r": [{"x": -1}]})) == 6
+        assert len(view.apply({"r": [{"x": 500}]})) == 0
+
+
+def test_a_plan_says_its_class_its_frames_and_by_what_it_can_be_cut() -> None:
+    schema = {"r": {"k": "int64", "x": "int64"}}
+    text = "SELECT k, LAG(x, 2) OVER (PARTITION BY k ORDER BY x) AS p FROM r"
+    one = plans.program(text, schema)
+    assert "#0 = LAG(o, 2)\n" in str(one)
+    assert "the rows whose frames hold the change, 4 at most" in str(one)
+    cut = by_output(one)
+    assert cut is not None
+    assert (cut.name, {name: role.hashed for name, role in cut.roles.items()}) == ("k", {"r": (("k", "int64"),)})
+    text = "SELECT SUM(x) OVER (ORDER BY x ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE TIES) AS s FROM r"
+    all_ = plans.program(text, schema)
+    assert "SUM(o) over ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE TIES" in str(all_)
+    assert "because SUM is of the class shift" in str(all_)
+    assert "in one partition, which is in one cell" in str(all_)
+    assert by_output(all_) is None
+    for program in (one, all_):
+        assert plans.Program.from_json(program.to_json()) == program

@@ -253,6 +253,18 @@ def _split(arena, shape, parent, e, at_end):
 
 
 @device
+def _resize(arena, root_at, shape, room):
+    """Gives a root that is a leaf room for so many entries."""
+    root = arena[root_at]
+    length = arena[root + LENGTH]
+    other = _new(arena, shape, room, 0)
+    _move(arena, shape, root, 0, other, 0, length)
+    arena[other + LENGTH] = length
+    _free(arena, shape, root)
+    arena[root_at] = other
+
+
+@device
 def _make_room(arena, root_at, shape, path):
     """Makes room for an entry in the leaf of a path, by splits from the lowest node that has room down. Amortized
     O(1)."""
@@ -262,11 +274,7 @@ def _make_room(arena, root_at, shape, path):
         return
     room = arena[root + ROOM]
     if room < FAN_OUT:  # the root is a leaf
-        larger = _new(arena, shape, 2 * room, 0)
-        _move(arena, shape, root, 0, larger, 0, room)
-        arena[larger + LENGTH] = room
-        _free(arena, shape, root)
-        arena[root_at] = larger
+        _resize(arena, root_at, shape, 2 * room)
         return
     depth = arena[root + LEVEL]
     lowest = depth
@@ -331,13 +339,15 @@ def leave(arena, root_at, shape, copies, sums, s, path):
     while level > 0 and _tidied(arena, shape, path[2 * (level - 1)], path[2 * (level - 1) + 1]):
         level -= 1
     root = arena[root_at]
-    while root != 0 and arena[root + LEVEL] > 0 and arena[root + LENGTH] == 1:
+    while arena[root + LEVEL] > 0 and arena[root + LENGTH] == 1:
         child = arena[child_at(arena, shape, root, 0)]
         _free(arena, shape, root)
         arena[root_at] = root = child
-    if root != 0 and arena[root + LENGTH] == 0:
+    if arena[root + LENGTH] == 0:
         _free(arena, shape, root)
         arena[root_at] = 0
+    elif arena[root + LEVEL] == 0 and arena[root + ROOM] > LEAST and arena[root + LENGTH] <= arena[root + ROOM] // 4:
+        _resize(arena, root_at, shape, arena[root + ROOM] // 2)
 
 
 @device
