@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from crown.ingest.signed import all_deleted, all_inserted
 from crown.programs.watermark_batch import advance
 from crown.results.subscribers import Audience, Deltas, Subscribed
 from plans.callers import levels_to_caller
+from plans.clock import NAME, reads_clock
 from plans.program import Program
 from plans.schema import Table
 
@@ -107,6 +109,26 @@ class Changeable(Subscribed[Deltas]):
         [{'a': 7, '_weight': -1}]
         """
         return self.apply(advance(self._maintained(), relation, to))
+
+    def tick(self, now: datetime | None = None) -> Deltas:
+        """Moves the clock of a query that reads it (``NOW()``, ``CURRENT_DATE``), and returns what that changed.
+
+        ``now``: the time, by default that of the machine. Every batch moves the clock, too: to what it says under
+        ``now()``, or else to the machine's time. The clock never goes back: to an earlier time nothing happens. Raises
+        ChangeError if nothing reads the clock. Cost: O(log n) and O(1) per row whose time has come or ended.
+
+        >>> import crown
+        >>> from datetime import datetime, UTC
+        >>> recent = crown.view("SELECT a FROM r WHERE at > NOW() - INTERVAL 1 HOUR", {"r": {"a": int, "at": datetime}})
+        >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        >>> recent.apply({"r": [{"a": 7, "at": noon}], "now()": noon}).to_pylist()
+        [{'a': 7, '_weight': 1}]
+        >>> recent.tick(datetime(2026, 1, 1, 13, tzinfo=UTC)).to_pylist()
+        [{'a': 7, '_weight': -1}]
+        """
+        if not reads_clock(self._maintained().tables):
+            raise ChangeError("no query here reads the clock: none has NOW() or CURRENT_DATE")
+        return self.apply({} if now is None else {NAME: now})
 
     @abstractmethod
     def stats(self) -> dict[str, Any]:

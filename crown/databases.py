@@ -16,6 +16,7 @@ from crown.errors import CrownError
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
+from crown.ingest.clock import with_time
 from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
@@ -27,6 +28,7 @@ from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
 from crown.views import demand_quarantine, extra_of
 from plans import named
+from plans.clock import CLOCK
 from plans.errors import PlanError
 from plans.program import Program
 from plans.queries.algebra import Relation
@@ -82,8 +84,8 @@ class Database(
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """Returns the base tables."""
-        return self.program.tables
+        """Returns the base tables, without the clock."""
+        return tuple(table for table in self.program.tables if table != CLOCK)
 
     @property
     def schema(self) -> Schema:
@@ -161,7 +163,10 @@ class Database(
     def _switch(self, program: Program, gone: Iterable[str] = ()) -> None:
         """Goes on with a changed program; who followed one of the views that are ``gone`` follows nothing more."""
         self._changeable()
+        first = self._engine.batches and not self._engine.reads_clock
         self._change(program)
+        if first and self._engine.reads_clock:
+            self.tick()  # there are rows, but no time yet
         for name in gone:
             self._audience.end(name)
 
@@ -222,6 +227,8 @@ class Database(
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         """Returns a batch, checked and coded."""
         self._changeable()
+        if self._engine.reads_clock:
+            changes = with_time(changes)
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
     def _stands(self, prepared: PreparedBatch) -> None:

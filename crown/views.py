@@ -22,6 +22,7 @@ from crown.guards.arguments import Size, file_of, flag_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import relations_of
+from crown.ingest.clock import with_time
 from crown.ingest.frames import schemas, with_tables
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
@@ -161,6 +162,8 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         self._changeable()
         self._meter.begin()
+        if self._engine.reads_clock:
+            changes = with_time(changes)
         if self._unread:
             changes = relations_of(changes)
             changes = {name: rows for name, rows in changes.items() if name.lower() not in self._unread}

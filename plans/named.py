@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from plans.clock import CLOCK, reads_clock
 from plans.errors import PlanError
 from plans.lowering.lower import check_names, notes_of, stage_of
 from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.planner import check_options, parse
-from plans.program import GroupStage, LinearStage, Program, Result, each_once, outputs_of
+from plans.program import GroupStage, LinearStage, Program, Result, outputs_of
 from plans.queries.algebra import Relation, bases
-from plans.reads import sources, typed
+from plans.reads import each_once, sources, typed
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates
 from plans.stack import with_room
@@ -91,7 +92,9 @@ def _lowered(program: Program, name: str, relation: Relation, rates: Mapping[str
     number = stage_of(relation, stages)
     reads = tuple(dict.fromkeys(s.table.name for s in used if s.table.name.lower() in stages.views))
     made = Result(name, number, relation.text, reads, tuple(notes_of(relation)))
-    return typed(replace(program, stages=tuple(stages.made), results=(*results, made)))
+    clock = () if reads_clock(program.tables) or not reads_clock(source.table for source in used) else (CLOCK,)
+    tables = (*program.tables, *clock)
+    return typed(replace(program, tables=tables, stages=tuple(stages.made), results=(*results, made)))
 
 
 def dropped(program: Program, name: str) -> Program:

@@ -219,7 +219,27 @@ class OverStage:
         return self.feed.columns[: len(self.feed.columns) - self.hidden]
 
 
-Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage
+@dataclass(frozen=True)
+class TimedStage:
+    """The rows of `feed` whose period has the time in it: `since` <= time < `until`.
+
+    `since` and `until` name feed columns of type timestamp that are never NULL, the last ones, which are no columns of
+    the stage; None: no such bound. `clock` is a feed of one column, the time, with one row; before it has one there are
+    no rows.
+    """
+
+    feed: Feed
+    clock: Feed
+    since: str | None = None
+    until: str | None = None
+
+    @property
+    def hidden(self) -> int:
+        """Returns how many of the feed's columns are no columns of the stage."""
+        return (self.since is not None) + (self.until is not None)
+
+
+Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | TimedStage
 
 
 def identity(stage: Stage) -> dict[str, Any]:
@@ -236,27 +256,12 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.plan.output
     if isinstance(stage, GroupStage):
         return stage.outputs
-    if isinstance(stage, TopStage):
+    if isinstance(stage, (TopStage, TimedStage)):
         return stage.feed.columns[: len(stage.feed.columns) - stage.hidden]
     if isinstance(stage, OverStage):
         return (*stage.shown, *(Output(one.name, one.type, col(one.name, one.type)) for one in stage.functions))
     feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
     return feeds[0].columns if feeds else ()
-
-
-def each_once(stage: Stage) -> bool:
-    """Returns True if no row of a stage can be there more than once, whatever it reads."""
-    if isinstance(stage, GroupStage):
-        plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
-        return stage.whole or set(stage.keys) <= plain
-    if isinstance(stage, PointwiseStage):
-        return not isinstance(stage.function, int) and stage.function[0] in _ONCE
-    if isinstance(stage, (TopStage, OverStage)):
-        return stage.distinct
-    return isinstance(stage, JoinStage) and stage.mode == "set"
-
-
-_ONCE = ("distinct", "union", "except", "intersect")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     Stage,
+    TimedStage,
     TopStage,
 )
 from plans.schema import Column, Table, source_of
@@ -100,6 +101,8 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
         return (stage.feed, *stage.values)
     if isinstance(stage, (TopStage, OverStage)):
         return (stage.feed,)
+    if isinstance(stage, TimedStage):
+        return stage.feed, stage.clock
     if isinstance(stage, PointwiseStage):
         return stage.leaves
     return stage.terms if isinstance(stage, LinearStage) else ()
@@ -119,6 +122,8 @@ def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
         return replace(stage, feed=found[0], values=found[1:])
     if isinstance(stage, (TopStage, OverStage)):
         return replace(stage, feed=found[0])
+    if isinstance(stage, TimedStage):
+        return replace(stage, feed=found[0], clock=found[1])
     if isinstance(stage, PointwiseStage):
         return replace(stage, leaves=found)
     if isinstance(stage, LinearStage):
@@ -159,6 +164,21 @@ def occurrences_of_plan(plan: Plan) -> tuple[BagAtom, ...]:
         elif node.bag is not None:
             found += node.bag.atoms
     return tuple(found)
+
+
+def each_once(stage: Stage) -> bool:
+    """Returns True if no row of a stage can be there more than once, whatever it reads."""
+    if isinstance(stage, GroupStage):
+        plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
+        return stage.whole or set(stage.keys) <= plain
+    if isinstance(stage, PointwiseStage):
+        return not isinstance(stage.function, int) and stage.function[0] in _ONCE
+    if isinstance(stage, (TopStage, OverStage)):
+        return stage.distinct
+    return isinstance(stage, JoinStage) and stage.mode == "set"
+
+
+_ONCE = ("distinct", "union", "except", "intersect")
 
 
 Parts = frozenset[Expr]

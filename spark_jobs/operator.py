@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 import plans
 from crown.changes import WEIGHTS
 from crown.options import Checks, Planning
+from plans.clock import CLOCK
 from plans.errors import PlanError
 from plans.files.delimited import UNREADABLE
 from plans.plan import Plan
@@ -213,6 +214,12 @@ def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, pl
     _check_windows(program.windows)
     given = {name.lower() for name in changes}
     for table in program.tables:
+        if table == CLOCK and table.name not in given:
+            raise SourceError(
+                "the query reads the clock (NOW(), CURRENT_DATE), and a stream has none of its own: give its time as "
+                "changes, {'now()': spark.readStream.format('rate').load().selectExpr('0 AS clock', 'timestamp AS "
+                "now')}"
+            )
         if table.name.lower() not in given:
             raise SourceError(f"the query reads relation {table.name!r}, but no changes are given for it")
     used = {table.name.lower() for table in program.tables}

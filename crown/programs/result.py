@@ -18,7 +18,8 @@ from crown.results.membership import row_of
 from crown.stages.join import Join
 from crown.store.records import Records
 from crown.store.zset import Zset
-from plans.program import each_once, outputs_of
+from plans.program import outputs_of
+from plans.reads import each_once
 from plans.schema import Column
 from plans.types import arrow_type
 

@@ -42,12 +42,14 @@ from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
+from crown.stages.timed import Timed
 from crown.stages.top import Top
 from crown.stages.upsert_table import upserts_of
 from crown.store.budget import Budget
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
-from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, TopStage
+from plans.clock import reads_clock
+from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, TimedStage, TopStage
 from plans.program import Stage as Planned
 from plans.reads import Parts, holding, only_read_by
 from plans.schema import Column
@@ -79,6 +81,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
         self._program = program
         self.on_missing = on_missing
+        self.reads_clock = reads_clock(program.tables)
         self.memory = memory
         self.selecting = selecting
         self.batches = 0  # applied by this object, or since its owner began to count
@@ -135,6 +138,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             return Top(stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, OverStage):
             return Over(stage, self._columns_of(stage.feed.source), part)
+        if isinstance(stage, TimedStage):
+            return Timed(stage, self._columns_of(stage.feed.source), self._columns_of(stage.clock.source), part)
         if isinstance(stage, GroupStage):
             below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
             join = below.plan if isinstance(below, JoinStage) else None

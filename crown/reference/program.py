@@ -24,6 +24,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    TimedStage,
     TopStage,
     outputs_of,
 )
@@ -83,6 +84,10 @@ def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> 
             of = source(stage.feed)
             bags[number] = top(stage, bags[of], columns[of])
             made = outputs_of(stage)
+        elif isinstance(stage, TimedStage):
+            of, clock = source(stage.feed), source(stage.clock)
+            bags[number] = timed(stage, (bags[of], bags[clock]), (columns[of], columns[clock]))
+            made = outputs_of(stage)
         columns[number] = [Column(output.name, output.type) for output in made]
     return [bags[number] for number in range(len(program.stages))]
 
@@ -129,6 +134,18 @@ def top(stage: TopStage, bag: Bag, columns: Sequence[Column]) -> Bag:
     for rows in partitions(stage, fed(stage.feed, bag, columns)):
         for row in rows[stage.offset : stage.offset + stage.limit]:
             found[row[: len(row) - stage.hidden]] += 1
+    return found
+
+
+def timed(stage: TimedStage, bags: Sequence[Bag], columns: Sequence[Sequence[Column]]) -> Bag:
+    """Returns the rows whose period has the time in it; ``bags`` are those of the rows and of the clock."""
+    place = {output.name: i for i, output in enumerate(stage.feed.columns)}
+    found: Bag = Counter()
+    for (now,) in fed(stage.clock, bags[1], columns[1]):
+        for row, copies in fed(stage.feed, bags[0], columns[0]).items():
+            begun = stage.since is None or row[place[stage.since]] <= now
+            if begun and (stage.until is None or now < row[place[stage.until]]):
+                found[row[: len(row) - stage.hidden]] += copies
     return found
 
 

@@ -24,10 +24,11 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    TimedStage,
     TopStage,
     program_of,
 )
-from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Top, bases, walk
+from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Timed, Top, bases, walk
 from plans.queries.conjunction import is_set
 from plans.reads import typed
 from plans.schema import STAGE
@@ -87,6 +88,8 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(_top(relation, stages))
     if isinstance(relation, Over):
         return stages.add(_over(relation, stages))
+    if isinstance(relation, Timed):
+        return stages.add(_timed(relation, stages))
     leaves, function = _leaves(relation, stages)
     if _is_sum(function):
         return stages.add(LinearStage(leaves))
@@ -172,6 +175,10 @@ def _over(over: Over, stages: Stages) -> OverStage:
     return OverStage(_feed(over.input, stages), over.keys, over.order, over.functions, over.hidden, distinct)
 
 
+def _timed(timed: Timed, stages: Stages) -> TimedStage:
+    return TimedStage(_feed(timed.input, stages), _feed(timed.clock, stages), timed.since, timed.until)
+
+
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
     """Returns the inputs of a nest of set operations; DISTINCT of one relation is a part of the function."""
     feeds, once = [], set()
@@ -250,7 +257,20 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
             return (*relation.keys, number), True
         kept = bool(key) and set(key) <= there
         return (key if kept else ()), distinct and (kept or not relation.hidden)
+    if isinstance(relation, Timed):
+        return _declared_of_rows(relation)
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
+
+
+def _declared_of_rows(timed: Timed) -> tuple[tuple[str, ...], bool]:
+    """Returns what is declared of the rows that are there for a time, where they are of one table."""
+    sources = timed.input.sources if isinstance(timed.input, Query) else ()
+    if len(sources) != 1 or sources[0].input is not None:
+        return (), False
+    (source,) = sources
+    shown = {column.name.lower() for column in timed.columns}
+    key = source.table.key if {name.lower() for name in source.table.key} <= shown else ()
+    return key, source.table.distinct and len(timed.columns) == len(source.table.columns)
 
 
 _SETS = ("distinct", "union", "except", "intersect")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from plans.lowering.clock import timed
 from plans.lowering.ranks import ranked
 from plans.queries.algebra import Relation
 
-RULES = (ranked,)
+RULES = (ranked, timed)
 """Functions from relation to relation; each returns an equivalent one."""
 
 

@@ -1,6 +1,6 @@
 """The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Five forms make all others:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Six forms make all others:
 
 - `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
   outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
@@ -8,6 +8,7 @@ An expression of the algebra is a *relation*: a bag of rows with named, typed co
 - `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
 - `Top`: the first rows of one relation, or of each of its groups, in an order.
 - `Over`: the rows of one relation with window functions.
+- `Timed`: the rows of one relation whose period the clock is in.
 
 Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
 columns of a relation outside are its output names.
@@ -168,6 +169,37 @@ class Top:
 
 
 @dataclass(frozen=True)
+class Timed:
+    """`SELECT * FROM input, clock WHERE since <= now AND now < until`.
+
+    `since` and `until` name columns of `input` of type timestamp, never NULL, its last ones, which the result does not
+    have; None: there is no such bound. `clock` has one column and at most one row: the time. Without it there are no
+    rows.
+    """
+
+    input: Relation
+    clock: Relation
+    since: str | None = None
+    until: str | None = None
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def hidden(self) -> int:
+        """Returns how many columns of `input` the result does not have."""
+        return (self.since is not None) + (self.until is not None)
+
+    @property
+    def text(self) -> str:
+        """Returns the text of the whole query."""
+        return self.input.text
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result."""
+        return self.input.columns[: len(self.input.columns) - self.hidden]
+
+
+@dataclass(frozen=True)
 class Over:
     """`SELECT *, functions OVER (PARTITION BY keys ORDER BY order) FROM input`.
 
@@ -199,13 +231,15 @@ class Over:
         return (*self.shown, *(Column(one.name, one.type) for one in self.functions))
 
 
-Relation = Query | Group | SetOperation | Top | Over
+Relation = Query | Group | SetOperation | Top | Over | Timed
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """Returns the relations that a relation is made of; base tables are none."""
     if isinstance(relation, Query):
         return tuple(source.input for source in relation.sources if source.input is not None)
+    if isinstance(relation, Timed):
+        return relation.input, relation.clock
     return relation.inputs if isinstance(relation, SetOperation) else (relation.input,)
 
 

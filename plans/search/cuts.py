@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, OverStage, Program, TopStage
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, OverStage, Program, TimedStage, TopStage
 from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
 from plans.search.shares import HASHABLE, counted, hashable
@@ -175,6 +175,8 @@ class _Search:
             options += _of_join(stage, by)
         else:
             options += _of_feeds(stage, by)
+            if isinstance(stage, TimedStage) and by == ANYHOW:
+                options.append(("anyhow", [ANYHOW, EVERYWHERE]))
             if isinstance(stage, LinearStage) and by == ANYHOW:
                 options.append(("anyhow", [ANYHOW] * len(read)))
         return [
@@ -202,6 +204,9 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
     """Yields the columns of a stage's feeds by which it may be cut, and where each feed has them from."""
     assert not isinstance(stage, JoinStage)
     terms: tuple[Feed, ...] = feeds(stage)  # type: ignore[arg-type]
+    beside = []
+    if isinstance(stage, TimedStage):
+        terms, beside = (stage.feed,), [EVERYWHERE]  # every cell has the time
     places: Iterable[int] = range(len(terms[0].columns))
     if isinstance(stage, GroupStage):
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
@@ -220,7 +225,7 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
         type_ = by.type or columns[0].type
         names = [_column(column.expr) for column in columns]
         if type_ in HASHABLE and all(names):
-            yield (place, type_), [_By(str(name), type_) for name in names]
+            yield (place, type_), [*(_By(str(name), type_) for name in names), *beside]
 
 
 def _column(expr: Expr) -> str | None:

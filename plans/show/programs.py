@@ -21,6 +21,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     Stage,
+    TimedStage,
     TopStage,
 )
 from plans.schema import Table
@@ -147,6 +148,10 @@ def lines_of(stage: Stage) -> list[str]:
         lines = [f"of {_feed(stage.feed)}", f"by {_order(stage.order) or 'all columns'}"]
         lines += [f"for each {', '.join(stage.keys)}"] if stage.keys else ["in one partition, which is in one cell"]
         return lines + [f"{one.name} = {_over(one)}" for one in stage.functions]
+    if isinstance(stage, TimedStage):
+        since = [f"{stage.since} <= now"] if stage.since is not None else []
+        until = [f"now < {stage.until}"] if stage.until is not None else []
+        return [f"of {_feed(stage.feed)}", f"while {' and '.join(since + until)}", f"now of {_feed(stage.clock)}"]
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]

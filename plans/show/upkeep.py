@@ -8,7 +8,17 @@ from typing import Any
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import BITS, ORDERED
 from plans.plan import Plan
-from plans.program import GroupStage, JoinStage, LinearStage, OverStage, PointwiseStage, Program, Stage, TopStage
+from plans.program import (
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    OverStage,
+    PointwiseStage,
+    Program,
+    Stage,
+    TimedStage,
+    TopStage,
+)
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.search.indexes import index_of
 from plans.serial import kind_name
@@ -43,6 +53,9 @@ def upkeep(stage: Stage) -> Upkeep:
         return Upkeep("top", LOGARITHMIC, "O(log n) per change, n the rows of a group, and the rows that move", memory)
     if isinstance(stage, OverStage):
         return _of_over(stage)
+    if isinstance(stage, TimedStage):
+        update = "O(log n) per change and O(1) per row whose time begins or ends, n the rows"
+        return Upkeep("timed", LOGARITHMIC, update, "every row, by the time at which it comes in, or goes out")
     return _of_group(stage)
 
 

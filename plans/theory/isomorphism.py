@@ -26,6 +26,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     Stage,
+    TimedStage,
     TopStage,
     outputs_of,
 )
@@ -149,6 +150,9 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
         fixed = _top(stage, before, labels)
     elif isinstance(stage, OverStage):
         fixed = _over(stage, before, labels)
+    elif isinstance(stage, TimedStage):
+        read = [_feed(feed, before, labels) for feed in (stage.feed, stage.clock)]
+        fixed = repr(("timed", read, stage.since is None, stage.until is None))
     elif isinstance(stage, PointwiseStage):
         fixed = repr(("pointwise", [_feed(leaf, before, labels) for leaf in stage.leaves], stage.function))
     else:

@@ -11,7 +11,7 @@ It costs one shuffle of the changes and one log more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,12 +29,12 @@ KEYS = ".keys."
 """What stands between the operator's name and that of the relation whose rows it keeps by key."""
 
 
-def by_key(table: Table, cells: int) -> Exchange:
-    """Returns the round that keeps the rows of a table by key; its rows are the table's but for the sequence."""
+def by_key(table: Table, shown: Iterable[str], cells: int) -> Exchange:
+    """Returns the round that keeps the rows of a table by key, and delivers their columns ``shown``."""
     key = table.told_apart_by
     hashed = tuple((column.name, column.type) for column in table.columns if column.name in key)
-    shown = tuple(c for c in table.columns if table.sequence is None or c.name.lower() != table.sequence.lower())
-    rows = LinearStage((Feed(table.name, passed(shown)),))
+    names = set(shown)
+    rows = LinearStage((Feed(table.name, passed(c for c in table.columns if c.name in names)),))
     program = Program(f"the rows of {table.name} by key ({', '.join(key)})", (table,), (rows,))
     grid = Grid() if cells == 1 else Grid((" and ".join(key),), (cells,))
     return Exchange(program, grid, {table.name: Role(table.name, hashed)})
@@ -56,7 +56,9 @@ def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any
         named = {name.lower() for name in (*table.named_by, *table.told_apart_by)}
         read = used(table, occurrences(maintained))
         carried = tuple(c for c in table.columns if c in read or c.name.lower() in named)
-        kept = by_key(replace(table, columns=carried), cells)
+        told = {name.lower() for name in table.told_apart_by}  # a sequence that nothing reads changes no row
+        shown = [c.name for c in carried if c in read or c.name.lower() in told]
+        kept = by_key(replace(table, columns=carried), shown, cells)
         name = operator + KEYS + words[table.name.lower()]
         common["fingerprint"] = kept.maintained.fingerprint
         common["query"] = kept.maintained.query

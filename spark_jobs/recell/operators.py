@@ -165,9 +165,10 @@ def _old(folder: Folder, stride: ExchangeStep, meta: dict[str, Any] | None, batc
 def _keyed(folder: Folder, meta: dict[str, Any], cells: int, batch: int, cut: Any) -> tuple[Old, ExchangeStep]:
     kept = kept_plan(folder, meta["fingerprint"])
     (table,) = kept.program.tables
+    shown = [column.name for column in kept.program.output]
     own = {"fingerprint": meta["fingerprint"], "query": meta["query"]}
-    (before,) = cut((by_key(table, meta["cells"]),), folder.name, None, **own)
-    (after,) = cut((by_key(table, cells),), folder.name, None, **own)
+    (before,) = cut((by_key(table, shown, meta["cells"]),), folder.name, None, **own)
+    (after,) = cut((by_key(table, shown, cells),), folder.name, None, **own)
     return _old(folder, before, meta, batch), after
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from sqlglot import exp
 
+from plans.clock import CLOCK
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
@@ -257,7 +258,8 @@ def _outer_condition(
     _merge(join, kind, method, scope, right)
     add_conditions(written, scope)
     on, frame.conditions = tuple(frame.conditions), conditions
-    if len(frame.sources) > count:
+    added = frame.sources[count:]
+    if added and not (kind in ("LEFT", "ANTI") and all(source.table == CLOCK for source in added)):
         raise scope.text.error(
             f"a subquery in ON of a {kind} JOIN is not supported", join, "put it into a subquery in FROM"
         )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from plans.clock import CLOCK, NOW
 from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql import subqueries
 from plans.frontends.sql.scalars.scalar import scalar as expression
@@ -35,6 +36,9 @@ def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -
         found = meaning(part) if meaning is not None else None
         if found is not None:
             return found
+        time = clock(part, scope)
+        if time is not None:
+            return time
         if isinstance(part, exp.Column):
             return scope.column(part)
         if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query") is not None):
@@ -42,6 +46,35 @@ def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -
         return _one_value(part, scope) if isinstance(part, exp.Subquery) else None
 
     return expression(node, resolve, scope.text.text)
+
+
+def clock(node: exp.Expression, scope: Scope) -> Expr | None:
+    """Returns what NOW(), CURRENT_DATE and their kin are, with the clock added to the frame; None for other nodes."""
+    type_ = None
+    if isinstance(node, exp.Column) and not node.table and not scope.lookup(node.name):
+        type_ = _CLOCKS.get(node.name.lower()) if node.name.lower() == "localtimestamp" else None  # written as a name
+    elif isinstance(node, exp.Anonymous) and not node.expressions:
+        type_ = _CLOCKS.get(str(node.this).lower())
+    elif node.args.get("this") is None:
+        type_ = _CLOCKS.get(node.key)
+    if type_ is None:
+        return None
+    frame = scope.frame
+    source = next((one for one in frame.sources if one.table == CLOCK and one.join == "inner"), None)
+    if source is None:
+        source = Source(frame.names.alias("clock"), CLOCK)
+        frame.sources.append(source)
+    now = source.qualified(NOW)
+    return now if type_ == now.type else cast(now, type_)
+
+
+_CLOCKS = {
+    "now": "timestamp",
+    "currenttimestamp": "timestamp",
+    "currentdate": "date",
+    "curdate": "date",
+    "localtimestamp": "timestamp_ntz",
+}
 
 
 def compared(node: exp.In, scope: Scope) -> list[Expr]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
+from itertools import product
 from operator import and_, or_, xor
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    TimedStage,
     TopStage,
     outputs_of,
 )
@@ -62,6 +64,8 @@ def results(program: Program, database: Database) -> Bag:
             made = first(stage, fed(stage.feed, known))
         elif isinstance(stage, OverStage):
             made = shape(outputs_of(stage)), over(stage, fed(stage.feed, known)[1])
+        elif isinstance(stage, TimedStage):
+            made = timed(stage, fed(stage.feed, known), fed(stage.clock, known))
         else:
             made = linear(stage, [fed(term, known) for term in stage.terms])
         assert all(copies > 0 for copies in made[1].values()), f"stage {number} has rows that are not there"
@@ -125,6 +129,17 @@ def first(stage: TopStage, rows: Relation) -> Relation:
         inside = min(rank + copies, stage.offset + stage.limit) - max(rank, stage.offset)
         made[row[: len(row) - stage.hidden]] += max(inside, 0)
     return columns[: len(columns) - stage.hidden], +made
+
+
+def timed(stage: TimedStage, rows: Relation, clock: Relation) -> Relation:
+    columns, bag = rows
+    at = {name: i for i, (name, _) in enumerate(columns)}
+    made: Bag = Counter()
+    for ((now,), _), (row, copies) in product(clock[1].items(), bag.items()):
+        since, until = (None if name is None else row[at[name]] for name in (stage.since, stage.until))
+        if (since is None or since <= now) and (until is None or now < until):
+            made[row[: len(row) - stage.hidden]] += copies
+    return columns[: len(columns) - stage.hidden], made
 
 
 def linear(stage: LinearStage, terms: list[Relation]) -> Relation:

@@ -27,8 +27,8 @@ def refused(query: str) -> tuple[str, str, str]:
 
 FUNCTIONS = (
     "HISTOGRAM_NUMERIC(id, 5)", "SKEWNESS(id)", "FORMAT_NUMBER(id, 2)",
-    "CURRENT_TIMESTAMP()", "TRANSFORM(ARRAY(1), x -> x)", "SENTENCES(name)",
-    "REGEXP_COUNT(name, 'a')", "mask(name)", "my_udf(id)", "db.my_udf(id)", "NOW()",
+    "TRANSFORM(ARRAY(1), x -> x)", "SENTENCES(name)",
+    "REGEXP_COUNT(name, 'a')", "mask(name)", "my_udf(id)", "db.my_udf(id)", "UNIX_TIMESTAMP()",
 )  # fmt: skip
 
 

@@ -1,0 +1,211 @@
+"""Rows that are there for a time: those whose period has the clock in it.
+
+    net of rows, net of the clock -> the trees of rows by their beginnings and ends -> what the clock has passed
+
+The clock is an input: a batch that moves it has its old and its new time. Every row is kept in a tree by the time at
+which it comes in, and in one by the time at which it goes out, so what changes when the clock moves are the rows of two
+ranges. That holds in both directions: the state is a function of the rows and of the time, and the inverse net takes a
+batch back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.kernels import arena as A
+from crown.kernels.strings import NULL
+from crown.kernels.tables import table_at
+from crown.stages.columns import order_of
+from crown.stages.feeds import Reader
+from crown.stages.kernels import periods, retained, tops
+from crown.stages.protocol import Lasting, Part
+from crown.store.codec import uses_dictionary
+from crown.store.zset import Zset
+from plans.program import TimedStage
+from plans.schema import Column
+
+_SCANNED = 1 << 12
+_LATEST = 2**63 - 1
+_SINCE, _UNTIL, _TIME = 0, 1, 2  # a record of words: the root of each tree, and the time
+_WORDS = 3
+
+
+class Timed(Lasting):
+    """Runs a timed stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads, ``clock``:
+    those of what its clock reads."""
+
+    def __init__(self, stage: TimedStage, source: Sequence[Column], clock: Sequence[Column], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.feed.source, stage.clock.source)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        self._reader = Reader(stage.feed, source, part.dictionary)
+        self._clock = Reader(stage.clock, clock, part.dictionary)
+        self._all = self._reader.columns
+        self._width = len(self._all)
+        self.columns = self._all[: self._width - stage.hidden]
+        place = {column.name: i for i, column in enumerate(self._all)}
+        self._since = None if stage.since is None else place[stage.since]
+        self._until = None if stage.until is None else place[stage.until]
+        self._identity = np.arange(self._width, dtype=np.int64)
+        table = int(table_at(0))
+        if part.open(1):
+            record = int(retained.block(part.arena, _WORDS))
+            part.arena[table + A.T_TALLIES] = record
+            part.arena[record + _TIME] = NULL
+        self._record = int(part.arena[table + A.T_TALLIES])
+        self._trees = [
+            (self._record + root, at, self._order(at))
+            for root, at in ((_SINCE, self._since), (_UNTIL, self._until))
+            if at is not None
+        ]
+
+    def _order(self, first: int) -> np.ndarray:
+        """Returns an order of rows for the kernels: by one column, then by the others, rising."""
+        places = [first, *(i for i in range(self._width) if i != first)]
+        return np.array([[i, order_of(self._all[i].type), 0, 0] for i in places], np.int64).reshape(-1)
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.apply``. O(log n) per change, O(1) per row that the clock passes. MemoryBudgetError."""
+        net, clock = self._reader.zset(nets[0]).net(), self._clock.zset(nets[1]).net()
+        before = after = self._time()
+        if len(clock):
+            gone, come = clock.rows[clock.weights < 0, 0], clock.rows[clock.weights > 0, 0]
+            before, after = (int(gone[0]) if len(gone) else NULL), (int(come[0]) if len(come) else NULL)
+        self._add(net)
+        found = [self._shown(net[self._within(net, before)])]
+        if before != after:
+            found += self._passed(before, after)
+            self._part.arena[self._record + _TIME] = after
+        return Zset.gathered(found, len(self.columns)).net()
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        with self._part.budget.lifted():
+            return self.apply([net.negated() for net in nets])
+
+    def _time(self) -> int:
+        return int(self._part.arena[self._record + _TIME])
+
+    def _within(self, rows: Zset, time: int) -> np.ndarray:
+        """Returns of rows whether their periods have the time in them (bool[n])."""
+        found = np.full(len(rows), time != NULL)
+        if self._since is not None:
+            found &= rows.rows[:, self._since] <= time
+        if self._until is not None:
+            found &= rows.rows[:, self._until] > time
+        return found
+
+    def _passed(self, before: int, after: int) -> Iterator[Zset]:
+        """Yields the rows that come in and go out as the time changes from ``before`` to ``after``."""
+        low, high = min(before, after), max(before, after)
+        if low == NULL:  # there was no time, and so no row
+            for rows in self._scan(high):
+                yield self._shown(rows if after == high else rows.negated())
+            return
+        for root, at, _ in self._trees:
+            for rows in self._between(root, at, low, high):
+                if at != self._since and self._since is not None:  # passed by its beginning, too: it was found by that
+                    starts = rows.rows[:, self._since]
+                    rows = rows[(starts <= low) | (starts > high)]
+                changes = self._within(rows, after).astype(np.int64) - self._within(rows, before)
+                yield self._shown(Zset(rows.rows, rows.weights * changes)[changes != 0])
+
+    def _between(self, root: int, at: int, low: int, high: int) -> Iterator[Zset]:
+        """Yields, some at a time, the rows of a tree with a time above ``low`` and not above ``high``."""
+        cursor = np.zeros(2, np.int64)
+        room = 64
+        while not cursor[1]:
+            rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+            m = periods.between(self._part.arena, root, self._width, at, low, high, cursor, rows, weights)
+            yield Zset(rows[:m], weights[:m])
+            room = min(2 * room, _SCANNED)
+
+    def _add(self, net: Zset) -> None:
+        """Adds copies of rows to the trees; if it raises, none has changed."""
+        done = [0] * len(self._trees)
+        try:
+            for number in range(len(self._trees)):
+                self._change(number, net, done)
+        except BaseException:
+            with self._part.budget.lifted():
+                for number, n in enumerate(done):
+                    self._change(number, net[:n].negated(), [0] * len(done))
+            raise
+
+    def _change(self, number: int, net: Zset, done: list[int]) -> None:
+        """Changes one tree; ``done`` has how far each got."""
+        root, _, order = self._trees[number]
+        n, keys, changes = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
+        taken, strides = np.zeros(n, np.int64), self._identity * n
+
+        def work() -> bool:
+            done[number] = int(
+                retained.change(
+                    self._part.arena, root, order, strides, self._width, keys, changes,
+                    *self._part.dictionary.memory, taken, done[number],
+                )
+            )  # fmt: skip
+            return done[number] == n
+
+        if n:
+            self._part.insist(work)
+
+    def _shown(self, rows: Zset) -> Zset:
+        return rows.project(range(len(self.columns)))
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """See ``Stage.scan``. O(1) per row that has come in, if rows come in; else per row that is there."""
+        return (self._shown(rows) for rows in self._scan(self._time()))
+
+    def _scan(self, time: int) -> Iterator[Zset]:
+        """Yields the rows, with their hidden columns, whose periods have the time in them."""
+        root, at, _ = self._trees[0]
+        if time != NULL:
+            low, high = (NULL, time) if at == self._since else (time, _LATEST)
+            for rows in self._between(root, at, low, high):
+                yield rows[self._within(rows, time)]
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """See ``Stage.multiplicity``. As ``scan``."""
+        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def mark_values(self) -> None:
+        """See ``Stage.mark_values``."""
+        marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
+        for rows in self._everything(0) if marked else ():
+            for i in marked:
+                self._part.dictionary.mark_codes(np.ascontiguousarray(rows.rows[:, i]))
+
+    def _everything(self, number: int) -> Iterator[Zset]:
+        root, at, _ = self._trees[number]
+        return self._between(root, at, NULL, _LATEST)
+
+    def check_invariants(self) -> None:
+        """See ``Stage.check_invariants``: every tree is in order, and all have the same rows."""
+        known = []
+        for number, (root, _, order) in enumerate(self._trees):
+            here = tops.check(
+                self._part.arena, 0, order, self._identity, self._width, np.array([root], np.int64),
+                *self._part.dictionary.memory,
+            )  # fmt: skip
+            rows = Zset.gathered(list(self._everything(number)), self._width)
+            assert not len(rows) or here == len(rows), "the rows of a time are not in order"
+            known.append(sorted(zip(rows.rows.tolist(), rows.weights.tolist(), strict=True)))
+        assert all(one == known[0] for one in known), "the trees of a period have different rows"
+
+    def stats(self) -> dict[str, Any]:
+        """Returns distinct rows, whether they are there or not, and the nodes that changes ever visited."""
+        return {"rows": sum(map(len, self._everything(0))), "steps": int(self._part.arena[A.H_STEPS])}
