@@ -162,7 +162,7 @@ def in_short(cost: Upkeep) -> str:
         return f"{cost.update[:4]} per change, and the joined rows that change"
     if cost.growth == ENCLOSED:
         return cost.update.replace(" amortized", "").partition(", and")[0]
-    return cost.update.partition(";")[0] if cost.growth == BAG else cost.update.partition(" and ")[0]
+    return cost.update.partition(";")[0] if cost.growth == BAG else cost.update.partition(" and ")[0].removesuffix(",")
 
 
 _MEANING = {
