@@ -115,18 +115,21 @@ def anonymous(words: int) -> tuple[np.ndarray, Space | None]:
     return made.words, made
 
 
+_DELETES = "Until then deletes may be refused, too: a batch begins only where there is room to take it back"
+
+
 def no_addresses() -> str:
     """Returns what is said of a state for which the system maps no more memory."""
     limit = limit_of_addresses()
     if limit is None:
         return (
             "the system gives this process no more memory for the state; end other programs, or allow more "
-            "(vm.overcommit_memory, ulimit -d)"
+            f"(vm.overcommit_memory, ulimit -d). {_DELETES}"
         )
     return (
         f"the address space of this process is limited to {limit >> 20} MiB, of which {taken_addresses() >> 20} MiB "
         "are taken, and an eighth is left to the rest of the process: there is no room for more state. Raise the limit "
-        "(ulimit -v; of a Spark worker spark.executor.pyspark.memory)"
+        f"(ulimit -v; of a Spark worker spark.executor.pyspark.memory). {_DELETES}"
     )
 
 

@@ -15,7 +15,8 @@ import pytest
 import crown
 from crown.errors import MemoryBudgetError
 from crown.kernels import arena as A
-from crown.store import memory, pieces
+from crown.stages.state import memory as state_memory
+from crown.store import budget, memory, pieces
 from crown.store.budget import Budget
 from crown.store.memory import SLACK, Grown, MappedFile, anonymous
 from crown.store.pieces import Pieces
@@ -87,14 +88,17 @@ def test_a_piece_where_something_else_is_is_refused_and_that_stays_as_it_was() -
 # -- states ------------------------------------------------------------------------------------------------------------
 
 
+def changes(start: int, n: int, weight: int) -> dict[str, dict[str, list[object]]]:
+    keys: list[object] = list(range(start, start + n))
+    weights: list[object] = [weight] * n
+    return {
+        "a": {"k": keys, "x": [0.5] * n, "t": [f"text number {key}" for key in keys], "_weight": weights},
+        "b": {"k": keys, "y": [key % 3 for key in range(start, start + n)], "_weight": weights},
+    }
+
+
 def fill(view: crown.View, start: int, n: int) -> None:
-    keys = range(start, start + n)
-    view.update(
-        {
-            "a": {"k": list(keys), "x": [0.5] * n, "t": [f"text number {key}" for key in keys]},
-            "b": {"k": list(keys), "y": [key % 3 for key in keys]},
-        }
-    )
+    view.update(changes(start, n, 1))
 
 
 def rows(view: crown.View) -> list[dict[str, object]]:
@@ -210,6 +214,45 @@ def test_a_batch_for_which_nothing_more_is_mapped_is_taken_back_and_does_not_wai
         assert rows(view) == before
     fill(view, 60_000, 400_000)
     assert rows(view) != before
+
+
+@pytest.mark.usefixtures("impatient")
+def test_where_nothing_more_is_mapped_deletes_are_applied_or_refused_whole_and_no_view_is_lost(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "SLACK", 4096)
+    monkeypatch.setattr(state_memory, "SLACK", 4096)
+
+    def nothing(self: Grown, start: int, words: int) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    def refused(view: crown.View, batch: dict[str, dict[str, list[object]]]) -> bool:
+        """Offers a batch; one that is refused leaves the view as it was."""
+        before = rows(view)
+        try:
+            view.update(batch)
+        except MemoryBudgetError as error:
+            told.append(str(error))
+            assert rows(view) == before
+            view.check_invariants()
+            return True
+        return False
+
+    told: list[str] = []
+    ends = set()
+    for first in (2_000, 5_000, 9_000):
+        view, there = crown.view(QUERY, TABLES), first
+        fill(view, 0, first)
+        with monkeypatch.context() as patch:
+            patch.setattr(Grown, "reserve", nothing)
+            while not refused(view, changes(there, 500, 1)):
+                there += 500
+            ends |= {refused(view, changes(start, 100, -1)) for start in range(0, 600, 100)}
+        view.update(changes(0, there, -1))  # there is room again; what is gone is not missed
+        assert not rows(view)
+        view.check_invariants()
+    assert ends == {False, True}
+    assert all("Until then deletes may be refused, too" in sentence for sentence in told)
 
 
 def test_without_a_limit_a_state_is_one_mapping() -> None:
