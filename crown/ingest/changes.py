@@ -139,7 +139,7 @@ class Checker:
             elif n:
                 raise ChangeError(
                     f"relation {self._relation!r}: column {name!r} is missing from the batch, "
-                    f"which has: {', '.join(names)}"
+                    f"which has: {', '.join(names) or 'none'}"
                 )
             else:
                 out[name] = pa.array([], target)

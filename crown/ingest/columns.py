@@ -84,14 +84,14 @@ def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
         return _opened_rows(relation, data)
     if isinstance(data, pa.Table):
         names = data.schema.names
-        return names, data.num_rows if names else 0, lambda i: whole(data.column(i))
+        return names, data.num_rows, lambda i: whole(data.column(i))
     if isinstance(data, pa.RecordBatch):
         names = data.schema.names
-        return names, data.num_rows if names else 0, lambda i: plain(data.column(i))
+        return names, data.num_rows, lambda i: plain(data.column(i))
     if is_pandas(data):
         names = [str(c) for c in data.columns]
         series = [one for _, one in data.items()]
-        return names, len(data) if names else 0, lambda i: of_pandas(series[i])
+        return names, len(data), lambda i: of_pandas(series[i])
     if is_polars(data):
         return data.columns, data.height, lambda i: of_polars(data.to_series(i))
     return _opened_columns(relation, data)

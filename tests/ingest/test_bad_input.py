@@ -272,3 +272,18 @@ def test_a_damaged_snapshot_is_refused(view: crown.View, tmp_path: Path, damage:
 def test_contains_wants_a_row_of_the_result(view: crown.View, row: object) -> None:
     with pytest.raises(CrownError):
         view.contains(row)
+
+
+BARE = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
+
+
+@pytest.mark.parametrize(
+    "rows", [BARE, pa.Table.from_batches([BARE]), pd.DataFrame(index=range(3)), [{}, {}, {}]], ids=type
+)
+def test_rows_that_have_no_columns_are_no_empty_batch(rows: object) -> None:
+    view = crown.view("SELECT a, b FROM r", {"r": {"a": "int64", "b": "string"}})
+    with pytest.raises(ChangeError, match="column 'a' is missing from the batch"):
+        view.apply({"r": rows})
+    counted = crown.view("SELECT COUNT(*) AS n FROM r", {"r": {"a": "int64", "b": "string"}})
+    counted.apply({"r": rows})
+    assert counted.to_table().to_pylist() == [{"n": 3}]

@@ -76,8 +76,8 @@ def test_the_table_has_pages_that_are_there_and_reasons() -> None:
 def test_sentences_are_those_of_a_reader() -> None:
     page = (
         "# Never a heading\n\nOne is `a.b`. **Two** always\nruns on:\n\n- three;\n- [four](x.md) never.\n\n"
-        "> **Danger.** Five.\n\n| six | never |\n|---|---|\n\n```python\nalways = 7\n```\n\n<!-- Sentences -->\n"
-        "| never |\n<!-- end -->\n"
+        "> **Danger.** Five\n> goes on.\n\n| six | never |\n|---|---|\n\n```python\nalways = 7\n```\n\n"
+        "<!-- Sentences -->\n| never |\n<!-- end -->\n"
     )
-    found = ["One is `a.b`.", "**Two** always runs on:", "three;", "[four](x.md) never.", "**Danger.** Five."]
+    found = ["One is `a.b`.", "**Two** always runs on:", "three;", "[four](x.md) never.", "**Danger.** Five goes on."]
     assert list(sentences(page)) == [*found, "| six | never |", "|---|---|"]
