@@ -13,7 +13,6 @@ from tests.plans.tpcds import schema
 
 REFUSED = {
     "q6", "q14", "q14b", "q54", "q58",  # a subquery of which only the data say that it has one row
-    "q51", "q51a",  # running sums
     "q36a",  # decimals of more digits than there are
 }  # fmt: skip
 

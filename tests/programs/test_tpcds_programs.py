@@ -20,7 +20,10 @@ from tests.plans.test_tpcds import REFUSED, TEXTS
 from tests.plans.tpcds_rows import changes, rows
 from tests.programs.results import added, rows_of
 
-SMALL = ("q1", "q5", "q18a", "q49", "q66", "q87", "q98")
+SMALL = ("q1", "q5", "q18a", "q49", "q51", "q66", "q87", "q98")
+
+TIES = ("q51", "q51a")
+"""Queries whose ORDER BY in OVER leaves open which row comes first: days without a date meet in a full outer join."""
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -41,6 +44,8 @@ def maintained(name: str, seed: int) -> int:
     tree = sqlglot.parse_one(TEXTS[name], read="spark")
     tree.set("order", None)
     tree.set("limit", None)  # which of equal rows are kept is open
+    if name in TIES:
+        _without_ties(tree)
     full = rows(tree, seed)
     current = Database(full.schema)
     with warnings.catch_warnings():
@@ -58,6 +63,13 @@ def maintained(name: str, seed: int) -> int:
         assert alike(found, expected), (name, seed)
         seen += found.total()
     return seen
+
+
+def _without_ties(tree: exp.Expression) -> None:
+    for window in tree.find_all(exp.Window):
+        if [key.name for key in window.args["partition_by"]] == ["item_sk"]:
+            more = [exp.Ordered(this=exp.column(name), nulls_first=True) for name in ("web_sales", "store_sales")]
+            window.args["order"].set("expressions", [*window.args["order"].expressions, *more])
 
 
 def alike(found: Counter[Row], expected: Counter[Row]) -> bool:
