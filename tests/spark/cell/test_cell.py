@@ -34,6 +34,10 @@ from tests.oracles.expectation import net
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = plans.program("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d).", SCHEMA)
 ENDS = plans.program("Q(a,c) :- g(a,b), g(b,c).", SCHEMA)
+OVER = plans.program(
+    "SELECT src, dst, SUM(dst) OVER w AS s, LAG(dst) OVER w AS p FROM g WINDOW w AS (PARTITION BY src ORDER BY dst)",
+    SCHEMA,
+)
 NAMES = plans.program(
     "Q(x,y) :- p(x,n), q(n,y).", {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64"}}
 )
@@ -74,7 +78,7 @@ def apply(cell, batch, changes, consolidate=None):
     return net(cell.apply(batch, changes, report, consolidate)), report
 
 
-@pytest.mark.parametrize("plan", [HOPS, ENDS], ids=["full", "projected"])
+@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER], ids=["full", "projected", "window functions"])
 def test_batches_in_order_give_what_an_engine_in_memory_gives(make, plan):
     changes = stream()
     for batch, deltas in enumerate(expected(plan, changes)):
@@ -83,7 +87,7 @@ def test_batches_in_order_give_what_an_engine_in_memory_gives(make, plan):
         assert (report.restored, report.redone) == (0 if batch == 0 else -1, False)
 
 
-@pytest.mark.parametrize("plan", [HOPS, ENDS], ids=["full", "projected"])
+@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER], ids=["full", "projected", "window functions"])
 def test_a_batch_executed_again_gives_the_same_deltas_and_leaves_the_same_state(make, plan):
     changes = stream()
     for batch, deltas in enumerate(expected(plan, changes)):
@@ -165,15 +169,16 @@ def test_a_consumer_that_stops_early_has_the_batch_applied_in_full(make):
     assert report.restored == -1
 
 
-def _die_in_the_middle(make, batch, changes):
-    for _ in make().apply(batch, changes, Report(), None):
+def _die_in_the_middle(make, plan, batch, changes):
+    for _ in make(plan).apply(batch, changes, Report(), None):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.parametrize("plan", [HOPS, OVER], ids=["join", "window functions"])
 @pytest.mark.parametrize("point", ["in the middle", "after the log", "in the snapshot"])
-def test_a_killed_process_leaves_nothing_half_done(make, point, monkeypatch):
+def test_a_killed_process_leaves_nothing_half_done(make, plan, point, monkeypatch):
     changes = stream(4, 60)
-    deltas = expected(HOPS, changes)
+    deltas = expected(plan, changes)
     for batch, table in enumerate(changes):
         if batch == 2:
             if point == "after the log":
@@ -181,18 +186,18 @@ def test_a_killed_process_leaves_nothing_half_done(make, point, monkeypatch):
             if point == "in the snapshot":
                 monkeypatch.setattr("crown.stages.state.saving.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             target = _die_in_the_middle if point == "in the middle" else _apply_all
-            child = multiprocessing.get_context("fork").Process(target=target, args=(make, batch, table))
+            child = multiprocessing.get_context("fork").Process(target=target, args=(make, plan, batch, table))
             child.start()
             child.join()
             assert child.exitcode == -signal.SIGKILL
             monkeypatch.undo()
-        got, report = apply(make(), batch, table)
+        got, report = apply(make(plan), batch, table)
         assert got == deltas[batch]
         assert (report.restored >= 0) == (batch in (0, 2))
 
 
-def _apply_all(make, batch, changes):
-    for _ in make(snapshot_floor=0).apply(batch, changes, Report(), None):
+def _apply_all(make, plan, batch, changes):
+    for _ in make(plan, snapshot_floor=0).apply(batch, changes, Report(), None):
         pass
 
 
