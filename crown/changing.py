@@ -23,14 +23,14 @@ from plans.schema import Table
 class Changeable(Subscribed[Deltas]):
     """Something that is changed by batches, and returns what each of them changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet: bool) -> None:
         self._audience = Audience()
         self._closed = False
-        self._silent = True  # about deletes that find no row: it was said, or is what the user has chosen
+        self._quiet = quiet  # about deletes that find no row: it was said, or is what the user has chosen
 
     def _warn_of_absent(self, relations: Sequence[str]) -> None:
         """Warns, once, that deletes found no row in these relations."""
-        if relations and not self._silent:
+        if relations and not self._quiet:
             warnings.warn(
                 f"a delete found no row of {', '.join(relations)}: it changes nothing, and is counted in "
                 "stats()['missing_deletes']. A delete names all values of a row as they were inserted; "
@@ -38,7 +38,7 @@ class Changeable(Subscribed[Deltas]):
                 DataWarning,
                 stacklevel=levels_to_caller(),
             )
-            self._silent = True
+            self._quiet = True
 
     @abstractmethod
     def _maintained(self) -> Program:
@@ -177,6 +177,6 @@ class Changeable(Subscribed[Deltas]):
 
     def _told(self, deltas: Deltas) -> Deltas:
         """Returns the deltas, when all followers have had them."""
-        if len(self._audience):
+        if self._audience.followers:
             self._audience.tell(deltas)
         return deltas

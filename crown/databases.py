@@ -60,8 +60,9 @@ class Database(
         memory_budget: int | None = None,
         quarantine_dir: Path | None = None,
         batches: int = 0,
+        quiet: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(quiet)
         self._engine = engine
         self._memory_budget = memory_budget
         self._quarantine_dir = quarantine_dir
@@ -213,7 +214,7 @@ class Database(
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch of changes without asking for deltas."""
-        if len(self._audience):
+        if self._audience.followers:
             self.apply(changes)
         else:
             self._run(changes, False)
@@ -335,9 +336,7 @@ def database(
     program = named.empty(Schema.of(schema), planning.windows)
     demand_quarantine(program, folder)
     engine = DatabaseEngine.create(program, resources.budget, checks.missing)
-    made = Database(engine, resources.budget, folder)
-    made._silent = checks.on_missing is not None
-    return made
+    return Database(engine, resources.budget, folder, quiet=checks.on_missing is not None)
 
 
 def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -57,8 +57,9 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         quarantine_dir: Path | None = None,
         batches: int = 0,
         unread: frozenset[str] = frozenset(),
+        quiet: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(quiet)
         self._engine = engine
         self._unread = unread  # relations, in lower case, that are declared, and that the query does not read
         self._quarantine_dir = quarantine_dir
@@ -115,17 +116,11 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         >>> view.apply({"R": [{"a": 2, "b": 3, "_weight": -1}, {"a": 2, "b": 4, "_weight": 1}]}).to_pylist()
         [{'a': 1, 'b': 2, 'c': 3, '_weight': -1}, {'a': 1, 'b': 2, 'c': 4, '_weight': 1}]
         """
-        factorized = flag_of(factorized, "factorized")
+        if factorized is not False and (factorized := flag_of(factorized, "factorized")):
+            self._demand_factorized()
         with self._engine.uninterrupted:
-            if factorized:
-                return self._run(changes, True, consolidate, True).to_table(self._factorized().delta_schema)
-            prepared = self._prepared(changes)
-            watch = Amplification(self.amplified_beyond)
-            schema = self._engine.delta_schema  # the delivery gets no name: a Ctrl-C while it is deleted would be lost
-            deltas = self._started(prepared, True, consolidate, watch=watch).to_table(schema, watch.add)
-        if watch.told:
-            self._amplified = [*self._amplified[-9:], watch.told]
-        return self._told(deltas)
+            deltas = self._applied(changes, consolidate=consolidate, factorized=factorized)
+        return self._told(deltas) if self._audience.followers else deltas
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
         """Does what ``apply`` does, but yields the deltas as they are enumerated: memory stays bounded however many
@@ -135,32 +130,55 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         provisional: if it raises, the batch has been taken back, and those that it yielded are void. Closing it early
         applies the rest without output; its ``close`` raises what stops that.
         """
-        if len(self._audience):
+        if self._audience.followers:
             raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
-        return self._run(changes, True, consolidate)
+        prepared = self._prepared(changes)
+        return self._engine.run(prepared, consolidate=consolidate, closing=partial(self._close, prepared, ()))
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch without asking for deltas.
 
         The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
         """
-        if len(self._audience):
+        if self._audience.followers:
             self.apply(changes)
             return
         with self._engine.uninterrupted:
-            self._run(changes, False, None).close()
+            self._applied(changes, deltas=False)
 
-    def _run(
-        self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None, factorized: bool = False
-    ) -> Delivery:
-        if factorized:
-            self._factorized()
-            if len(self._audience):
-                raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
-        return self._started(self._prepared(changes), deltas, consolidate, factorized)
+    def _applied(
+        self,
+        changes: Mapping[str, Any],
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        factorized: bool = False,
+    ) -> pa.Table:
+        """Applies a batch at once; returns its deltas."""
+        prepared = self._prepared(changes)
+        found = self._engine.apply(
+            prepared,
+            deltas=deltas,
+            consolidate=consolidate,
+            factorized=factorized,
+            closing=partial(self._close, prepared),
+        )
+        return self._table(found, factorized)
+
+    def _table(self, deltas: list[pa.RecordBatch], factorized: bool = False) -> pa.Table:
+        """Returns the deltas of a batch, as the engine has them, as a table."""
+        schema = self._factorized().delta_schema if factorized else self._engine.delta_schema
+        return pa.Table.from_batches(deltas, schema)
+
+    def _demand_factorized(self) -> None:
+        """Raises CrownError if a batch cannot give factorized rows."""
+        self._factorized()
+        if self._audience.followers:
+            raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
-        self._changeable()
+        if self._closed or self._audience.followers:
+            self._changeable()
         self._meter.begin()
         if self._engine.reads_clock:
             changes = with_time(changes)
@@ -169,39 +187,31 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             changes = {name: rows for name, rows in changes.items() if name.lower() not in self._unread}
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
-    def _started(
-        self,
-        prepared: PreparedBatch,
-        deltas: bool,
-        consolidate: bool | None,
-        factorized: bool = False,
-        watch: Amplification | None = None,
-    ) -> Delivery:
-        closing = self._closing(prepared, watch)
-        return self._engine.run(
-            prepared, deltas=deltas, consolidate=consolidate, closing=closing, factorized=factorized
-        )
+    def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
+        """Does what is still to be done when all of a batch is applied, before it stands.
 
-    def _closing(self, prepared: PreparedBatch, watch: Amplification | None) -> Callable[[], None]:
-        """Returns what is still to be done when all of a batch is applied, before it stands."""
-        return partial(self._close, prepared, watch)
-
-    def _close(self, prepared: PreparedBatch, watch: Amplification | None) -> None:
-        """Tells of a change that was amplified beyond what is allowed: where that is an error, the batch is taken back,
-        and no delta is lost. Quarantines the rows of the batch that could not be taken."""
-        found = None
-        if watch is not None and watch.beyond:
-            found = watch.found(batch.columns for batch in prepared.checked.values())
-        if watch is not None and found is not None:
-            watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
-            said = f"{watch.told}; view.explain(analyze=True) shows why"
-            warnings.warn(said, AmplifiedWarning, stacklevel=levels_to_caller())
-        self._warn_of_absent(self._engine.absent)
-        bad = prepared.bad
-        if bad:
-            assert self._quarantine_dir is not None
+        Warns of deletes that found nothing, and of a change that was amplified beyond what is allowed: where that is an
+        error, the batch is taken back, and no delta is lost. Quarantines the rows of the batch that could not be taken.
+        """
+        beyond = self.amplified_beyond
+        if deltas and beyond is not None and sum([part.num_rows for part in deltas]) > beyond:
+            self._warn_of_amplified(prepared, deltas)
+        if self._engine.base_tables.missing:
+            self._warn_of_absent(self._engine.absent)
+        if self._quarantine_dir is not None and (bad := prepared.bad):
             self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
         self._meter.end()
+
+    def _warn_of_amplified(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
+        watch = Amplification(self.amplified_beyond)
+        for part in self._table(list(deltas)).to_batches():
+            watch.add(part)
+        found = watch.found(batch.columns for batch in prepared.checked.values())
+        if found is not None:
+            told = f"batch {self._engine.batches + 1}: {found.line()}"
+            said = f"{told}; view.explain(analyze=True) shows why"
+            warnings.warn(said, AmplifiedWarning, stacklevel=levels_to_caller())
+            self._amplified = [*self._amplified[-9:], told]
 
     def explain(self, analyze: bool = False, *, format: str = "text") -> str:
         """Returns how the query is maintained: verdict, class, join tree, views and bounds; of a program its stages.
@@ -303,8 +313,7 @@ def view(
     engine = ProgramEngine.create(
         program, state, threads=threads, memory_budget=resources.budget, on_missing=checks.missing
     )
-    made = View(engine, folder, unread=unread_of(declared, program))
-    made._silent = checks.on_missing is not None
+    made = View(engine, folder, unread=unread_of(declared, program), quiet=checks.on_missing is not None)
     if first:
         made.update(first)
     return made

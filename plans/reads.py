@@ -199,13 +199,13 @@ def readers(program: Program) -> dict[str | int, list[Parts]]:
         stage = program.stages[number]
         if isinstance(stage, JoinStage):
             for atom in occurrences_of_plan(stage.plan):
-                found.setdefault(_key(source_of(atom.relation)), []).append(_parts(atom.predicate))
+                found.setdefault(key_of(source_of(atom.relation)), []).append(_parts(atom.predicate))
             continue
         through = isinstance(stage, LinearStage) and number not in last
         for feed in feeds(stage):
             for asked in found.get(number, []) if through else [frozenset[Expr]()]:
                 moved = {_moved(part, feed.columns) for part in asked} - {None}
-                found.setdefault(_key(feed.source), []).append(_parts(feed.where) | frozenset(filter(None, moved)))
+                found.setdefault(key_of(feed.source), []).append(_parts(feed.where) | frozenset(filter(None, moved)))
     return found
 
 
@@ -218,13 +218,14 @@ def holding(program: Program, relations: Mapping[str, Iterable[Parts]]) -> dict[
     held: dict[str | int, Parts] = {name: frozenset.intersection(*parts) for name, parts in relations.items()}
     for number, stage in enumerate(program.stages):
         if isinstance(stage, LinearStage) and stage.terms:
-            known = [(held.get(_key(f.source), frozenset()) | _parts(f.where), f.columns) for f in stage.terms]
+            known = [(held.get(key_of(f.source), frozenset()) | _parts(f.where), f.columns) for f in stage.terms]
             every = frozenset[Expr]().union(*asked.get(number, []))
             held[number] = frozenset(p for p in every if all(_moved(p, columns) in parts for parts, columns in known))
     return held
 
 
-def _key(source: str | int) -> str | int:
+def key_of(source: str | int) -> str | int:
+    """Returns a source as nets and wires are named: relations in lower case."""
     return source if isinstance(source, int) else source.lower()
 
 

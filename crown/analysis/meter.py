@@ -43,13 +43,13 @@ class Meter:
 
     def begin(self) -> None:
         """Notes that a batch begins."""
-        self._started = (perf_counter(), [one.copy() for one in self._headers])
+        self._started = (perf_counter(), list(map(np.ndarray.copy, self._headers)))
 
     def end(self) -> None:
         """Notes that the batch is done; one that fails never gets here."""
         if self._started is not None:
             started, before = self._started
-            self._ended = (perf_counter() - started, before, [one.copy() for one in self._headers])
+            self._ended = (perf_counter() - started, before, list(map(np.ndarray.copy, self._headers)))
             self._started = None
 
     @property

@@ -40,8 +40,9 @@ class DurableDatabase(
         quarantine_dir: Path | None,
         snapshot_bytes: int,
         note: Any,
+        quiet: bool,
     ) -> None:
-        super().__init__(engine, memory_budget, quarantine_dir, journal.batches)
+        super().__init__(engine, memory_budget, quarantine_dir, journal.batches, quiet)
         self._hold(journal, snapshot_bytes)
         self._note = note
 

@@ -95,8 +95,7 @@ def open_view(
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             engine = journal.recover(ViewKind(identity, folder, budget), durability.repair).engine
             demand_quarantine(engine.plan, bad)
-        view = DurableView(engine, journal, bad, durability.floor, unread)
-        view._silent = checks.on_missing is not None
+        view = DurableView(engine, journal, bad, durability.floor, unread, checks.on_missing is not None)
         undone.pop_all()
     return view
 
@@ -168,8 +167,8 @@ def reopened_database(
                     "another folder"
                 )
             demand_quarantine(engine.plan, bad)
-        database = DurableDatabase(engine, journal, budget, bad, durability.floor, note)
-        database._silent = checks.on_missing is not None
+        quiet = checks.on_missing is not None
+        database = DurableDatabase(engine, journal, budget, bad, durability.floor, note, quiet)
         undone.pop_all()
     return database, kind.deltas
 

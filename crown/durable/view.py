@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from crown.analysis.amplified import Amplification
 from crown.durable.held import InFolder
 from crown.durable.journal import Journal
 from crown.ingest.batch import PreparedBatch
@@ -35,8 +34,9 @@ class DurableView(
         quarantine_dir: Path | None,
         snapshot_bytes: int,
         unread: frozenset[str],
+        quiet: bool,
     ) -> None:
-        super().__init__(engine, quarantine_dir, journal.batches, unread)
+        super().__init__(engine, quarantine_dir, journal.batches, unread, quiet)
         self._hold(journal, snapshot_bytes)
 
     def stats(self) -> dict[str, Any]:
@@ -47,14 +47,9 @@ class DurableView(
         self._ready(self._engine.lost)
         return super()._prepared(changes)
 
-    def _closing(self, prepared: PreparedBatch, watch: Amplification | None) -> Callable[[], None]:
-        before = super()._closing(prepared, watch)
-
-        def write_down() -> None:
-            before()
-            self._append(prepared, {})
-
-        return write_down
+    def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
+        super()._close(prepared, deltas)
+        self._append(prepared, {})
 
     def _write(self, path: Path) -> None:
         self._engine.save(path, {**self._kept(), **self._stamped()})

@@ -28,11 +28,11 @@ from crown.kernels.geometry import (
     table_total,
 )
 from crown.kernels.tables import table_at
-from crown.store.relations import stored_relations
 from crown.store.zset import Zset
 from plans.payloads.counting import summed_leaves
 from plans.plan import Node, Plan
 from plans.search.indexes import index_of
+from plans.stored_relations import stored_relations
 
 
 @dataclass(frozen=True)

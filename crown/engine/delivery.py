@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import suppress
 from types import GeneratorType
 from typing import Any
@@ -10,7 +10,6 @@ from weakref import ref
 
 import pyarrow as pa
 
-from crown.engine.state import State
 from crown.errors import ConcurrentChangeError, UnusableStateError
 from crown.guards.interrupts import Uninterrupted
 
@@ -34,7 +33,7 @@ class _Aborted(BaseException):
 
 
 class Delivery:
-    """An iterator of delta batches over the generator of a transaction, which is begun when this is made.
+    """An iterator of delta batches over the generator of a transaction that has begun.
 
     Ctrl-C waits while the generator runs, not while the reader has its batches. ``close`` has the rest of the batch
     applied without output, and so has forgetting the iterator.
@@ -45,8 +44,6 @@ class Delivery:
     def __init__(self, batches: Batches, uninterrupted: Uninterrupted) -> None:
         self._uninterrupted = uninterrupted
         self._batches = batches
-        with uninterrupted:
-            next(batches)  # from here on closing it applies the whole batch
 
     def __iter__(self) -> Delivery:
         return self
@@ -55,17 +52,11 @@ class Delivery:
         with self._uninterrupted:
             return next(self._batches)
 
-    def to_table(self, schema: pa.Schema, look: Callable[[pa.RecordBatch], None] | None = None) -> pa.Table:
-        """Returns all deltas at once; ``look`` is shown each part as it comes. If that fails in any way the batch is
-        taken back."""
+    def to_table(self, schema: pa.Schema) -> pa.Table:
+        """Returns all deltas at once. If that fails in any way the batch is taken back."""
         with self._uninterrupted:
             try:
-                found = []
-                for batch in self._batches:
-                    if look is not None:
-                        look(batch)
-                    found.append(batch)
-                return pa.Table.from_batches(found, schema)
+                return pa.Table.from_batches(list(self._batches), schema)
             except BaseException:
                 self.abort()
                 raise
@@ -83,39 +74,6 @@ class Delivery:
     def __del__(self) -> None:
         if is_open(getattr(self, "_batches", None)):
             self.close()
-
-
-class Guard:
-    """Refuses what cannot be done with a state while a batch is being applied, or after one that was lost."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._batch: ref[Generator[Any, None, None]] | None = None
-
-    def watch(self, batch: Generator[Any, None, None]) -> None:
-        """Takes ``batch`` for the transaction that is running, until it comes to its end."""
-        self._batch = ref(batch)
-
-    @property
-    def busy(self) -> bool:
-        """Returns True while a batch is being applied."""
-        return is_running(self._batch)
-
-    def ready(self) -> None:
-        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
-        CrownError if it is another process's."""
-        if self._state.space is not None:
-            self._state.space.check_process()
-        if self._batch is not None and self._batch() is None:
-            self._batch = None  # it has come to its end, and nobody holds it any more
-        if self._batch is not None or self._state.lost:
-            refuse(self.busy, self._state.lost)
-
-    def unchanged(self, epoch: int) -> None:
-        """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
-        self.ready()
-        if self._state.epoch != epoch:
-            raise ConcurrentChangeError(CHANGED)
 
 
 def refuse(busy: bool, lost: bool) -> None:

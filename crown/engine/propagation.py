@@ -27,7 +27,7 @@ from crown.engine.loans import with_slices
 from crown.engine.padded import Paddings
 from crown.engine.state import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.batch import MissingDeletes, RelationChange
+from crown.ingest.batch import RelationChange
 from crown.ingest.masks import EVERY
 from crown.kernels import arena as A
 from crown.store.memory import numbers
@@ -49,7 +49,7 @@ class Propagation:
         self._compiled = compiled
         self._bags = state.bags
         self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # number of a bag's arena
-        self._budget = state.budget
+        self._budget, self._whole = state.budget, state.budget.whole
         self._scratch = compiled.new_scratch()
         self._marks = numbers(self._scratch)
         self._marks[layout.X_LENDS] = 1
@@ -67,7 +67,7 @@ class Propagation:
         self._running: Blocks | None = None
         self._settled = True
         self._halted = False
-        self.missing = MissingDeletes()  # what the deletes of the batch did not find
+        self.missing: dict[int, np.ndarray] = {}  # by number of a change, the copies that its deletes did not find
 
     @property
     def scratch(self) -> np.ndarray:
@@ -84,12 +84,14 @@ class Propagation:
         """
         self._changes = changes
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
-        self.missing = MissingDeletes()
+        self.missing = {}
         self._halted = False
         self._settled = True
         self._marks[layout.X_MODE] = mode
         self._marks[layout.X_FACTORED] = int(factorized)
         self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
+        if self.buffers.gone:  # of a batch that was stopped
+            self.buffers.renew()
         self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
         if self._header[A.H_LOANS]:  # a batch was stopped
             loans.call(self._arena)
@@ -115,14 +117,12 @@ class Propagation:
         inverse = []
         for i, change in enumerate(self._changes):
             applied = change.applied(self._done[-1][i], self._done[1][i])
-            inverse.append(self.missing.effective(i, applied).inverse())
+            if i in self.missing:
+                applied = applied.without(self.missing[i][: applied.gone])
+            inverse.append(applied.inverse())
         self._lost = self._changes
-        self.apply_quietly(inverse)
-
-    def apply_quietly(self, changes: Sequence[RelationChange]) -> None:
-        """Applies changes that are known to fit, without output and beyond any budget."""
-        with self._budget.lifted():
-            for _ in self.blocks(changes, self._quiet_mode()):
+        with self._budget.lifted():  # these changes are known to fit
+            for _ in self.blocks(inverse, self._quiet_mode()):
                 raise AssertionError("a quiet update produced output")
         self.settle()
 
@@ -136,15 +136,15 @@ class Propagation:
     def _run(self) -> Blocks:
         marks, filling = self._marks, False
         for sign in (-1, 1):
-            if sign > 0 and (filling := self._fills()):
+            if sign > 0 and marks[layout.X_MODE] == layout.MODE_DELTAS and (filling := self._fills()):
                 if marks[layout.X_FILL]:
                     yield from self._handed(-1)
                 marks[layout.X_MODE], self._header[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
-            for number in self._turns(sign):
+            for number in (0,) if len(self._changes) == 1 else self._turns(sign):
                 change = self._changes[number]
                 if self._halted:
                     return
-                if change.count(sign):
+                if change.gone if sign < 0 else change.gone < change.net.weights.size:
                     self._settled = False  # until `_note`
                     if change.relation.aliases[0].node in self._bags:
                         yield from self._through_bag(number, change.tuples(sign), sign)
@@ -189,10 +189,9 @@ class Propagation:
             self._settled = True
 
     def _fills(self) -> bool:
-        """Returns True if deltas are wanted of many insertions into an empty result: they are the whole of the next."""
+        """Returns True for many insertions into an empty result: their deltas are the whole of the next."""
         return (
-            self._marks[layout.X_MODE] == layout.MODE_DELTAS
-            and sum([len(change.net.weights) - change.gone for change in self._changes]) >= self._loader.least
+            sum([change.net.weights.size - change.gone for change in self._changes]) >= self._loader.least
             and kernels.root_size(self._arena, self._halves) == 0
         )
 
@@ -202,7 +201,7 @@ class Propagation:
         Payloads add up: the less there is above a group when it changes, the fewer rows have to be told.
         """
         ordered = self._ring is not None or (sign > 0 and self._marks[layout.X_MODE] == layout.MODE_VIEWS)
-        if not ordered or len(self._changes) == 1:
+        if not ordered:
             return range(len(self._changes))
         return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])[::sign]
 
@@ -225,7 +224,8 @@ class Propagation:
         marks[layout.X_EDGE] = marks[layout.X_PARENT] = 0
         status = update.FULL
         while status != update.DONE:
-            self._budget.allow(0)
+            if not self._whole.fixed:
+                self._budget.allow(0)
             self._settled = False
             try:
                 status = publish.publish_batch(*state, self.buffers.out)
@@ -261,6 +261,8 @@ class Propagation:
             assert self._compiled.payload is not None, "nothing else is lent"
             block = with_slices(block, self._arena, self._compiled.payload.result)
         yield block
+        if self.buffers.gone:
+            self.buffers.renew()
         self._marks[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, change: RelationChange, sign: int) -> Blocks:
@@ -270,7 +272,8 @@ class Propagation:
         marks[layout.X_I] = 0
         if sign > 0 and marks[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
             marks[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
-        self._budget.allow(0)
+        if not self._whole.fixed:
+            self._budget.allow(0)
         while True:
             status = self._step(alias.node, values, copies, masks, missing, sign)
             if status == update.FULL:
@@ -332,8 +335,8 @@ class Propagation:
 
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
         """Writes down how many tuples of a change have been applied, and what they did not find."""
-        if sign < 0 and np.count_nonzero(missing):
-            self.missing.note(number, missing)
+        if missing.size and missing.any():
+            self.missing[number] = missing
         self._marks[layout.X_I] = 0
         self._done[sign][number] = applied
         self._settled = True

@@ -73,11 +73,6 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             padding_batches.make_paddings(self.arena, self.halves, self.plan_array)
 
     @property
-    def lost(self) -> bool:
-        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
-        return bool(self.header[A.H_OPEN])
-
-    @property
     def epoch(self) -> int:
         """Returns a number that every change of the state moves on."""
         return self.header[A.H_EPOCH]

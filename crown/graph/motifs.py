@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 import plans
-from crown.analysis.amplified import Amplification
 from crown.durable.opening import open_view
 from crown.durable.view import DurableView
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.graph.tables import of_graph
 from crown.guards.arguments import Size, file_of, size_of
-from crown.ingest.batch import PreparedBatch
 from crown.programs.snapshot import load as load_engine
 from crown.results.factorized import FactorizedHead
 from crown.results.structs import nested, nested_schema, plain_row
@@ -53,15 +51,12 @@ class _Structured(View):
         """Writes plan and state to one file (replaced atomically), for ``crown.graph.load``. O(state)."""
         self._engine.save(path, {**self._kept(), "motif": self._shape.to_json()})
 
-    def _started(
-        self,
-        prepared: PreparedBatch,
-        deltas: bool,
-        consolidate: bool | None,
-        factorized: bool = False,
-        watch: Amplification | None = None,
-    ) -> Delivery:
-        return _Nested(super()._started(prepared, deltas, consolidate, watch=watch), self._shape)
+    def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
+        """Does what ``View.apply_batches`` does; the elements are structs."""
+        return _Nested(super().apply_batches(changes, consolidate=consolidate), self._shape)
+
+    def _table(self, deltas: list[pa.RecordBatch], factorized: bool = False) -> pa.Table:
+        return pa.Table.from_batches([nested(self._shape, part) for part in deltas], self.delta_schema)
 
     def _factorized(self) -> FactorizedHead:
         raise CrownError("the rows of a motif have a struct for each element: leave factorized=True out")
@@ -77,7 +72,7 @@ class MotifView(_Structured):
     """
 
     def __init__(self, view: View, shape: Shape) -> None:
-        super().__init__(view._engine, view._quarantine_dir, view._engine.batches, view._unread)
+        super().__init__(view._engine, view._quarantine_dir, view._engine.batches, view._unread, view._quiet)
         self._shaped(shape)
 
 
@@ -85,7 +80,7 @@ class DurableMotifView(_Structured, DurableView):
     """A ``MotifView`` in a folder, where every applied batch survives crashes. Made by ``crown.graph.open``."""
 
     def __init__(self, view: DurableView, shape: Shape) -> None:
-        super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor, view._unread)
+        super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor, view._unread, view._quiet)
         view._let_go.detach()  # the folder is let go with this one
         self._shaped(shape)
 
@@ -101,12 +96,6 @@ class _Nested(Delivery):
 
     def __next__(self) -> pa.RecordBatch:
         return nested(self._shape, super().__next__())
-
-    def to_table(self, schema: pa.Schema, look: Callable[[pa.RecordBatch], None] | None = None) -> pa.Table:
-        """Returns all deltas at once; ``look`` is shown each part. If that fails in any way the batch is taken back."""
-        plain = super().to_table(schema, look and (lambda batch: look(nested(self._shape, batch))))
-        batches = (nested(self._shape, batch) for batch in plain.to_batches())
-        return pa.Table.from_batches(batches, nested_schema(self._shape, schema))
 
 
 def motif_view(

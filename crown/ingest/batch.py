@@ -1,17 +1,51 @@
-"""A batch that is ready to be applied: a net change per stored relation, and what its deletes did not find."""
+"""A batch that is ready to be applied: the nets of base relations, and what a join makes of them.
+
+    PreparedBatch -> nets of what a join reads, in codes -> a RelationChange per stored relation
+
+No Arrow table, no check and no dictionary look-up is needed for that. The net of an input is projected on the columns
+that are stored; the predicate is applied, and what joins on a NULL is left out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from crown.ingest.changes import CheckedBatch
-from crown.ingest.masks import EVERY, null, reads
+from crown.ingest.masks import EVERY, null, readers, reads
 from crown.kernels.batches import negatives
-from crown.store.relations import Alias, StoredRelation
+from crown.store.arrow_buffers import flags
+from crown.store.codec import Extern, decode
 from crown.store.zset import Zset
+from plans.plan import Plan
+from plans.schema import DERIVED, Table, source_of
+from plans.stored_relations import Alias, StoredRelation, stored_relations
+from plans.wiring import Wire, Wires
+
+
+@dataclass(slots=True, eq=False)
+class PreparedBatch:
+    """A batch, ready to be applied. Nobody changes one, and no error of its rows can come any more.
+
+    ``nets``: the net of each relation (by name in lower case) of which there are changes. ``rows``: rows taken;
+    ``checked``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
+    stage reads, and that are in no net. ``fills``: its rows were there before, so it counts as no change, and a delete
+    is that of a key which is remembered.
+    """
+
+    nets: Mapping[str, Zset]
+    rows: int
+    checked: dict[str, CheckedBatch]
+    advances: Mapping[str, int]
+    filtered: Mapping[str, int]
+    fills: bool = False
+
+    @property
+    def bad(self) -> dict[str, CheckedBatch]:
+        """Returns the relations of which rows were left out."""
+        return {name: batch for name, batch in self.checked.items() if batch.bad}
 
 
 @dataclass(slots=True, eq=False)
@@ -64,8 +98,10 @@ class RelationChange:
         keep = (at < deletes) | ((at >= self.gone) & (at < self.gone + inserts))
         return self._chosen(keep, self.net)
 
-    def weighted(self, weights: np.ndarray) -> RelationChange:
-        """Returns the change with other ``weights`` (int64[n]) of the same signs; tuples of weight 0 are left out."""
+    def without(self, missing: np.ndarray) -> RelationChange:
+        """Returns the change without the copies (int64[gone]) that its deletes did not find."""
+        weights = self.net.weights.copy()
+        weights[: self.gone] += missing
         return self._chosen(weights != 0, Zset(self.net.rows, weights))
 
     def _chosen(self, keep: np.ndarray, net: Zset) -> RelationChange:
@@ -114,73 +150,125 @@ def for_aliases(
     return RelationChange.of(relation, net, EVERY if every else found, filtered)
 
 
-@dataclass(slots=True, eq=False)
-class PreparedBatch:
-    """A batch, ready to be applied. Nobody changes one, and no error of its rows can come any more.
+class JoinInputs:
+    """Turns the nets of what a join reads into changes of its stored relations.
 
-    ``nets``: the net of each relation (by name in lower case) of which there are changes. ``rows``: rows taken;
-    ``checked``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
-    stage reads, and that are in no net.
+    ``wires``: what comes from its sources; ``plan``: the join's, over tables with the columns that come; ``inputs``:
+    what it reads, in the order of the nets. ``extern`` gives values for codes, which only predicates ask for.
+    ``known``: conditions that all rows of a relation (in lower case) meet. ``masks``: the column, if there is one,
+    whose bit ``o`` says that occurrence ``o`` of the plan reads the row.
     """
 
-    nets: Mapping[str, Zset]
-    rows: int
-    checked: dict[str, CheckedBatch]
-    advances: Mapping[str, int]
-    filtered: Mapping[str, int]
+    def __init__(self, plan: Plan, wires: Wires, extern: Extern, masks: str | None = None) -> None:
+        self.plan = plan = _narrowed(plan, wires)
+        self._extern = extern
+        names = [table.name.lower() for table in plan.tables]
+        self.inputs = tuple(map(source_of, names))
+        self.known = {name: wires[source].known for name, source in zip(names, self.inputs, strict=True)}
+        self._relations = [
+            _Stored(stored, names.index(stored.name.lower()), wires[source_of(stored.name.lower())], masks)
+            for stored in stored_relations(plan)
+        ]
 
-    @property
-    def bad(self) -> dict[str, CheckedBatch]:
-        """Returns the relations of which rows were left out."""
-        return {name: batch for name, batch in self.checked.items() if batch.bad}
+    def changes(self, nets: Sequence[Zset]) -> list[RelationChange]:
+        """Returns the changes of the stored relations that have some, for the nets of the inputs.
+
+        A net is exact: its deletes are there, and come first; only inserts of a base relation may be equal. Several
+        stored relations may take from one net. O(tuples).
+        """
+        return [self._change(of, net) for of in self._relations if (net := nets[of.input]).weights.size]
+
+    def _change(self, relation: _Stored, net: Zset) -> RelationChange:
+        stored = relation.stored
+        masks = EVERY if relation.mask is None else net.rows[:, relation.mask]
+        if masks is EVERY and relation.predicate is None:
+            net = net if relation.whole else net.net(relation.words)
+            if not net.may_have_null():
+                return RelationChange.of(stored, net, EVERY, relation.none)
+            return self._without_null(stored, net, masks, relation.none)
+        n = len(net)
+        if masks is not EVERY:
+            masks = _of_aliases(stored, masks)
+        read = [readers(masks, n, bit) for bit in range(len(stored.aliases))]
+        if relation.predicate is not None and n:
+            columns = net.columns()
+            values = {
+                name: decode(columns[i].copy(), kind, self._extern) for name, (i, kind) in relation.tested.items()
+            }
+            keep = flags(relation.predicate.evaluate(values, n).fill_null(False))
+            net, masks = net[keep], masks if masks is EVERY else masks[keep]
+        filtered = tuple([n - readers(masks, len(net), bit) for bit, n in enumerate(read)])
+        if relation.whole:
+            net = net.project(relation.words)
+        else:
+            net, masks = (net.net(relation.words), EVERY) if masks is EVERY else _netted(net, relation.words, masks)
+        if net.may_have_null():
+            return self._without_null(stored, net, masks, filtered)
+        if masks is not EVERY:
+            return for_aliases(stored, net, masks, [()] * len(stored.aliases), filtered)
+        return RelationChange.of(stored, net, EVERY, filtered)
+
+    def _without_null(
+        self, stored: StoredRelation, net: Zset, masks: np.ndarray, filtered: tuple[int, ...]
+    ) -> RelationChange:
+        """Returns the change, in which no alias reads a row with a NULL that it joins on."""
+        joined = [alias.not_null for alias in stored.aliases]
+        nulls = [null(net.rows, words) & reads(masks, bit) for bit, words in enumerate(joined)]
+        filtered = tuple([n + int(np.count_nonzero(of)) for n, of in zip(filtered, nulls, strict=True)])
+        return for_aliases(stored, net, masks, joined, filtered)
 
 
-class MissingDeletes:
-    """What deletes of a batch did not find: per change, by its number, and row, the missing copies.
+def _of_aliases(stored: StoredRelation, masks: np.ndarray) -> np.ndarray:
+    """Returns the masks (int64[n]) with a bit per alias of a stored relation for those with one per occurrence."""
+    found = np.zeros_like(masks)
+    for bit, alias in enumerate(stored.aliases):
+        found |= (masks >> alias.occurrence & 1) << bit
+    return found
 
-    A batch can be taken back only if these are known, so they are kept with it (``to_rows`` / ``from_rows``:
-    JSON-able).
+
+def _netted(net: Zset, words: list[int], masks: np.ndarray) -> tuple[Zset, np.ndarray]:
+    """Returns the net of some columns, and its masks. What is read by an alias is a function of these columns."""
+    rows = np.column_stack([net.rows[:, words], masks])[masks != 0]
+    found = Zset(rows, net.weights[masks != 0]).net()
+    return found.project(range(len(words))), found.rows[:, -1]
+
+
+class _Stored:
+    """Where the columns of a stored relation stand in input number ``input``, and those that its predicate tests, with
+    types.
+
+    ``predicate``: its predicate, unless that is known to hold. ``mask``: where the masks of rows stand. ``whole``: the
+    rows are net without it.
     """
 
-    def __init__(self) -> None:
-        self._missing: dict[int, dict[int, int]] = {}
+    def __init__(self, stored: StoredRelation, number: int, wire: Wire, masks: str | None) -> None:
+        self.stored = stored
+        self.input = number
+        self.none = (0,) * len(stored.aliases)
+        known = stored.predicate is None or wire.known.issuperset(stored.predicate.conjuncts())
+        self.predicate = None if known else stored.predicate
+        place = {column.name.lower(): (i, column.type) for i, column in enumerate(wire.columns)}
+        self.mask = None if masks is None else place[masks.lower()][0]
+        self.words = [place[name.lower()][0] for name in stored.columns]
+        every = [i for i in range(len(wire.columns)) if i != self.mask]
+        derived = stored.name.startswith(DERIVED)  # their deletes need not come first
+        self.whole = self.words == every and not derived and not wire.may_repeat  # it is net already
+        tested = () if self.predicate is None else sorted(self.predicate.columns)
+        self.tested = {name: place[name.lower()] for name in tested}
 
-    def note(self, change: int, missing: np.ndarray) -> None:
-        """Remembers the non-zero entries of ``missing`` (int64 per delete of that change)."""
-        self._missing[change] = {int(i): int(missing[i]) for i in np.flatnonzero(missing)}
 
-    def effective(self, number: int, change: RelationChange) -> RelationChange:
-        """Returns change ``number`` of the batch as it took place."""
-        found = self._missing.get(number)
-        if not found:
-            return change
-        weights = change.net.weights.copy()
-        weights[list(found)] += np.array(list(found.values()))
-        return change.weighted(weights)
-
-    def missing(self, change: int, deletes: int) -> np.ndarray:
-        """Returns the missing copies (int64) of each of that many deletes of a change."""
-        found = self._missing.get(change, {})
-        out = np.zeros(deletes, np.int64)
-        out[list(found)] = list(found.values())
-        return out
-
-    def __bool__(self) -> bool:
-        return any(self._missing.values())
-
-    @property
-    def changes(self) -> list[int]:
-        """Returns the numbers of the changes that missed something."""
-        return [change for change, rows in self._missing.items() if rows]
-
-    def to_rows(self) -> list[list[int]]:
-        """Returns [change, row, missing] triples."""
-        return [[c, r, m] for c, rows in self._missing.items() for r, m in rows.items()]
-
-    @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[int]]) -> MissingDeletes:
-        """Returns the inverse of ``to_rows``."""
-        made = cls()
-        for change, row, missing in rows:
-            made._missing.setdefault(change, {})[row] = missing
-        return made
+def _narrowed(plan: Plan, wires: Wires) -> Plan:
+    """Returns the plan over tables that have only the columns that come."""
+    come = [{c.name.lower() for c in wires[source_of(table.name.lower())].columns} for table in plan.tables]
+    tables = tuple(
+        Table(
+            table.name,
+            tuple(
+                replace(column, required=table.required(column.name))
+                for column in table.columns
+                if column.name.lower() in names
+            ),
+        )
+        for table, names in zip(plan.tables, come, strict=True)
+    )
+    return replace(plan, tables=tables)

@@ -57,24 +57,6 @@ def whole_rows(rows: list[Any], keys: Sequence[Any]) -> np.ndarray | None:
         return None
 
 
-def whole_columns(batch: pa.RecordBatch, places: Sequence[int], dtypes: Sequence[np.dtype]) -> list[np.ndarray] | None:
-    """Returns the words of some columns of a batch with rows, of which all have a fixed width; None if one has NULLs.
-    ``dtypes``: at least as many.
-
-    They are read from the memory of all columns, because an array of pyarrow takes a microsecond to make. O(columns).
-    """
-    buffers, n, found = batch.to_struct_array().buffers(), batch.num_rows, []
-    for place, dtype in zip(places, dtypes, strict=False):
-        validity, data = buffers[2 * place + 1 : 2 * place + 3]
-        if validity is not None:
-            return None
-        if data.size == n * dtype.itemsize:
-            found.append(np.frombuffer(data, dtype))
-        else:  # it is a part of an array, or padded
-            found.append(np.frombuffer(data, dtype, n, batch.column(place).offset * dtype.itemsize))
-    return found
-
-
 def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
     """Returns column names, number of rows, and access to the columns, of what ``crown.ingest.frames.tabular`` returns.
 

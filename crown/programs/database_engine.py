@@ -7,7 +7,7 @@ it reads, a block at a time, as with the inserts of a batch. Until all is done t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Self
 
 import pyarrow as pa
@@ -16,9 +16,9 @@ from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.base_rows import kept
 from crown.programs.result import ResultOf
-from crown.programs.runtime import ProgramRuntime, layout_words
+from crown.programs.runtime import ProgramRuntime
 from crown.stages.linear import Linear
-from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
 
@@ -58,20 +58,12 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         ``closing`` is called when all is done; if it raises, the batch is taken back. O(changes + deltas of all
         stages).
         """
-        self.ready()
-        nets: dict[str | int, Zset] = {}
         with self.uninterrupted:
-            self._open()
-            try:
-                self._apply(prepared, nets)
-                found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
-                if closing is not None:
-                    closing()
-                self._stand(prepared, nets)
-            except BaseException as error:
-                self._roll_back(nets, error)
-                raise
-        return found
+            found = self.apply(prepared, deltas=deltas, closing=None if closing is None else lambda _: closing())
+        return found[0] if found else {}
+
+    def _delivered(self, nets: Mapping[str | int, Zset]) -> Generator[dict[str, pa.Table], None, None]:
+        yield {name: self.results[name].delta(nets[number]) for name, number in self._numbers.items()}
 
     def changed(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
         """Returns the engine of a changed program, filled from what this one holds. This one stays as it is.
@@ -110,9 +102,7 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         names = {table.name for table in program.tables}
         rows = {name: table for name, table in kept(self).items() if name in names}
         if self.batches:
-            made.base_tables.fill(
-                lambda: made.run(made.prepare(rows), deltas=False, closing=made.base_tables.forget_missing)
-            )
+            made.fill(rows)
         made.batches = self.batches
         made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         return made
@@ -141,7 +131,6 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
             stage = self.stages[number]
             nets[number] = stage.apply([nets[s] if s in nets else self._nothing(s) for s in self._sources[number]])
             self.tallies.add(number, nets[number])
-            stage.settle()
 
     def _nothing(self, source: str | int) -> Zset:
         return Zset.empty(len(self._columns_of(source)))

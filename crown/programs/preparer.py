@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,38 +14,14 @@ from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowErr
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.ingest.selection import Selection
+from crown.stages.base_tables import BaseTables
 from crown.stages.upsert_table import upserts_of
 from crown.stages.windowed_table import WindowedTable
 from crown.store.codec import Intern
 from crown.store.display import shown
-from crown.store.relations import stored_relations
 from crown.store.zset import Zset, is_net
-from plans.program import GroupStage, JoinStage, LinearStage, Program
-from plans.reads import Parts, occurrences, only_read_by, sources
-from plans.schema import Column, Table
-
-
-def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
-    """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
-
-    If ``whole``, all of them that have a type. Of a table with upserts, or an enforced key, those of the key are read
-    in any case.
-    """
-    tables = {table.name.lower(): table for table in program.tables}
-    used: dict[str, set[str]] = {name: set() for name in tables}
-    for atom in occurrences(program):
-        read = () if atom.predicate is None else atom.predicate.columns
-        used[atom.relation.lower()] |= {name.lower() for name in (*atom.columns, *read)}
-    for stage in program.stages:
-        if isinstance(stage, JoinStage) and stage.masks is not None:
-            for table in stage.plan.tables:
-                used[table.name.lower()].add(stage.masks.lower())
-    for name, table in tables.items():
-        if table.by_key:
-            used[name] |= {column.lower() for column in table.told_apart_by}
-        if whole:
-            used[name] |= {column.lower() for column in table.typed}
-    return {name: tuple(c for c in table.columns if c.name.lower() in used[name]) for name, table in tables.items()}
+from plans.schema import Table
+from plans.wiring import Wires
 
 
 def without_late(batch: CheckedBatch, retained: WindowedTable, intern: Intern) -> CheckedBatch:
@@ -118,36 +94,31 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
 
 
 class BatchPreparer:
-    """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
+    """Checks, codes and nets batches of base relations, of which those columns and rows are taken that ``wires`` say.
 
-    ``apart``: relations that those who read them net, and of which nobody looks for absent deletes: equal rows of them
-    may stay apart. ``retained``: those with windows. ``selected``: those of which only rows are taken that meet the
-    conditions of one who reads them. ``refused``: of those with an enforced key, which keys a net would break.
+    ``base_tables``: of a program that has some, which know late rows and broken keys.
     """
 
     def __init__(
-        self,
-        tables: tuple[Table, ...],
-        used: Mapping[str, tuple[Column, ...]],
-        intern: Intern,
-        apart: frozenset[str] = frozenset(),
-        retained: Mapping[str, WindowedTable] | None = None,
-        selected: Mapping[str, frozenset[Parts]] | None = None,
-        refused: Mapping[str, Refused] | None = None,
+        self, tables: tuple[Table, ...], wires: Wires, intern: Intern, base_tables: BaseTables | None = None
     ) -> None:
+        base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
         self._names = {table.name.lower(): table.name for table in tables}
-        self._used = used
-        self._upserts = upserts_of(tables, used)
+        self._used = {name: wire.columns for name, wire in base.items()}
+        self._upserts = upserts_of(tables, self._used)
         self._checkers = {table.name.lower(): Checker(table, self._checked(table)) for table in tables}
         self._intern = intern
-        self._retained = retained or {}
-        self._apart = apart - set(self._retained)
-        self._refused = refused or {}
+        self._retained = {} if base_tables is None else base_tables.retained
+        self._apart = {name for name, wire in base.items() if wire.may_repeat and name not in self._retained}
+        self._refused: dict[str, Refused] = {}
+        if base_tables is not None:
+            self._refused = {name: partial(base_tables.refused_keys, name) for name in base_tables.enforced}
         self._taken = {table.name.lower(): self._checked(table) for table in tables}
         self._key = {table.name.lower(): table.told_apart_by for table in tables}
         self._selections = {
-            name: Selection(conditions, {column.name: column.type for column in used[name]}, True)
-            for name, conditions in (selected or {}).items()
+            name: Selection(wire.conditions, {column.name: column.type for column in wire.columns}, True)
+            for name, wire in base.items()
+            if wire.conditions
         }
 
     def _checked(self, table: Table) -> tuple[str, ...]:
@@ -221,31 +192,3 @@ class BatchPreparer:
             return net  # the order of its rows means something
         # Equal inserts of a batch without deletes may stay apart, too.
         return net if name in self._apart or is_net(net.weights) else net.net()
-
-
-SUMMING = (GroupStage, JoinStage)
-"""Stages that take rows of other stages as they come: groups add them up, and joins net them."""
-
-
-def added_relations(program: Program) -> frozenset[str]:
-    """Returns the relations (in lower case) whose rows need not be net: groups alone read them, which add them up, or
-    linear stages whose own rows need not be net either."""
-    readers: dict[str, set[bool]] = {}
-    for number, stage in enumerate(program.stages):
-        passing = isinstance(stage, LinearStage) and only_read_by(program, number, SUMMING)
-        for source in sources(stage):
-            if isinstance(source, str):
-                readers.setdefault(source.lower(), set()).add(passing or isinstance(stage, GroupStage))
-    return frozenset(name for name, found in readers.items() if found == {True})
-
-
-def netted_by_joins(program: Program) -> frozenset[str]:
-    """Returns the relations (in lower case) that one join stage alone reads, as one stored relation: it nets what it
-    takes of them, so nobody before it has to. None with an enforced key, whose nets are looked at."""
-    found: set[str] = set()
-    for stage in program.stages:
-        if isinstance(stage, JoinStage) and stage.plan.count is None:
-            stored = Counter(relation.name.lower() for relation in stored_relations(stage.plan))
-            found |= {name for name, times in stored.items() if times == 1}
-    reads = Counter(s.lower() for stage in program.stages for s in sources(stage) if isinstance(s, str))
-    return frozenset(t.name.lower() for t in program.tables if not t.by_key and reads[t.name.lower()] == 1) & found

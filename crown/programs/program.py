@@ -10,10 +10,8 @@ stages are gathered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
-from weakref import ref
 
 import pyarrow as pa
 
@@ -22,9 +20,8 @@ from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.result import ResultOf
-from crown.programs.runtime import ProgramRuntime, layout_words
-from crown.stages.join import Join
-from crown.stages.state.memory import ProgramMemory, parts_of_program
+from crown.programs.runtime import ProgramRuntime
+from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
 from plans.search.shares import grids_of
@@ -33,7 +30,8 @@ from plans.search.shares import grids_of
 class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) make another one"):
     """Maintains a program with one result. Not thread-safe; arguments as for ``ProgramRuntime``.
 
-    ``create`` or ``attach`` makes one.
+    ``create`` or ``attach`` makes one. ``result_schema``: the Arrow schema of the result; that of a bag has
+    ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``.
     """
 
     def __init__(
@@ -44,14 +42,11 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         threads: int = 1,
         selecting: bool = True,
     ) -> None:
-        super().__init__(program, memory, on_missing, threads, selecting)
-        last = self.stages[-1]
-        self._streaming = last if isinstance(last, Join) else None
-        self._left = Zset.empty(0)
+        super().__init__(program, memory, on_missing, threads, selecting, streams=True)
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
+        self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
-        self._nothing = self.result.nothing
 
     @classmethod
     def create(
@@ -99,16 +94,6 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
             raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
         return cls(program, memory, on_missing, selecting=selecting)
 
-    @property
-    def result_schema(self) -> pa.Schema:
-        """Returns the Arrow schema of the result; that of a bag has ``_weight``."""
-        return self.result.result_schema
-
-    @property
-    def delta_schema(self) -> pa.Schema:
-        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
-        return self.result.delta_schema
-
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -133,58 +118,17 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
 
         O(changes + deltas of all stages).
         """
-        self.ready()
         if factorized:
+            self.ready()
             self.result.factorized  # noqa: B018 - raises if there are none
-        wanted = {"deltas": deltas, "consolidate": consolidate, "factorized": factorized}
-        batch = self._transaction(prepared, wanted, closing)
-        self._batch = ref(batch)
-        return Delivery(batch, self.uninterrupted)
+        with self.uninterrupted:
+            batch = self.transaction(
+                prepared, deltas=deltas, consolidate=consolidate, factorized=factorized, closing=closing
+            )
+            return Delivery(batch, self.uninterrupted)
 
-    def _transaction(
-        self, prepared: PreparedBatch, options: Mapping[str, Any], closing: Callable[[], None] | None
-    ) -> Batches:
-        """Applies the batch as a transaction. What it yields first is empty: from then on closing it applies the
-        batch."""
-        nets: dict[str | int, Zset] = {}
-        wanted = bool(options["deltas"])
-        self._open()
-        try:
-            try:
-                yield self._nothing
-            except GeneratorExit:
-                wanted = False
-            for batch in self._applied(prepared, nets, {**options, "deltas": wanted}):
-                self.uninterrupted.check()
-                if wanted:
-                    try:
-                        yield batch
-                    except GeneratorExit:
-                        wanted = False
-                        if self._streaming is not None:
-                            self._streaming.discard_output()
-            if closing is not None:
-                closing()
-            self._stand(prepared, nets)
-        except BaseException as error:
-            self._roll_back(nets, error)
-            raise
-
-    def _applied(
-        self, prepared: PreparedBatch, nets: dict[str | int, Zset], options: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """Applies a batch; yields the deltas of the last stage."""
-        last = len(self.stages) - 1
-        if self._streaming is None:
-            self._apply(prepared, nets)
-            if options["deltas"]:
-                with suppress(GeneratorExit):
-                    yield from self.result.deltas(nets[last])
-            return
-        self._apply(prepared, nets, last)
-        inputs = self._inputs(last, nets)
-        nets[last] = self._left  # its rows leave, and no stage behind it reads them
-        yield from self._streaming.deltas(inputs, self.uninterrupted.check, **options)
+    def _delivered(self, nets: Mapping[str | int, Zset]) -> Batches:
+        yield from self.result.records.batches(nets[len(self.stages) - 1])
 
     def discard(self, changes: Mapping[str, Any]) -> int:
         """Applies a batch, enumerates the deltas of the last stage into reused buffers, if it is a join, drops them.
@@ -199,16 +143,15 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         with self.uninterrupted:
             self._open()
             try:
-                self._apply(prepared, nets, None if join is None else last)
+                self._apply(prepared, nets)
                 if join is None:
                     found = len(nets[last])
                 else:
-                    inputs = self._inputs(last, nets)
-                    nets[last] = self._left
-                    found = join.discard(inputs)
-                self._stand(prepared, nets)
+                    found = join.discard([nets[source] for source in self._sources[last]])
+                    nets[last] = self._nothing_of[last]
+                self._stand(prepared)
             except BaseException as error:
-                self._roll_back(nets, error)
+                self._roll_back(prepared, nets, error)
                 raise
         return found
 

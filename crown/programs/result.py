@@ -27,7 +27,8 @@ from plans.types import arrow_type
 class ResultOf:
     """Reads stage ``number`` of what is ``running``.
 
-    ``bag``: a row can be there more than once. Then the result, too, has a column ``_weight``.
+    ``records``: makes record batches of its deltas. ``bag``: a row can be there more than once. Then the result, too,
+    has a column ``_weight``.
     """
 
     def __init__(self, running: ProgramRuntime, number: int) -> None:
@@ -43,9 +44,9 @@ class ResultOf:
         self._running = running
         self._number = number
         kinds, dictionary = [column.type for column in self.columns], running.memory.dictionary
-        self._deltas = Records(self.delta_schema, kinds, dictionary)
+        self.records = Records(self.delta_schema, kinds, dictionary)
         self._rows = Records(self.result_schema, kinds, dictionary)
-        self.nothing = self._deltas.batch(Zset.empty(len(kinds)))
+        self.nothing = self.records.batch(Zset.empty(len(kinds)))
 
     def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """Returns the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
@@ -96,7 +97,7 @@ class ResultOf:
         rows = self.answers.rows()
         if self.bag and (self._join is None or len(self._join.cores) > 1):
             rows = iter([Zset.gathered(list(rows), len(self.columns)).net()])
-        yield from self._while_unchanged((batch for net in rows for batch in self._deltas.batches(net)), epoch)
+        yield from self._while_unchanged((batch for net in rows for batch in self.records.batches(net)), epoch)
 
     def count(self) -> int:
         """Returns the number of result rows, each as often as it is there. O(1); of a join O(state), by its tree.
@@ -127,13 +128,9 @@ class ResultOf:
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the result row of the group with a key (by output name), or None. See ``Answers.row_of``."""
         self._running.ready()
-        rows = self._deltas.batch(self.answers.row_of(key)).drop_columns([WEIGHT]).to_pylist()
+        rows = self.records.batch(self.answers.row_of(key)).drop_columns([WEIGHT]).to_pylist()
         return rows[0] if rows else None
-
-    def deltas(self, net: Zset) -> Iterator[pa.RecordBatch]:
-        """Yields the net of a batch as record batches with ``_weight``. O(net)."""
-        return self._deltas.batches(net)
 
     def delta(self, net: Zset) -> pa.Table:
         """Returns the net of a batch as a table with ``_weight``. O(net)."""
-        return pa.Table.from_batches(self.deltas(net), self.delta_schema)
+        return pa.Table.from_batches(self.records.batches(net), self.delta_schema)

@@ -1,23 +1,23 @@
 """Base tables and stages of a program over its memory: a batch goes through all of them, or through none.
 
-    nets in codes -> base tables -> stages in topological order -> the net of every stage
+    nets in codes -> base tables -> stages in topological order -> the net of every stage -> what is delivered
 
 Between stages travel codes; one dictionary serves all. If a stage refuses a batch, it has changed nothing, and the
-base tables and the stages before it take back what they had. All parts lie in one mapping of memory: for the
-dictionary, the base tables, and each stage.
+base tables and the stages before it undo what they had. A last stage that streams is a join whose deltas leave as they
+are enumerated: they are never held together. All parts lie in one mapping of memory: for the dictionary, the base
+tables, and each stage.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Generator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import ref
 
-import numpy as np
 import pyarrow as pa
 
 from crown.engine.delivery import LOST, is_running, refuse
@@ -25,17 +25,15 @@ from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotErr
 from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
-from crown.ingest.batch import MissingDeletes, PreparedBatch
+from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
-from crown.programs.preparer import SUMMING, BatchPreparer, added_relations, netted_by_joins, used_columns
-from crown.programs.selected import selected
+from crown.programs.preparer import BatchPreparer
 from crown.programs.tallies import Tallies
 from crown.stages.base_tables import BaseTables
 from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from crown.stages.join_as_table import stored_whole
-from crown.stages.key_counts import enforced_of
 from crown.stages.linear import Linear
 from crown.stages.over import Over
 from crown.stages.pointwise import Pointwise
@@ -44,16 +42,17 @@ from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.stages.timed import Timed
 from crown.stages.top import Top
-from crown.stages.upsert_table import upserts_of
-from crown.store.budget import Budget
+from crown.store.codec import uses_dictionary
 from crown.store.dictionary import with_room
+from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.clock import reads_clock
 from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, TimedStage, TopStage
 from plans.program import Stage as Planned
-from plans.reads import Parts, holding, only_read_by
+from plans.reads import key_of
 from plans.schema import Column
 from plans.search.shares import Grid, grids_of
+from plans.wiring import wiring
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
 
@@ -65,7 +64,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
     stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same
     time. ``whole``: the base tables take all columns of the relations, whoever reads them. ``selecting``: rows that
-    nobody reads are dropped first (see ``crown.programs.selected``), where that may be.
+    nobody reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage
+    hands its deltas on as they are found, if it can.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         threads: int = 1,
         selecting: bool = True,
         whole: bool = False,
+        streams: bool = False,
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
@@ -86,53 +87,44 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.selecting = selecting
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
-        self._used, chosen = kept_of(program, on_missing, selecting, whole)
-        self._held = holding(program, chosen)
+        self.wires = wiring(program, on_missing, selecting=selecting, whole=whole, cells=threads > 1)
+        self._used = {name: wire.columns for name, wire in self.wires.items() if isinstance(name, str)}
         self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
-        trusted = on_missing == "trust"
-        upserts, enforced = upserts_of(program.tables, self._used), enforced_of(program.tables, self._used)
-        self._apart = netted_by_joins(program) if trusted and threads == 1 else frozenset()
-        apart = self._apart | (added_relations(program) if trusted else frozenset())
-        again, windows = self._read_again(), program.windows
-        shown = {table.name.lower(): table.name for table in program.tables}
-        self.base_tables = BaseTables(
-            memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced, shown
-        )
-        intern = memory.dictionary.intern
-        refused = {name: partial(self.base_tables.refused_keys, name) for name in enforced}
-        self._preparer = BatchPreparer(
-            program.tables, self._used, intern, apart, self.base_tables.retained, chosen, refused
-        )
+        self.base_tables = BaseTables(memory.part(1), program, self.wires, on_missing)
+        self._preparer = BatchPreparer(program.tables, self.wires, memory.dictionary.intern, self.base_tables)
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
         for stage, grid in zip(program.stages, grids_of(program, threads), strict=True):
             self.stages.append(self._running(stage, first, grid))
             first += grid.cells * parts_of(stage)
-        if on_missing != "trust" and not whole:
-            self._ask_joins()
-        self._sources = [tuple(_lower(source) for source in stage.inputs) for stage in self.stages]
+        if on_missing != "trust" and not whole:  # else a stage reads the relations themselves
+            asked = {name: of for name, of in self._used.items() if not self.wires[name].read_again}
+            for made in self.stages:
+                if isinstance(made, Join):
+                    self.base_tables.ask(stored_whole(made, asked))
+        self._sources = [tuple(key_of(source) for source in stage.inputs) for stage in self.stages]
+        self._interns = any(uses_dictionary(column.type) for wire in self.wires.values() for column in wire.columns)
         self._resting = [not (isinstance(stage, Groups) and stage.stage.whole) for stage in self.stages]
         self._nothing_of = [Zset.empty(len(stage.columns)) for stage in self.stages]
+        self._streaming = last if streams and isinstance(last := self.stages[-1], Join) else None
+        self._gathering = list(enumerate(self.stages))[: len(self.stages) - (self._streaming is not None)]
         self.tallies = Tallies(self.stages)
+        self._header = numbers(memory.parts[0][: A.H_TABLES])
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
 
     def _running(self, stage: Planned, first: int, grid: Grid) -> Stage:
         """Returns the stage, whose parts begin with number ``first``, in the cells of a grid."""
+        may_repeat = self.wires[len(self.stages)].may_repeat
         if isinstance(stage, LinearStage):
             read = [self._columns_of(term.source) for term in stage.terms]
-            # Groups add its rows up, and joins net what they take of other stages.
-            netted = only_read_by(self._program, len(self.stages), SUMMING)
-            return Linear(stage, read, self.memory.dictionary, netted)
+            return Linear(stage, read, self.memory.dictionary, may_repeat)
         if isinstance(stage, JoinStage):
-            known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
-            known.update(self._used.items())
             if stage.plan.count is not None:
-                return CyclicCount(stage, known, self.memory, first, self._held)
-            added = only_read_by(self._program, len(self.stages), (GroupStage,))  # they add up its rows
-            return Join(stage, known, self.memory, first, grid, added, self._held, self._apart)
+                return CyclicCount(stage, self.wires, self.memory, first)
+            return Join(stage, self.wires, self.memory, first, grid, may_repeat)
         part = self.memory.part(first)
         if isinstance(stage, TopStage):
             return Top(stage, self._columns_of(stage.feed.source), part)
@@ -147,28 +139,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             return Groups(stage, self._columns_of(stage.feed.source), part, join, beside)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
-    def _ask_joins(self) -> None:
-        """Has the base tables ask joins for what these store whole, unless a stage reads the relation itself."""
-        read = self._read_again()
-        asked = {name: columns for name, columns in self._used.items() if name not in read}
-        for stage in self.stages:
-            if isinstance(stage, Join):
-                self.base_tables.ask(stored_whole(stage, asked))
-
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
-        return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
-
-    def _read_again(self) -> frozenset[str]:
-        """Returns the relations that are read again when a result is: those of a last stage without memory."""
-        results = self._program.results
-        last = [len(self._program.stages) - 1] if results is None else [result.stage for result in results]
-        found, todo = set(), [self._program.stages[number] for number in last]
-        while todo:
-            stage = todo.pop()
-            if isinstance(stage, LinearStage):
-                found |= {term.source.lower() for term in stage.terms if isinstance(term.source, str)}
-                todo += [self._program.stages[term.source] for term in stage.terms if isinstance(term.source, int)]
-        return frozenset(found)
+        return self.wires[key_of(source)].columns
 
     @property
     def plan(self) -> Program:
@@ -181,19 +153,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         return self._program.fingerprint
 
     @property
-    def missing(self) -> MissingDeletes:
-        """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
-        return self.base_tables.missing
-
-    @property
     def absent(self) -> list[str]:
         """Returns the relations in which deletes of the last batch found no row."""
         return self.base_tables.absent
-
-    @property
-    def budget(self) -> Budget:
-        """Returns how much memory all parts may take together."""
-        return self.memory.budget
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -204,36 +166,140 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
         self.ready()
+        if not self._interns:
+            return self._preparer.prepare(changes, strict)
         return with_room(self.memory.dictionary, lambda: self._preparer.prepare(changes, strict), self.compact)
 
+    def transaction(
+        self,
+        given: PreparedBatch,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        factorized: bool = False,
+        closing: Callable[[], None] | None = None,
+    ) -> Generator[Any, None, None]:
+        """Applies a batch while it is drawn, to all base tables and stages or to none; yields what is delivered.
+
+        What it yields first is nothing: from then on closing it applies the batch without output. ``closing`` is called
+        when all is done. Whatever is raised, or thrown in, the batch is taken back.
+        """
+        self.ready()
+        batch = self._transaction(given, deltas, consolidate, factorized, closing)
+        self._batch = ref(batch)
+        next(batch)
+        return batch
+
+    def _transaction(
+        self,
+        given: PreparedBatch,
+        deltas: bool,
+        consolidate: bool | None,
+        factorized: bool,
+        closing: Callable[[], None] | None,
+    ) -> Generator[Any, None, None]:
+        nets: dict[str | int, Zset] = {}
+        streaming, last = self._streaming, len(self.stages) - 1
+        self._open()
+        try:
+            try:
+                yield None
+            except GeneratorExit:
+                deltas = False
+            self._apply(given, nets)
+            delivered: Generator[Any, None, None]
+            if streaming is None:
+                delivered = self._delivered(nets)
+            else:
+                inputs = [nets[source] for source in self._sources[last]]
+                delivered = streaming.deltas(
+                    inputs, self.uninterrupted.check, deltas=deltas, consolidate=consolidate, factorized=factorized
+                )
+            self._torn = streaming is not None
+            try:
+                for part in delivered if deltas or streaming is not None else ():
+                    if deltas:
+                        try:
+                            yield part
+                        except GeneratorExit:
+                            deltas = False
+                            if streaming is None:
+                                break
+                            streaming.discard_output()
+            except BaseException:
+                delivered.close()  # a join takes back what it has of the batch
+                self._torn = streaming is not None and not streaming.taken_back
+                raise
+            if streaming is not None:
+                nets[last] = self._nothing_of[last]  # its rows have left
+                self._torn = False
+            if closing is not None:
+                closing()
+            self._stand(given)
+        except BaseException as error:
+            self._roll_back(given, nets, error)
+            raise
+
+    def apply(
+        self,
+        prepared: PreparedBatch,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        factorized: bool = False,
+        closing: Callable[[list[Any]], None] | None = None,
+    ) -> list[Any]:
+        """Applies a prepared batch at once; returns all that is delivered. The options are those of ``transaction``.
+
+        The caller holds ``uninterrupted``. ``closing`` is given what is delivered, before the batch stands.
+        """
+        found: list[Any] = []
+        closes = None if closing is None else partial(closing, found)
+        for part in self.transaction(
+            prepared, deltas=deltas, consolidate=consolidate, factorized=factorized, closing=closes
+        ):
+            found.append(part)  # what closes the batch looks at them
+        return found
+
+    @abstractmethod
+    def _delivered(self, nets: Mapping[str | int, Zset]) -> Generator[Any, None, None]:
+        """Yields what leaves of the nets of all stages, if no stage streams."""
+
+    def fill(self, changes: Mapping[str, Any]) -> None:
+        """Applies rows that were there before, without deltas; they count as no changes, and counters begin anew. A
+        delete is that of a key that is remembered. O(changes + deltas of all stages)."""
+        with self.uninterrupted:
+            for _ in self.transaction(replace(self.prepare(changes), fills=True), deltas=False):
+                raise AssertionError("no deltas were asked for")
+        self.base_tables.forget_counters()
+        self.batches -= 1
+
     def _open(self) -> None:
-        """Opens a batch: whatever stops it, it is taken back (``_roll_back``), until it stands."""
-        self.memory.parts[0][A.H_OPEN] = 1
+        """Opens a batch: whatever stops it before it stands, it is taken back."""
+        self._header[A.H_OPEN] = 1
         self.epoch += 1
 
-    def _stand(self, given: PreparedBatch, nets: Mapping[str | int, Zset]) -> None:
-        """Lets the open batch stand; ``nets``: what base tables and stages let through."""
-        self._torn = True
-        for number, stage in enumerate(self.stages):
-            if nets[number] is not self._nothing_of[number]:  # else it was not called
-                stage.settle()
-        self.base_tables.tally(given.nets, given.filtered, self.base_tables.missing)
-        self.memory.parts[0][A.H_OPEN] = 0
-        self._torn = False
+    def _stand(self, given: PreparedBatch) -> None:
+        """Lets the open batch stand."""
+        if not given.fills:
+            self.base_tables.tally(given)
+        self._header[A.H_OPEN] = 0
         self.batches += 1
 
-    def _apply(self, given: PreparedBatch, nets: dict[str | int, Zset], last: int | None = None) -> None:
-        """Sends a batch through base tables and stages, those before number ``last`` if there is one; ``nets`` gets
-        what each of them let through.
+    def _apply(self, given: PreparedBatch, nets: dict[str | int, Zset]) -> None:
+        """Sends a batch through the base tables and the stages that gather; ``nets`` gets what each of them passes on,
+        and is empty until the base tables have.
 
-        Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
-        what the stage has of the batch: ``_torn`` stays true, and the state is lost.
+        Who refuses a batch is as it was before. After any other exception inside of a stage it is not known what the
+        stage has of the batch: ``_torn`` stays true, and the state is lost.
         """
         self._torn = True
         try:
-            nets.update(self.base_tables.apply(given.nets, given.advances))
-            for number, stage in enumerate(self.stages[:last]):
-                inputs = self._inputs(number, nets)
+            effective = self.base_tables.apply(given)
+            nets.update(self._unchanged)
+            nets.update(effective)
+            for number, stage in self._gathering:
+                inputs = [nets[source] for source in self._sources[number]]
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
                     continue
@@ -241,62 +307,62 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 self.uninterrupted.check()
                 self._torn = True
                 net = nets[number] = stage.apply(inputs)
-                self.tallies.add(number, net)
+                if net.weights.size:
+                    self.tallies.add(number, net)
         except _REFUSALS:
             self._torn = False
             raise
         self._torn = False
 
-    def _inputs(self, number: int, nets: Mapping[str | int, Zset]) -> list[Zset]:
-        """Returns what the inputs of a stage are in a batch."""
-        return [nets[source] if source in nets else self._unchanged[source] for source in self._sources[number]]
-
     def _rests(self, number: int, inputs: list[Zset]) -> bool:
         """Returns True for a stage that is not even called: nothing comes in, and it does not count the batches."""
         return self._resting[number] and not sum([net.weights.size for net in inputs])
 
-    def _roll_back(self, nets: Mapping[str | int, Zset], error: BaseException) -> None:
+    def _roll_back(self, given: PreparedBatch, nets: Mapping[str | int, Zset], error: BaseException) -> None:
         """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
         done."""
-        arena = self.memory.parts[0]
-        if not arena[A.H_OPEN]:
+        if not self._header[A.H_OPEN]:
             return  # it stands
         try:
             if self._torn:
                 raise UnusableStateError("how far the batch got is not known")
-            for number in reversed(range(len(self.stages))):
-                if number in nets and nets[number] is not self._nothing_of[number]:
-                    self.stages[number].take_back(self._inputs(number, nets))
-                    self.tallies.add(number, nets[number], -1)
-            self.base_tables.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
+            for number, stage in enumerate(self.stages):
+                if number in nets:
+                    inputs = [nets[source] for source in self._sources[number]]
+                    if not self._rests(number, inputs):
+                        stage.undo(inputs)
+                        self.tallies.add(number, nets[number], -1)
+            if nets:
+                self.base_tables.undo(given.nets)
         except (UnusableStateError, MemoryBudgetError) as why:
             if isinstance(error, Exception) and LOST not in str(error):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
             return  # Python is told to stop; what comes after is refused
-        arena[A.H_OPEN] = 0
+        self._header[A.H_OPEN] = 0
         if self.memory.budget.tight:
             self._sweep()  # of values that only this batch had
 
-    def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
-        """Takes back the last batch, given what was applied and what its deletes did not find."""
+    def undo(self, changes: Mapping[str, Any]) -> None:
+        """Undoes the last batch, given what was applied.
+
+        Raises UnusableStateError if what it replaced is not known any more: after a batch that was taken back.
+        """
         self.ready()
         given = self._preparer.prepare(changes, strict=False, again=True)
-        missing = missing or MissingDeletes()
-        arena = self.memory.parts[0]
         with self.uninterrupted, self.memory.budget.lifted():
-            arena[A.H_OPEN] = 1
-            self.epoch += 1
-            nets: dict[str | int, Zset] = {}
-            nets.update(self.base_tables.undo(given.nets, missing))
+            self.base_tables.demand_undo()
+            self._open()
+            nets = self._unchanged.copy()
+            nets.update(self.base_tables.undo(given.nets))
             for number, stage in enumerate(self.stages):
-                inputs = self._inputs(number, nets)
+                inputs = [nets[source] for source in self._sources[number]]
                 if self._rests(number, inputs):
                     nets[number] = self._nothing_of[number]
                     continue
                 nets[number] = stage.undo(inputs).negated()
                 self.tallies.add(number, nets[number], -1)
-            self.base_tables.tally(given.nets, given.filtered, missing, -1)
-            arena[A.H_OPEN] = 0
+            self.base_tables.tally(given, -1)
+            self._header[A.H_OPEN] = 0
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
@@ -336,14 +402,15 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     @property
     def lost(self) -> bool:
         """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
-        return bool(self.memory.parts[0][A.H_OPEN])
+        return bool(self._header[A.H_OPEN])
 
     def ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
         CrownError if it is another process's."""
         if self.memory.space is not None:
             self.memory.space.check_process()
-        refuse(is_running(self._batch), self.lost)
+        if self._header[A.H_OPEN]:
+            refuse(is_running(self._batch), True)
 
     def compact(self) -> int:
         """Frees the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
@@ -379,24 +446,3 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.memory.parts),
             "stages": [stage.stats() for stage in self.stages],
         }
-
-
-def kept_of(
-    program: Program, on_missing: str, selecting: bool, whole: bool
-) -> tuple[dict[str, tuple[Column, ...]], dict[str, frozenset[Parts]]]:
-    """Returns which columns of the relations are taken, and of which relations only rows that meet some conditions."""
-    every = whole or program.whole or on_missing == "raise"
-    return used_columns(program, every), selected(program) if selecting and not every else {}
-
-
-def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool) -> np.ndarray:
-    """Returns two int64 words that name what a state holds: the program, and what is kept of its relations."""
-    used, chosen = kept_of(program, on_missing, selecting, whole)
-    columns = {name: [[c.name.lower(), c.type] for c in of] for name, of in used.items()}
-    said = [program.fingerprint, columns, sorted(chosen), on_missing == "trust"]
-    return np.frombuffer(hashlib.sha256(json.dumps(said).encode()).digest()[:16], np.int64)
-
-
-def _lower(source: str | int) -> str | int:
-    """Returns a source as nets are named: relations in lower case."""
-    return source if isinstance(source, int) else source.lower()

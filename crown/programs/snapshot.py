@@ -19,17 +19,17 @@ from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.program import ProgramEngine
-from crown.programs.runtime import ProgramRuntime, layout_words
-from crown.stages.state.memory import ProgramMemory, limits_of, own_words, parts_of_program
+from crown.programs.runtime import ProgramRuntime
+from crown.stages.state.memory import ProgramMemory, layout_words, limits_of, own_words, parts_of_program
 from crown.stages.state.saving import KIND
 from crown.store import words_file
-from crown.store.relations import stored_relations
 from plans.errors import PlanError
 from plans.program import JoinStage, Program
 from plans.reads import occurrences
 from plans.search.shares import grids_of
 from plans.show import explain
 from plans.show.programs import lines_of
+from plans.stored_relations import stored_relations
 
 _Engine = TypeVar("_Engine", bound=ProgramRuntime)
 _FIELDS = {"program", "on_missing", "selecting", "threads", "grids", "extra"}

@@ -31,7 +31,7 @@ class Tallies:
     def add(self, number: int, net: Zset, sign: int = 1) -> None:
         """Notes that the rows of a stage have changed by a net, or (``sign`` -1) changed back. O(net)."""
         known = self.known(number)
-        if known is not None and len(net):
+        if known is not None and net.weights.size:
             self.set(number, known + sign * int(np.add.reduce(net.weights)))
 
     def known(self, number: int) -> int | None:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from crown.store.relations import StoredRelation
 from plans.plan import Node
+from plans.stored_relations import StoredRelation
 
 if TYPE_CHECKING:
     from crown.reference.view import ReferenceView, Result

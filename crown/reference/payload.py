@@ -27,10 +27,10 @@ import pyarrow as pa
 
 from crown.reference import padded
 from crown.reference.view import ReferenceView, Result, Row, _check
-from crown.store.relations import Alias
 from plans.payloads.counting import check
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
+from plans.stored_relations import Alias
 from plans.types import decimal_parts
 
 Value = dict[Term, int]

@@ -29,9 +29,9 @@ import pyarrow as pa
 
 from crown.errors import CrownError
 from crown.reference import padded
-from crown.store.relations import Alias, StoredRelation, stored_relations
 from plans.expressions.build import Expr
 from plans.plan import Plan
+from plans.stored_relations import Alias, StoredRelation, stored_relations
 from plans.types import arrow_type
 
 Row = tuple[object, ...]

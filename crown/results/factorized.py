@@ -14,7 +14,7 @@ import pyarrow as pa
 from crown.engine.compile import CompiledPlan
 from crown.errors import CrownError
 from crown.ingest.changes import WEIGHT
-from crown.results.outputs import is_free
+from crown.results.head import is_free
 from crown.store.arrow_buffers import integers
 from crown.store.codec import Extern, decode
 from plans.plan import Plan

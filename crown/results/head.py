@@ -1,30 +1,40 @@
-"""The output head: from codes that leave a join core to record batches."""
+"""The output head: from rows of the free attributes, which leave a join core, to output tuples and record batches.
+
+Most queries output free attributes as they are: nothing is evaluated, and codes stay codes. Else rows are decoded,
+residual predicates filter them, and output expressions are evaluated on what is left. A plan has one of these mappings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
-from crown.results.outputs import outputs_of
-from crown.store.arrow_buffers import integers
-from crown.store.codec import decode
+from crown.store.arrow_buffers import flags, integers
+from crown.store.codec import Extern, Intern, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.records import Records
 from crown.store.zset import Zset
-from plans.plan import Plan
+from plans.expressions.evaluate import Evaluator
+from plans.plan import Output, Plan
+from plans.stored_relations import never_null
 from plans.types import arrow_type
 
 
 class OutputHead:
-    """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless."""
+    """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
+
+    ``width``: the number of output columns.
+    """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
         self._extern = dictionary.extern
         self._kinds = [o.type for o in plan.output]
+        self.width = len(self._kinds)
         self._outputs = outputs_of(plan, dictionary.intern, dictionary.extern)
         self.schema = pa.schema([(o.name, arrow_type(o.type)) for o in plan.output])
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
@@ -36,11 +46,6 @@ class OutputHead:
             self._rows = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
         # Words that ``deltas`` writes before the columns of a buffer that it takes; 0 if it makes no message of it.
         self.margin = self._rows.margin if self._rows is not None and plan.payload is None else 0
-
-    @property
-    def width(self) -> int:
-        """Returns the number of output columns."""
-        return len(self._kinds)
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of the free attributes, and the weights. See ``Outputs.columns``."""
@@ -79,3 +84,138 @@ class OutputHead:
     def batches(self, net: Zset) -> Iterator[pa.RecordBatch]:
         """Yields the delta batches of output tuples that nobody changes any more."""
         return self._tuples.batches(net)
+
+
+class Outputs(Protocol):
+    """A mapping of blocks.
+
+    ``words``: which word of a row of the free attributes each output is, and whether it may be NULL; None if that is
+    not all.
+    """
+
+    words: list[tuple[int, bool]] | None
+
+    def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """Returns the output columns for a block of rows of the free attributes, and their weights.
+
+        They may lie in the block's memory, which nobody may write to any more.
+        """
+        ...
+
+    def codes(self, block: Zset) -> Zset:
+        """Returns the output tuples for such a block, with its payload, in new memory; equal ones have equal codes.
+
+        The block may be overwritten afterwards.
+        """
+        ...
+
+
+class PlainOutputs:
+    """Every output is a free attribute, or a constant whose code is a word."""
+
+    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
+        self._extern = extern
+        valid = never_null(plan)
+        self._kinds = [(o.type, o.expr.op == "literal" or o.expr.value not in valid) for o in plan.output]
+        self._constants = [(i, _code(o, intern)) for i, o in enumerate(plan.output) if o.expr.op == "literal"]
+        self._places = [i for i, o in enumerate(plan.output) if o.expr.op == "col"]
+        self._positions = [plan.free.index(plan.output[i].expr.value) for i in self._places]
+        self.words: list[tuple[int, bool]] | None = None
+        if not self._constants:
+            self.words = [(i, nullable) for i, (_, nullable) in zip(self._positions, self._kinds, strict=True)]
+
+    def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """See ``Outputs``. O(codes)."""
+        rows = self._picked(block) if self._constants else [block.columns()[i] for i in self._positions]
+        arrays = [decode(of, kind, self._extern, may) for of, (kind, may) in zip(rows, self._kinds, strict=True)]
+        return arrays, block.weights
+
+    def codes(self, block: Zset) -> Zset:
+        """See ``Outputs``. O(codes)."""
+        payload = None if block.payload is None else block.payload.copy()
+        rows = self._picked(block) if self._constants else block.columns()[self._positions]
+        return Zset.of_columns(rows, block.weights, payload)
+
+    def _picked(self, block: Zset) -> np.ndarray:
+        """Returns the output columns of a block, with constants, int64[outputs, n], in new memory."""
+        found = np.empty((len(self._kinds), len(block)), np.int64)
+        found[self._places] = block.columns()[self._positions]
+        for i, code in self._constants:
+            found[i] = code
+        return found
+
+
+def _code(output: Output, intern: Intern) -> int:
+    """Returns the code of a constant output."""
+    return int(encode(pa.array([output.expr.value], arrow_type(output.type)), output.type, intern)[0])
+
+
+class ComputedOutputs:
+    """Some output is an expression, or a residual predicate filters what is enumerated."""
+
+    words: list[tuple[int, bool]] | None = None
+
+    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
+        self._plan = plan
+        self._evaluator = evaluator_of(plan)
+        self._intern = intern
+        self._extern = extern
+        self._kinds = [(a, plan.attributes[a].type) for a in plan.free]
+
+    def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """See ``Outputs``. O(codes)."""
+        arrays, kept = self._kept(block)
+        return arrays, block.weights[kept]
+
+    def _kept(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """Returns the output columns, and the positions in the block of the rows that they are of."""
+        columns = block.columns()
+        named = {a: decode(columns[i], kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
+        named, kept = filtered(self._plan, named, np.arange(len(block)))
+        return computed(self._plan, self._evaluator, named, len(kept)), kept
+
+    def codes(self, block: Zset) -> Zset:
+        """See ``Outputs``. O(codes)."""
+        arrays, kept = self._kept(block)
+        codes = np.empty((len(arrays), len(kept)), np.int64)
+        for i, (array, output) in enumerate(zip(arrays, self._plan.output, strict=True)):
+            codes[i] = encode(array, output.type, self._intern)
+        payload = None if block.payload is None else block.payload[:, kept]
+        return Zset.of_columns(codes, block.weights[kept], payload)
+
+
+def outputs_of(plan: Plan, intern: Intern, extern: Extern) -> Outputs:
+    """Returns the mapping that a plan needs."""
+    plain = all(is_free(output, plan) or _is_constant(output) for output in plan.output) and not plan.residual
+    return PlainOutputs(plan, intern, extern) if plain else ComputedOutputs(plan, intern, extern)
+
+
+def is_free(output: Output, plan: Plan) -> bool:
+    """Returns True if an output is a free attribute as it is."""
+    expr = output.expr
+    return expr.op == "col" and output.type == plan.attributes[expr.value].type
+
+
+def _is_constant(output: Output) -> bool:
+    """Returns True if an output is a constant, and its code none of the dictionary."""
+    return output.expr.op == "literal" and output.expr.type == output.type and not uses_dictionary(output.type)
+
+
+def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Returns the rows (columns by free attribute) for which all residual predicates are TRUE, and their weights."""
+    for predicate in plan.residual:
+        verdict = predicate.evaluate(named, len(weights)).fill_null(False)
+        named = {a: array.filter(verdict) for a, array in named.items()}
+        weights = weights[flags(verdict)]
+    return named, weights
+
+
+def evaluator_of(plan: Plan) -> Evaluator:
+    """Returns what evaluates all outputs, in their order."""
+    return Evaluator([output.expr for output in plan.output])
+
+
+def computed(plan: Plan, evaluator: Evaluator, named: dict[str, pa.Array], n: int) -> list[pa.Array]:
+    """Returns the output columns of ``n`` rows, columns by free attribute; ``evaluator``: that of the plan."""
+    values = evaluator.evaluate(named, n)
+    return [value.cast(arrow_type(o.type)) for o, value in zip(plan.output, values, strict=True)]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.ingest.values import converted
-from crown.results.outputs import computed, evaluator_of, filtered
+from crown.results.head import computed, evaluator_of, filtered
 from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode
 from plans.plan import Output, Plan

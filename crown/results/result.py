@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from crown.engine.buffers import Buffers, buffer
-from crown.engine.delivery import Guard
+from crown.engine.delivery import CHANGED
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish
 from crown.engine.kernels import state as kernels
 from crown.engine.state import State
-from crown.errors import CrownError
+from crown.errors import ConcurrentChangeError, CrownError
 from crown.kernels import arena as A
 from crown.kernels.geometry import group_numbers
 from crown.results.factorized import FactorizedHead
@@ -31,21 +31,6 @@ from plans.queries.variables import injective
 
 class Results(Protocol):
     """What a join core asks of its result."""
-
-    counted: bool
-    """True if the result lives from the deltas: every batch must enumerate them."""
-
-    def changed(self, net: Zset) -> Zset:
-        """Returns the change of the result for the net change of the enumerated output tuples."""
-        ...
-
-    def take_back(self) -> None:
-        """Undoes what ``changed`` did since ``settle``."""
-        ...
-
-    def settle(self) -> None:
-        """Lets the batch stand: nothing of it will be taken back."""
-        ...
 
     def tuples(self) -> Iterator[Zset]:
         """Yields the result as output tuples, each with weight 1, in blocks that are valid until the next step."""
@@ -72,7 +57,7 @@ class Results(Protocol):
         ...
 
 
-def enumerated(state: State, guard: Guard, buffers: Buffers | None = None, factorized: bool = False) -> Iterator[Zset]:
+def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = False) -> Iterator[Zset]:
     """Yields the rows of the free attributes, with their multiplicities, in blocks that lie in a reused buffer.
 
     ``buffers``: from which the reader may take what he keeps, and in which factorized rows lie, if they are wanted: a
@@ -91,7 +76,7 @@ def enumerated(state: State, guard: Guard, buffers: Buffers | None = None, facto
     enumeration.full_enum(*words)
     done = False
     while not done:
-        guard.unchanged(epoch)
+        demand_unchanged(state, epoch)
         if compiled.ring is None:
             done = enumeration.enumerate_block(*words, buffers.out)
         else:
@@ -102,13 +87,21 @@ def enumerated(state: State, guard: Guard, buffers: Buffers | None = None, facto
             weights = np.ones(buffers.out.shape[1], np.int64)
             continue
         yield compiled.block(buffers.out, n, free, weights)
+        if buffers.gone:
+            buffers.renew()
         scratch[layout.X_FILL] = 0
 
 
-def factorized_batches(state: State, guard: Guard, head: FactorizedHead) -> Iterator[pa.RecordBatch]:
+def demand_unchanged(state: State, epoch: int) -> None:
+    """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
+    if state.epoch != epoch:
+        raise ConcurrentChangeError(CHANGED)
+
+
+def factorized_batches(state: State, head: FactorizedHead) -> Iterator[pa.RecordBatch]:
     """Yields the result as factorized rows. O(1) per entry of a list; memory of one block."""
     buffers = Buffers(head.free + head.branches)
-    for block in enumerated(state, guard, buffers, factorized=True):
+    for block in enumerated(state, buffers, factorized=True):
         yield head.batch(buffers.out, len(block))
 
 
@@ -120,32 +113,19 @@ def buffers_of(state: State) -> Buffers:
 class EnumeratedResults:
     """The result is what the tree enumerates."""
 
-    counted = False
-
-    def __init__(self, state: State, head: OutputHead, guard: Guard) -> None:
+    def __init__(self, state: State, head: OutputHead) -> None:
         self._state = state
         self._head = head
-        self._guard = guard
-
-    def changed(self, net: Zset) -> Zset:
-        """See ``Results``: the net itself."""
-        return net
-
-    def take_back(self) -> None:
-        """See ``Results``. Nothing is kept."""
-
-    def settle(self) -> None:
-        """See ``Results``. Nothing is kept."""
 
     def tuples(self) -> Iterator[Zset]:
         """See ``Results``."""
-        for block in enumerated(self._state, self._guard):
+        for block in enumerated(self._state):
             yield self._head.codes(block)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See ``Results``."""
         buffers = buffers_of(self._state)
-        for block in enumerated(self._state, self._guard, buffers):
+        for block in enumerated(self._state, buffers):
             columns, weights = self._head.columns(buffers.own(block))
             if len(weights):
                 yield self._head.rows(columns, len(weights))
@@ -154,7 +134,7 @@ class EnumeratedResults:
         """See ``Results``. O(state), without enumerating the rows unless the plan has residual predicates."""
         state = self._state
         if state.plan.residual:
-            return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state, self._guard))
+            return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state))
         free = np.array([i for i, node in enumerate(state.plan.nodes) if node.free][::-1], np.int64)
         sums = np.zeros(group_numbers(int(state.arena[A.H_TOP])), np.int64)
         words = (state.arena, state.halves, state.plan_array, state.compiled.new_scratch())
@@ -181,7 +161,7 @@ class EnumeratedResults:
         if free is None:
             return 0
         if len(free) < len(plan.free):
-            blocks = map(self._head.columns, enumerated(state, self._guard))
+            blocks = map(self._head.columns, enumerated(state))
             return sum(int(weights[where(columns, len(weights), arrays)].sum()) for columns, weights in blocks)
         codes = {a: code_of(array, plan.attributes[a].type, state.dictionary.intern) for a, array in free.items()}
         found: dict[int, int] = {}
@@ -225,26 +205,30 @@ class BagResults(EnumeratedResults):
 
 
 class CountedResults:
-    """The result is the tuples with a support count; a delta leaves only when a count leaves zero or reaches it."""
+    """The result is the tuples with a support count; a delta leaves only when a count leaves zero or reaches it.
 
-    counted = True
+    So the result lives from the deltas: every batch must enumerate them, and what a batch has done is known until it
+    stands.
+    """
 
-    def __init__(self, state: State, head: OutputHead, guard: Guard) -> None:
+    def __init__(self, state: State, head: OutputHead) -> None:
         self._state = state
         self._counts = state.counts
         self._head = head
-        self._guard = guard
 
     def changed(self, net: Zset) -> Zset:
-        """See ``Results``. Expected O(tuples). Raises what ``Support.add`` raises."""
+        """Returns the change of the result for the net change of the enumerated output tuples. Expected O(tuples).
+
+        Raises what ``Support.add`` raises.
+        """
         return self._counts.add(net)
 
     def take_back(self) -> None:
-        """See ``Results``. Raises what ``Support.take_back`` raises."""
+        """Undoes what ``changed`` did since ``settle``. Raises what ``Support.take_back`` raises."""
         self._counts.take_back()
 
     def settle(self) -> None:
-        """See ``Results``."""
+        """Lets the batch stand: nothing of it will be taken back."""
         self._counts.settle()
 
     def tuples(self) -> Iterator[Zset]:
@@ -252,7 +236,7 @@ class CountedResults:
         epoch = self._state.epoch
         for block in self._counts.scan(buffer(self._head.width)):
             yield block
-            self._guard.unchanged(epoch)
+            demand_unchanged(self._state, epoch)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See ``Results``."""
@@ -278,9 +262,9 @@ class CountedResults:
         return int(self._counts.has(np.array(codes, np.int64)))
 
 
-def results_of(state: State, head: OutputHead, guard: Guard) -> Results:
+def results_of(state: State, head: OutputHead) -> Results:
     """Returns the result that the plan of a state needs."""
     if state.plan.payload is not None:
-        return BagResults(state, head, guard)
+        return BagResults(state, head)
     kind = CountedResults if state.plan.support else EnumeratedResults
-    return kind(state, head, guard)
+    return kind(state, head)

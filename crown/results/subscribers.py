@@ -22,21 +22,18 @@ QUEUE = 64
 
 
 class Audience:
-    """The followers of one view or database. It does not know its owner, which is freed when its last user is."""
+    """The ``followers`` of one view or database. It does not know its owner, which is freed when its last user is."""
 
     def __init__(self) -> None:
-        self._followers: list[_Follower] = []
+        self.followers: list[_Follower] = []
         self._telling = False
-
-    def __len__(self) -> int:
-        return len(self._followers)
 
     def add(self, follower: _Follower) -> Callable[[], None]:
         """Adds a follower. Returns a function that removes it."""
-        self._followers.append(follower)
+        self.followers.append(follower)
 
         def remove() -> None:
-            self._followers[:] = [other for other in self._followers if other is not follower]
+            self.followers[:] = [other for other in self.followers if other is not follower]
 
         return remove
 
@@ -47,7 +44,7 @@ class Audience:
                 "a subscriber cannot change the view that it is told of: keep the changes, and apply them when apply "
                 "has returned"
             )
-        for follower in self._followers:
+        for follower in self.followers:
             follower.demand_room()
 
     def tell(self, deltas: Any) -> None:
@@ -55,7 +52,7 @@ class Audience:
         failed: Exception | None = None
         self._telling = True
         try:
-            for follower in tuple(self._followers):
+            for follower in tuple(self.followers):
                 try:
                     follower.take(deltas)
                 except Exception as error:
@@ -68,10 +65,10 @@ class Audience:
 
     def end(self, view: str | None = None) -> None:
         """Removes all followers, or those of one view of a database; iterators end behind what they still hold."""
-        for follower in tuple(self._followers):
+        for follower in tuple(self.followers):
             if view is None or (follower.view or "").lower() == view.lower():
                 follower.end()
-                self._followers.remove(follower)
+                self.followers.remove(follower)
 
 
 class _Follower:

@@ -7,72 +7,67 @@ tuple is counted twice (``crown.stages.join_as_table``). A relation with upserts
 (``crown.stages.upsert_table``): an upsert passes on the deleted row and the inserted one. A relation with a window
 keeps the rows inside the window (``crown.stages.windowed_table``), and passes on rows that leave it. Where a key is
 enforced, the rows of each key are counted, too (``crown.stages.key_counts``).
+
+The last batch can be undone: what its deletes did not find is kept in the arena, so the batch as it was given says what
+took place. A batch whose deletes all found their rows keeps nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from crown.errors import MissingDeleteError
-from crown.ingest.batch import MissingDeletes
-from crown.kernels.arena import T_TALLIES, header_words
+from crown.errors import MissingDeleteError, UnusableStateError
+from crown.ingest.batch import PreparedBatch
+from crown.kernels.arena import T_COUNT, T_TALLIES, header_words
 from crown.kernels.batches import extent, negatives
 from crown.kernels.tables import table_at
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.join_as_table import JoinAsTable
-from crown.stages.key_counts import KeyCounts
+from crown.stages.key_counts import KeyCounts, enforced_of
 from crown.stages.protocol import Part
 from crown.stages.tombstones import Tombstones
-from crown.stages.upsert_table import Upserts, UpsertTable
+from crown.stages.upsert_table import UpsertTable, upserts_of
 from crown.stages.windowed_table import WindowedTable
 from crown.store.codec import named_values
 from crown.store.memory import numbers
 from crown.store.zset import Zset
+from plans.program import Program
 from plans.schema import Column
-from plans.windows import Window
+from plans.wiring import Wires
 
 _MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
+_KNOWN = T_TALLIES  # of the table of what deletes did not find: 1 while it is that of the last batch
 
 
 class BaseTables:
-    """Counts the tuples of relations; ``columns``: of each (by name in lower case), those that are read.
+    """Counts the tuples of the relations of a program, of which those columns are taken that its ``wires`` say.
 
     ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
-    through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key;
-    ``windows``: of relations that have one; ``enforced``: where the key stands in the tuples of relations whose key is
-    enforced. No relation has two of these. ``selected``: relations of which only the rows come that somebody reads.
-    ``shown``: the names in statistics and errors, where they are not in lower case.
+    through; then only relations that are read again are counted at all. No relation has two of upserts, a window and an
+    enforced key. ``enforced``: where the key stands in the tuples of relations whose key is enforced.
     """
 
-    def __init__(
-        self,
-        part: Part,
-        columns: Mapping[str, tuple[Column, ...]],
-        on_missing: str,
-        kept: frozenset[str],
-        upserts: Mapping[str, Upserts],
-        windows: Sequence[Window] = (),
-        selected: Collection[str] = (),
-        enforced: Mapping[str, Sequence[int]] = MappingProxyType({}),
-        shown: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, part: Part, program: Program, wires: Wires, on_missing: str) -> None:
+        base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
+        columns = {name: wire.columns for name, wire in base.items()}
+        upserts, enforced = upserts_of(program.tables, columns), enforced_of(program.tables, columns)
         self.on_missing = on_missing
-        self._shown = shown
-        self._selected = selected
-        self.missing = MissingDeletes()  # of the last batch
+        self.enforced = enforced
+        self._shown = {table.name.lower(): table.name for table in program.tables}
+        self._selected = [name for name, wire in base.items() if wire.conditions]
+        self.missing: dict[str, np.ndarray] = {}  # copies that the deletes of the last batch did not find, per tuple
         self._part = part
         self._columns = columns
         forgetful = [name for name, of in upserts.items() if of.behind is not None]
         first = len(columns) + len(upserts)  # of the tables that those have besides
         last = first + len(forgetful)
-        part.open(last + len(enforced))
-        self._header = numbers(part.arena[: header_words(last + len(enforced))])
+        part.open(last + len(enforced) + 1)
+        self._header = numbers(part.arena[: header_words(last + len(enforced) + 1)])
         self._number = {name: i for i, name in enumerate(columns)}
-        own = {window.relation.lower(): window for window in windows}
+        own = {window.relation.lower(): window for window in program.windows}
         self.retained = {
             name: WindowedTable(part, int(table_at(self._number[name])), columns[name], window)
             for name, window in own.items()
@@ -80,7 +75,7 @@ class BaseTables:
         self._tables = {
             name: CountedTuples(part, i, len(columns[name]))
             for name, i in self._number.items()
-            if name not in upserts and name not in own and (on_missing != "trust" or name in kept)
+            if name not in upserts and name not in own and (on_missing != "trust" or base[name].read_again)
         }
         gone = {
             name: Tombstones(part, int(table_at(first + i)), len(upserts[name].key), upserts[name].behind or 0)
@@ -91,28 +86,16 @@ class BaseTables:
             for i, (name, of) in enumerate(upserts.items())
         }
         self._unique = {name: KeyCounts(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
+        self._absent = CountedTuples(part, last + len(enforced), 2)  # number of a relation, place in its net -> copies
+        self._known = self._absent.table + _KNOWN
         self._kept: list[tuple[str, CountedTuples | UpsertTable]] = [*self._tables.items(), *self._keyed.items()]
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, JoinAsTable] = {}
 
-    def fill(self, apply: Callable[[], object]) -> None:
-        """Has ``apply`` bring rows that were there before: deletes are those of keys that are remembered, whatever
-        deletes of absent rows do."""
-        on_missing, self.on_missing = self.on_missing, "ignore"
-        try:
-            apply()
-        finally:
-            self.on_missing = on_missing
-
-    def forget_missing(self) -> None:
-        """Forgets what the deletes of the last batch did not find: it is not counted."""
-        self.missing = MissingDeletes()
-
     @property
     def absent(self) -> list[str]:
         """Returns the relations, as they are declared, in which deletes of the last batch found no row."""
-        names = list(self._number)
-        return [self._named(names[number]) for number in self.missing.changes]
+        return list(map(self._named, self.missing))
 
     def _named(self, name: str) -> str:
         """Returns a relation's name as it is declared."""
@@ -122,35 +105,63 @@ class BaseTables:
         """Has joins asked for the copies of the tuples that they store, by relation."""
         self._stored |= {name: of for name, of in stored.items() if name in self._tables}
 
-    def apply(self, nets: Mapping[str, Zset], advances: Mapping[str, int]) -> dict[str, Zset]:
+    def apply(self, batch: PreparedBatch) -> dict[str, Zset]:
         """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
 
-        ``advances``: watermarks that are reached at least. Raises MissingDeleteError, if deletes that find nothing are
-        to be refused, ChangeError, if the batch was prepared for another state, and MemoryBudgetError; nothing has
-        changed then.
+        Raises MissingDeleteError, if deletes that find nothing are to be refused, ChangeError, if the batch was
+        prepared for another state, and MemoryBudgetError; nothing has changed then.
         """
-        missing, done = MissingDeletes(), {}
+        strict = self.on_missing == "raise" and not batch.fills
+        missing: dict[str, np.ndarray] = {}
+        done: dict[str, Zset] = {}
+        self._header[self._known] = 0
         for keyed in self._keyed.values():
             keyed.begin()
         try:
-            for name, net in nets.items():
+            for name, net in batch.nets.items():
                 if name in self.retained:
-                    strict = self.on_missing == "raise"
-                    done[name] = self.retained[name].apply(net, advances.get(name), strict)
-                else:
-                    effective = self._let_through(name, net, missing)
+                    done[name] = self.retained[name].apply(net, batch.advances.get(name), strict)
+                    continue
+                effective = self._let_through(name, net, strict, missing)
+                if name in self._unique:
                     self._count_keys(name, effective)
-                    done[name] = effective
+                done[name] = effective
+            if batch.fills:
+                missing = {}
+            if missing or self._header[self._absent.table + T_COUNT]:
+                self._remember(missing)
+            self._header[self._known] = 1
         except BaseException:
-            self.take_back(done)
+            self._take_out(done)
             raise
         self.missing = missing
         return done
 
+    def _remember(self, missing: Mapping[str, np.ndarray]) -> None:
+        """Keeps what the deletes of a batch did not find, in place of that of the batch before. Amortized O(missing).
+
+        Raises MemoryBudgetError; nothing is known then.
+        """
+        for rows, counts in list(self._absent.scan()):
+            self._absent.put(_once(rows), np.zeros_like(counts))
+        for name, absent in missing.items():
+            at = np.flatnonzero(absent)
+            rows = np.column_stack([np.full(len(at), self._number[name]), at])
+            self._absent.put(_once(rows), absent[at].reshape(-1, 1))
+
+    def _remembered(self, nets: Mapping[str, Zset]) -> dict[str, np.ndarray]:
+        """Returns, by relation and per tuple of its net, the copies that the deletes of the last batch did not find."""
+        found: dict[str, np.ndarray] = {}
+        names = list(self._number)
+        for rows, counts in self._absent.scan() if len(self._absent) else ():
+            for number in np.unique(rows[:, 0]).tolist():
+                here, name = rows[:, 0] == number, names[number]
+                absent = found.setdefault(name, np.zeros(len(nets[name]), np.int64))
+                absent[rows[here, 1]] = counts[here, 0]
+        return found
+
     def _count_keys(self, name: str, effective: Zset) -> None:
-        """Counts the rows of each key, if it is enforced. If it raises, the changes of the relation are taken back."""
-        if name not in self._unique:
-            return
+        """Counts the rows of each enforced key. If it raises, the changes of the relation are taken back."""
         try:
             self._unique[name].apply(effective)
         except BaseException:
@@ -178,9 +189,11 @@ class BaseTables:
             copies[rest] = table.of(net[rest])[:, 0]
         return copies
 
-    def _let_through(self, name: str, net: Zset, missing: MissingDeletes) -> Zset:
+    def _let_through(self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
+        """Returns the net of a relation as it takes place; ``missing`` gets the copies that its deletes did not
+        find."""
         if name in self._keyed:
-            return self._replaced(name, net, missing)
+            return self._replaced(name, net, strict, missing)
         if name not in self._tables:
             return net
         stored = self._stored.get(name)
@@ -199,11 +212,11 @@ class BaseTables:
                 return net
         absent = np.maximum(-after, 0)
         effective = _weighted(net, net.weights + absent)
-        if self.on_missing == "raise":
+        if strict:
             self._restore({name: effective})
             at = int(absent.argmax())
             raise self._part.missing_delete(self._named(name), self._columns[name], net.rows[at], -int(net.weights[at]))
-        missing.note(self._number[name], absent)
+        missing[name] = absent
         return effective
 
     def _before(self, name: str, net: Zset) -> np.ndarray:
@@ -220,41 +233,53 @@ class BaseTables:
         before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
         return before
 
-    def _replaced(self, name: str, changes: Zset, missing: MissingDeletes) -> Zset:
+    def _replaced(self, name: str, changes: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
         """Returns the rows that go and come where a relation is updated by key."""
         effective, absent = self._keyed[name].apply(changes)
-        if self.on_missing == "raise" and absent.any():
+        if not absent.any():
+            return effective
+        if strict:
             self._keyed[name].take_back()
             key = self._shown_key(name, changes, int(absent.argmax()))
             raise MissingDeleteError(
                 f"relation {self._named(name)!r}: the batch deletes the row of the key {key}, but there is "
                 'none; nothing was applied. Use on_missing="ignore" to count such deletes'
             )
-        missing.note(self._number[name], absent.astype(np.int64))
+        missing[name] = absent.astype(np.int64)
         return effective
 
-    def undo(self, nets: Mapping[str, Zset], missing: MissingDeletes) -> dict[str, Zset]:
-        """Undoes the last batch, given what its deletes did not find; returns its nets as they took place."""
+    def demand_undo(self) -> None:
+        """Raises UnusableStateError if the last batch cannot be undone: it was already, or another one was refused."""
+        if not self._header[self._known]:
+            raise UnusableStateError("what the last batch replaced is not known any more")
+
+    def undo(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
+        """Undoes the last batch, which had these nets; returns them as they took place. No budget stands in its way."""
+        self.missing = missing = self._remembered(nets)
         effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
         effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
         counted = {
-            name: _weighted(net, net.weights + missing.missing(self._number[name], len(net)))
+            name: _weighted(net, net.weights + missing[name]) if name in missing else net
             for name, net in nets.items()
             if name not in effective
         }
         self._restore(counted)
         self._forget_keys(counted)
+        self._header[self._known] = 0
         return {**counted, **effective}
 
-    def take_back(self, nets: Mapping[str, Zset]) -> None:
-        """Takes back the open batch, whose nets took place. No budget stands in its way."""
+    def _take_out(self, done: Mapping[str, Zset]) -> None:
+        """Takes back the relations that were ``done`` when a batch was refused, as they took place."""
         for name, keyed in self._keyed.items():
-            if name in nets:
+            if name in done:
                 keyed.take_back()
             else:
                 keyed.forget()
-        self._restore(nets)
-        self._forget_keys(nets)
+        for name in done:
+            if name in self.retained:
+                self.retained[name].take_back()
+        self._restore(done)
+        self._forget_keys(done)
 
     def _forget_keys(self, nets: Mapping[str, Zset]) -> None:
         """Takes nets out of the relations whose rows are counted by key."""
@@ -272,22 +297,16 @@ class BaseTables:
                         rest = self._stored[name].rest(net)
                         own = net[:0] if rest is None else net[rest]
                     self._tables[name].add(own.negated(), np.zeros(len(own), np.int64))
-                elif name in self.retained:
-                    self.retained[name].take_back()
 
-    def tally(
-        self, nets: Mapping[str, Zset], filtered: Mapping[str, int], missing: MissingDeletes, sign: int = 1
-    ) -> None:
-        """Counts what ``stats`` tells of a batch that stands, or (``sign`` -1) is undone; ``filtered``: the rows of
-        relations that are in none of its ``nets``."""
-        header = self._header
+    def tally(self, batch: PreparedBatch, sign: int = 1) -> None:
+        """Counts what ``stats`` tells of the last batch, which stands, or (``sign`` -1) is undone."""
+        header, nets = self._header, batch.nets
         for name, table in self._kept:
             if name in nets:
-                n = nets[name].weights.size
-                if missing:
-                    header[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
-                header[table.table + _UPDATES] += sign * n
-        for name, rows in filtered.items():
+                header[table.table + _UPDATES] += sign * nets[name].weights.size
+                if name in self.missing:
+                    header[table.table + _MISSING] += sign * int(self.missing[name].sum())
+        for name, rows in batch.filtered.items():
             header[self._filtered(name)] += sign * rows
 
     def _filtered(self, name: str) -> int:
@@ -384,6 +403,11 @@ class BaseTables:
         if self.retained:
             found["windows"] = {name: of.stats() for name, of in within}
         return {what: {self._named(name): of for name, of in by.items()} for what, by in found.items()}
+
+
+def _once(rows: np.ndarray) -> Zset:
+    """Returns rows, each once."""
+    return Zset(rows, np.ones(len(rows), np.int64))
 
 
 def _weighted(net: Zset, weights: np.ndarray) -> Zset:

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from crown.bags.counts import CountSpec, open_count
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.coded import CodedPreparer
+from crown.ingest.batch import JoinInputs
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
-from crown.stages.join import JoinInputs
-from crown.stages.protocol import Lasting
 from crown.stages.state.memory import ProgramMemory
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import JoinStage
-from plans.reads import Parts
 from plans.schema import Column
+from plans.wiring import Wires
 
 _SLICE = 1 << 13  # rows between two looks at the budget
 
 
-class CyclicCount(Lasting):
+class CyclicCount:
     """Runs a join stage whose plan is a count (see ``crown.stages.protocol.Stage``).
 
     Arguments as for ``Join``; its part in ``memory`` has number ``first``.
@@ -33,12 +31,12 @@ class CyclicCount(Lasting):
     def __init__(
         self,
         stage: JoinStage,
-        sources: Mapping[str | int, Sequence[Column]],
+        wires: Wires,
         memory: ProgramMemory,
         first: int,
-        held: Mapping[str | int, Parts],
     ) -> None:
-        self._taken = JoinInputs(stage, sources)
+        dictionary = memory.dictionary
+        self._taken = JoinInputs(stage.plan, wires, dictionary.extern)
         plan, self.inputs = self._taken.plan, self._taken.inputs
         assert plan.count is not None
         self._part = memory.part(first)
@@ -49,8 +47,6 @@ class CyclicCount(Lasting):
         reserved = int(arena[A.H_LIMIT])
         self._count = open_count(plan.count.method, CountSpec.of_bag(plan.count), arena)
         arena[A.H_LIMIT] = len(arena) if memory.space is None else reserved
-        dictionary = memory.dictionary
-        self._coded = CodedPreparer(plan, dictionary.extern, self._taken.known(held))
         once = Zset(np.empty((1, 0), np.int64), np.ones(1, np.int64))
         self._row = OutputHead(plan, dictionary).codes(once).rows
 
@@ -77,7 +73,7 @@ class CyclicCount(Lasting):
 
     def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
         """Returns the rows of atoms that go, then those that come."""
-        changes = self._coded.changes(self._taken.nets(nets))
+        changes = self._taken.changes(nets)
         return np.concatenate(
             [
                 self._count.rows({alias.atom: rows for change in changes for alias, rows in change.of_aliases(sign)})

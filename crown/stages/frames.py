@@ -76,7 +76,7 @@ class Sums:
             terms = self.layout.placed(self.layout.terms)
             Addends(frame, weights, np.arange(n)).add(terms, near, far)
             out[:, :-1] = near
-            if far:
+            if far.sums:
                 rows = far.having(self.layout.terms)
                 out[rows, -1] = weights[rows]
         return out, far

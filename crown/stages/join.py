@@ -8,26 +8,24 @@ goes to the cells whose coordinates its hashed attributes name, and to all along
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
-from itertools import islice
-from types import MappingProxyType
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from crown.engine.core import Core
+from crown.engine.delivery import LOST
 from crown.engine.invariants import tree as invariants
 from crown.engine.state import State
 from crown.engine.statistics import statistics, together
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.guards.threads import Threads
-from crown.ingest.batch import MissingDeletes, RelationChange
-from crown.ingest.coded import CodedPreparer
-from crown.ingest.masks import EVERY
+from crown.ingest.batch import JoinInputs, RelationChange
 from crown.kernels import arena as A
 from crown.kernels.batches import rows_of_cell
 from crown.results.factorized import FactorizedHead
@@ -35,58 +33,26 @@ from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
 from crown.store.codec import decode
 from crown.store.memory import ADDRESSABLE
-from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import JoinStage
-from plans.reads import Parts
-from plans.schema import Column, Table, source_of
+from plans.schema import Column
 from plans.search.shares import Grid
+from plans.stored_relations import StoredRelation, stored_relations
+from plans.wiring import Wires
 
 _TURN = 8  # record batches that a cell delivers before the others have delivered theirs
 _TICK = 0.01  # seconds between two looks at whether a batch is to be stopped
 _T = TypeVar("_T")
-
-
-class JoinInputs:
-    """What a join takes of the nets of its inputs, ``inputs``, and its ``plan`` over that.
-
-    ``sources``: the columns of what it reads, by relation.
-    """
-
-    def __init__(self, stage: JoinStage, sources: Mapping[str | int, Sequence[Column]]) -> None:
-        self.plan = _narrowed(stage.plan, sources)
-        self._relations = [table.name.lower() for table in self.plan.tables]
-        self.inputs = tuple(map(source_of, self._relations))
-        self._words: list[list[int] | None] = []
-        self._masks: list[int | None] = []
-        for table, source in zip(self.plan.tables, self.inputs, strict=True):
-            place = {column.name.lower(): i for i, column in enumerate(sources[source])}
-            words = [place[column.name.lower()] for column in table.columns]
-            self._words.append(None if words == list(range(len(place))) else words)  # None: all, as they come
-            self._masks.append(None if stage.masks is None else place[stage.masks.lower()])
-
-    def nets(self, nets: Sequence[Zset]) -> dict[str, tuple[Zset, np.ndarray]]:
-        """Returns the nets that have rows, with the columns of the plan's tables, by relation in lower case, each with
-        its masks (int64[n], or ``EVERY``): bit i says that occurrence i of the plan reads the row."""
-        return {
-            name: (net if words is None else net.project(words), EVERY if mask is None else net.rows[:, mask])
-            for name, words, mask, net in zip(self._relations, self._words, self._masks, nets, strict=True)
-            if net.weights.size
-        }
-
-    def known(self, held: Mapping[str | int, Parts]) -> dict[str, Parts]:
-        """Returns the conditions that all rows of a source are known to meet by relation, in lower case."""
-        relations = zip(self._relations, self.inputs, strict=True)
-        return {name: held[source] for name, source in relations if source in held}
+_Parts = list[Sequence[RelationChange]]
+"""Of each cell the changes of a batch: all of them, until it has found its own part."""
 
 
 class Join:
     """Runs a join stage (see ``crown.stages.protocol.Stage``), in the cells of ``grid``.
 
-    ``sources``: the columns of what it reads, by relation; its parts in ``memory`` begin with number ``first``.
-    ``added``: whoever reads its rows adds them up, so they need not be net. ``held``: conditions that all rows of a
-    source are known to meet; ``apart``: base relations (in lower case) whose changes are not net.
+    ``wires``: what comes from the sources that it reads; its parts in ``memory`` begin with number ``first``.
+    ``may_repeat``: whoever reads its rows adds them up, so they need not be net.
 
     What a memory budget leaves is worked out for one cell after the other, so with a budget they do not run in
     parallel.
@@ -95,30 +61,27 @@ class Join:
     def __init__(
         self,
         stage: JoinStage,
-        sources: Mapping[str | int, Sequence[Column]],
+        wires: Wires,
         memory: ProgramMemory,
         first: int,
         grid: Grid = Grid(),  # noqa: B008 - it is immutable
-        added: bool = False,
-        held: Mapping[str | int, Parts] = MappingProxyType({}),
-        apart: frozenset[str] = frozenset(),
+        may_repeat: bool = False,
     ) -> None:
-        self._taken = JoinInputs(stage, sources)
-        plan, self.inputs = self._taken.plan, self._taken.inputs
+        self._taken = JoinInputs(stage.plan, wires, memory.dictionary.extern, stage.masks)
+        plan, self.inputs, self.known = self._taken.plan, self._taken.inputs, self._taken.known
         self.stage = stage
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
-        self._added = plan.payload is not None and (added or stage.mode == "payload")
+        self._added = plan.payload is not None and (may_repeat or stage.mode == "payload")
         parts = parts_of(stage)
         self.cores = [_core(plan, memory, first + cell * parts, parts) for cell in range(grid.cells)]
         self.states = tuple(core.state for core in self.cores)
         self.parts = tuple(part for state in self.states for part in state.parts)
-        self.known = self._taken.known(held)
-        self._coded = CodedPreparer(plan, memory.dictionary.extern, self.known, apart)
         self._dictionary = memory.dictionary
         self._conditions = [
             {_key(relation): _conditions(relation, grid, cell) for relation in stored_relations(plan)}
             for cell in range(grid.cells if grid.cells > 1 else 0)
         ]
+        self.taken_back = False  # True from when a batch whose deltas were asked for was stopped and taken back
         self._repeats = grid.cells > 1 and plan.payload is not None  # two cells may deliver the same row
         self._budget = memory.budget
         self._threads = Threads(grid.cells, "crown-cell")
@@ -128,13 +91,22 @@ class Join:
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``; in payload mode the rows carry their sums. O(changes * lambda + deltas)."""
-        changes = self._changes(nets)
+        return self._gathered(self._done(Core.events if self._added else Core.apply, self._taken.changes(nets)))
 
-        try:
-            return self._gathered(self._all(_events if self._added else _copied, changes))
-        except BaseException:
-            self._take_back_cells()
-            raise
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+
+        def work(core: Core, part: Sequence[RelationChange]) -> list[Zset]:
+            return core.undo(part, self._added)
+
+        return self._gathered(self._done(work, self._taken.changes(nets), -1))
+
+    def discard(self, nets: Sequence[Zset]) -> int:
+        """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns how many there were.
+
+        For measuring: they are not netted, and nothing is counted.
+        """
+        return sum(self._done(Core.discard, self._taken.changes(nets)))
 
     def deltas(
         self,
@@ -144,34 +116,35 @@ class Join:
         deltas: bool = True,
         consolidate: bool | None = None,
         factorized: bool = False,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Applies a batch, and yields its deltas as they are enumerated. See ``Core.delivered``.
 
-        Of several cells each delivers some, then waits for the others. The caller calls ``settle`` or ``take_back``.
+        If it raises or is closed early, the batch has been taken back. Of several cells each delivers some, then waits
+        for the others.
         """
-        changes = self._changes(nets)
-        if len(self.cores) == 1:
-            yield from self.cores[0].delivered(
-                changes, check, deltas=deltas, consolidate=consolidate, factorized=factorized
-            )
-        elif self._repeats:
-            net = self._gathered(self._all(_copied, changes, check))
-            if deltas:
-                yield from self.cores[0].head.batches(net)
-        else:
-            yield from self._in_turns(changes, check, deltas, consolidate)
-
-    def discard(self, nets: Sequence[Zset]) -> int:
-        """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns how many there were.
-
-        For measuring: they are not netted, and nothing is counted. The caller calls ``settle`` or ``take_back``.
-        """
-        return sum(self._all(lambda core, part: sum(map(len, core.begin(part, True))), self._changes(nets)))
+        changes = self._taken.changes(nets)
+        parts: _Parts = [changes] * len(self.cores)
+        self.taken_back = False
+        try:
+            if len(self.cores) == 1:
+                yield from self.cores[0].delivered(
+                    changes, check, deltas=deltas, consolidate=consolidate, factorized=factorized
+                )
+            elif self._repeats:
+                net = self._gathered(self._all(Core.apply, parts, check))
+                if deltas:
+                    yield from self.cores[0].head.batches(net)
+            else:
+                yield from self._in_turns(parts, check, deltas, consolidate)
+        except BaseException as error:
+            self._take_back(error)
+            raise
+        self._settle(parts)
 
     @property
     def counted(self) -> bool:
         """Returns True if the result lives from the deltas: a row of it may stand for several that are enumerated."""
-        return self.cores[0].results.counted
+        return self.cores[0].counts is not None
 
     def discard_output(self) -> None:
         """Has the rest of a batch applied without output."""
@@ -179,7 +152,7 @@ class Join:
             core.discard_output()
 
     def _in_turns(
-        self, changes: Sequence[RelationChange], check: Callable[[], None], deltas: bool, consolidate: bool | None
+        self, parts: _Parts, check: Callable[[], None], deltas: bool, consolidate: bool | None
     ) -> Iterator[pa.RecordBatch]:
         stop = threading.Event()
 
@@ -187,41 +160,82 @@ class Join:
             if stop.is_set():
                 raise CrownError("another cell has stopped the batch")
 
-        running = [
-            core.delivered(self._part(changes, cell), stopped, deltas=deltas, consolidate=consolidate)
-            for cell, core in enumerate(self.cores)
-        ]
+        def delivered(cell: int) -> Iterator[pa.RecordBatch]:
+            part = self._part(parts, cell)
+            yield from self.cores[cell].delivered(part, stopped, deltas=deltas, consolidate=consolidate)
+
+        running = list(map(delivered, range(len(self.cores))))
         while running:
             turns = self._finished([partial(_some, of) for of in running], check, stop)
             for turn in turns:
                 yield from turn
             running = [of for of, turn in zip(running, turns, strict=True) if len(turn) == _TURN]
 
-    def _all(
+    def _done(
         self,
         work: Callable[[Core, Sequence[RelationChange]], _T],
         changes: Sequence[RelationChange],
-        check: Callable[[], None] | None = None,
+        sign: int = 1,
+    ) -> list[_T]:
+        """Returns what ``work``, which applies a batch, gives for each cell, and lets it stand; if it raises, the batch
+        has been taken back. ``sign`` -1: a batch is undone."""
+        parts: _Parts = [changes] * len(self.cores)
+        try:
+            found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._all(work, parts, _never)
+        except BaseException as error:
+            self._take_back(error)
+            raise
+        self._settle(parts, sign)
+        return found
+
+    def _all(
+        self, work: Callable[[Core, Sequence[RelationChange]], _T], parts: _Parts, check: Callable[[], None]
     ) -> list[_T]:
         """Returns what ``work`` gives for each cell, when all are through; raises what the first of them raised."""
-        if len(self.cores) == 1:
-            return [work(self.cores[0], changes)]
 
         def job(cell: int) -> _T:
-            return work(self.cores[cell], self._part(changes, cell))
+            return work(self.cores[cell], self._part(parts, cell))
 
         jobs = [partial(job, cell) for cell in range(len(self.cores))]
-        return self._finished(jobs, check or (lambda: None), threading.Event())
+        return self._finished(jobs, check, threading.Event())
+
+    def _part(self, parts: _Parts, cell: int) -> Sequence[RelationChange]:
+        """Returns the part of a cell, in the place of all changes: with the tuples that some alias reads there.
+
+        Each cell's thread finds its own: to have all wait for one another first costs more than the work.
+        """
+        conditions = self._conditions[cell]
+        parts[cell] = [_part_of_cell(change, conditions[_key(change.relation)], cell == 0) for change in parts[cell]]
+        return parts[cell]
+
+    def _settle(self, parts: _Parts, sign: int = 1) -> None:
+        for core, part in zip(self.cores, parts, strict=True):
+            core.settle(part, sign)
+
+    def _take_back(self, error: BaseException) -> None:
+        """Takes back what the cells have of the batch that ``error`` stopped. UnusableStateError if that cannot be done
+        in all of them; these stay open."""
+        lost: Exception | None = None
+        for core in self.cores:
+            if core.open:
+                try:
+                    core.take_back()
+                except (UnusableStateError, MemoryBudgetError) as why:
+                    lost = why
+        self.taken_back = lost is None
+        if lost is not None and isinstance(error, Exception):  # else Python is told to stop
+            raise UnusableStateError(f"{error} ({lost}). {LOST}") from error
 
     def _finished(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None], stop: threading.Event) -> list[_T]:
         """Returns what jobs give, one per cell. Whatever it raises, no job is running then, and ``stop`` is set."""
         if self._budget.words < ADDRESSABLE:  # what one of them may take depends on what the others have taken
             return [job() for job in jobs]
+        given: list[Future[_T]] = []
         try:
-            given = [self._threads.pool.submit(job) for job in jobs]
-        except RuntimeError:  # Python is ending, and its threads have ended
-            return [job() for job in jobs]
-        try:
+            try:
+                given.extend(map(self._threads.pool.submit, jobs))  # one step: no job is begun that is not in the list
+            except RuntimeError:  # Python is ending, and its threads have ended
+                return [job() for job in jobs]
             while wait(given, _TICK).not_done:
                 check()
             return [job.result() for job in given]
@@ -232,50 +246,8 @@ class Join:
 
     def _gathered(self, cells: Sequence[list[Zset]]) -> Zset:
         """Returns the rows of all cells; net, but for those that are added up."""
-        blocks = [block for part in cells for block in part]
-        blocks = [block for block in blocks if block.weights.size] or blocks[:1]
-        found = blocks[0] if len(blocks) == 1 else Zset.gathered(blocks, len(self.columns))
+        found = Zset.gathered(list(chain.from_iterable(cells)), len(self.columns))
         return found.net() if self._repeats and not self._added else found
-
-    def _changes(self, nets: Sequence[Zset]) -> tuple[RelationChange, ...]:
-        return self._coded.changes(self._taken.nets(nets))
-
-    def _part(self, changes: Sequence[RelationChange], cell: int) -> list[RelationChange]:
-        """Returns the part of a cell: every change, with the tuples that some alias reads there.
-
-        Each cell's thread finds its own: to have all wait for one another first costs more than the work.
-        """
-        return [_part_of_cell(change, self._conditions[cell][_key(change.relation)], cell == 0) for change in changes]
-
-    def settle(self) -> None:
-        """See ``Stage.settle``."""
-        for core in self.cores:
-            core.settle()
-
-    def take_back(self, nets: Sequence[Zset]) -> None:
-        """See ``Stage.take_back``; a batch that was applied in part is taken back, too."""
-        self._take_back_cells()
-
-    def _take_back_cells(self) -> None:
-        lost: UnusableStateError | MemoryBudgetError | None = None
-        for core in self.cores:
-            if core.open:
-                try:
-                    core.take_back()
-                except (UnusableStateError, MemoryBudgetError) as error:
-                    lost = error
-        if lost is not None:
-            raise lost
-
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
-
-        def work(core: Core, part: Sequence[RelationChange]) -> list[Zset]:
-            if self._added:
-                return core.undo_events(part, MissingDeletes())
-            return [core.undo(part, MissingDeletes())]
-
-        return self._gathered(self._all(work, self._changes(nets)))
 
     # Results
     # ------------------------------------------------------------------------------------------------------------------
@@ -341,12 +313,8 @@ class Join:
         return together([statistics(state) for state in self.states])
 
 
-def _events(core: Core, changes: Sequence[RelationChange]) -> list[Zset]:
-    return list(core.events(changes))
-
-
-def _copied(core: Core, changes: Sequence[RelationChange]) -> list[Zset]:
-    return [block.copy() for block in core.apply(changes)]
+def _never() -> None:
+    """Stops no batch."""
 
 
 def _some(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -392,20 +360,3 @@ def _part_of_cell(change: RelationChange, conditions: np.ndarray, first: bool) -
     )
     part = Zset(values[: n * net.width].reshape(n, net.width), weights[:n])
     return RelationChange.of(relation, part, masks[:n], filtered)
-
-
-def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
-    """Returns the plan over tables that have only the columns that come."""
-    come = [{column.name.lower() for column in sources[source_of(table.name.lower())]} for table in plan.tables]
-    tables = tuple(
-        Table(
-            table.name,
-            tuple(
-                replace(column, required=table.required(column.name))
-                for column in table.columns
-                if column.name.lower() in names
-            ),
-        )
-        for table, names in zip(plan.tables, come, strict=True)
-    )
-    return replace(plan, tables=tables)

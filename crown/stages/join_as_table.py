@@ -21,10 +21,10 @@ from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.geometry import rows_table
 from crown.kernels.tables import LOW32, table_at
 from crown.stages.join import Join
-from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.reads import occurrences_of_plan
 from plans.schema import Column
+from plans.stored_relations import StoredRelation, stored_relations
 
 
 class JoinAsTable:

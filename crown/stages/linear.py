@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from crown.stages.feeds import readers
-from crown.stages.protocol import Lasting
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.program import LinearStage
 from plans.schema import Column
 
 
-class Linear(Lasting):
+class Linear:
     """Runs a linear stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns of what each term reads.
 
     What it has no memory of, it reads from its sources again. ``netted``: whoever reads its rows nets them, or adds
@@ -39,7 +38,7 @@ class Linear(Lasting):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``. O(rows)."""
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
-        found = rows[0] if len(rows) == 1 else Zset.gathered(rows, len(self.columns))
+        found = Zset.gathered(rows, len(self.columns))
         return found if self._netted else found.net()
 
     def undo(self, nets: Sequence[Zset]) -> Zset:

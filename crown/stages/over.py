@@ -28,7 +28,7 @@ from crown.stages.frames import Frames, Stretches, Sums
 from crown.stages.kernels import groups
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH, EXACT
-from crown.stages.protocol import Lasting, Part
+from crown.stages.protocol import Part
 from crown.stages.reach import Located, Reach
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
@@ -38,7 +38,7 @@ from plans.schema import Column
 _SCANNED = 1 << 12
 
 
-class Over(Lasting):
+class Over:
     """Runs an over stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads."""
 
     def __init__(self, stage: OverStage, source: Sequence[Column], part: Part) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.feeds import readers
-from crown.stages.protocol import Lasting, Part
+from crown.stages.protocol import Part
 from crown.store.zset import Zset
 from plans.program import Function, PointwiseStage
 from plans.schema import Column
@@ -44,7 +44,7 @@ _OPERATORS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-class Pointwise(Lasting):
+class Pointwise:
     """Runs a pointwise stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns that each leaf reads."""
 
     def __init__(self, stage: PointwiseStage, sources: Sequence[Sequence[Column]], part: Part) -> None:

@@ -56,7 +56,8 @@ class Part:
         ``expected``: words that it may take before it looks at its budget. Raises MemoryBudgetError if the budget
         allows no more, and UnusableStateError if the arena itself was full in the midst of a tuple.
         """
-        self.budget.allow(self.number, expected)
+        if not self.budget.fixed:
+            self.budget.allow(self.number, expected)
         while True:
             try:
                 if work():
@@ -88,8 +89,8 @@ class Part:
 class Stage(Protocol):
     """A stage of a program.
 
-    ``inputs``: per feed the relation's name, or the number of the stage it reads; ``columns``: those of its rows. A
-    batch that a stage has applied is open until it settles; an open batch can be taken back, one that stands undone.
+    ``inputs``: per feed the relation's name, or the number of the stage it reads; ``columns``: those of its rows. The
+    last batch that a stage has applied can be undone, whether the program has gone on or not.
     """
 
     inputs: tuple[str | int, ...]
@@ -98,12 +99,6 @@ class Stage(Protocol):
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Takes the nets of its inputs, returns the net of its own rows. If it raises, it is as it was before."""
-
-    def settle(self) -> None:
-        """Lets the open batch stand."""
-
-    def take_back(self, nets: Sequence[Zset]) -> None:
-        """Takes back the open batch, which had these nets. No budget stands in its way."""
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
         """Undoes the last batch, which had these nets; returns the net of its own rows. No budget stands in its way."""
@@ -122,18 +117,3 @@ class Stage(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters."""
-
-
-class Lasting:
-    """A stage for which a batch that is open and one that stands are the same: the inverse net takes both back."""
-
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
-        raise AssertionError("every stage undoes its own")
-
-    def settle(self) -> None:
-        """See ``Stage.settle``."""
-
-    def take_back(self, nets: Sequence[Zset]) -> None:
-        """See ``Stage.take_back``."""
-        self.undo(nets)

@@ -21,7 +21,7 @@ from crown.kernels.tables import table_at
 from crown.stages.columns import order_of
 from crown.stages.feeds import Reader
 from crown.stages.kernels import periods, retained, tops
-from crown.stages.protocol import Lasting, Part
+from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import TimedStage
@@ -33,7 +33,7 @@ _SINCE, _UNTIL, _TIME = 0, 1, 2  # a record of words: the root of each tree, and
 _WORDS = 3
 
 
-class Timed(Lasting):
+class Timed:
     """Runs a timed stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads, ``clock``:
     those of what its clock reads."""
 

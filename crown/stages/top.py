@@ -20,7 +20,7 @@ from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import groups
 from crown.stages.kernels import tops as kernels
-from crown.stages.protocol import Lasting, Part
+from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import TopStage
@@ -30,7 +30,7 @@ _SCANNED = 1 << 12
 _MOST = 1 << 62
 
 
-class Top(Lasting):
+class Top:
     """Runs a top stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads."""
 
     def __init__(self, stage: TopStage, source: Sequence[Column], part: Part) -> None:

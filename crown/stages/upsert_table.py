@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from crown.errors import UnusableStateError
 from crown.kernels.arena import T_TALLIES
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.protocol import Part
@@ -30,7 +29,7 @@ from plans.schema import Column, Table
 THERE, DELETED, WAS_ABSENT = 1, 2, 3
 """States of a record: a live row; a tombstone; of a row before, that there was no record. 0: there is none."""
 _LATE = T_TALLIES + 2  # with the rows, after what the base tables count there: changes that were too old
-_TOMBSTONES, _OPEN, _LATE_NOW = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # with the rows before the last batch
+_TOMBSTONES, _LATE_NOW = T_TALLIES, T_TALLIES + 1  # with the rows before the last batch
 
 
 class Upserts:
@@ -109,14 +108,13 @@ class UpsertTable:
     def begin(self) -> None:
         """Forgets the batch before, and begins one that can be undone. Amortized O(1) per change."""
         self.forget()
-        self._part.arena[self._before.table + _OPEN] = 1
         if self._gone is not None:
             self._gone.begin()
 
     def forget(self) -> None:
         """Forgets the rows before the last batch: there is nothing left to undo."""
-        arena, before = self._part.arena, self._before
-        arena[before.table + _OPEN] = arena[before.table + _LATE_NOW] = 0
+        before = self._before
+        self._part.arena[before.table + _LATE_NOW] = 0
         if len(before):
             for rows, words in list(before.scan()):
                 before.put(_each(rows), np.zeros_like(words))
@@ -183,12 +181,7 @@ class UpsertTable:
         self._gone.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(went), np.count_nonzero(came)]))
 
     def take_back(self) -> Zset:
-        """Undoes the last batch; returns the rows that went and came in it. No budget stands in its way.
-
-        Raises UnusableStateError if the rows before it are not known any more. O(changes).
-        """
-        if not self._part.arena[self._before.table + _OPEN]:
-            raise UnusableStateError("the rows before the last batch are not known any more")
+        """Undoes the last batch; returns the rows that went and came in it. No budget stands in its way. O(changes)."""
         found = list(self._before.scan())
         rows = np.concatenate([keys for keys, _ in found])
         old = np.concatenate([words for _, words in found])

@@ -20,7 +20,7 @@ from crown.kernels.strings import NULL
 from crown.stages.columns import order_of
 from crown.stages.kernels import orders, tops
 from crown.stages.kernels import retained as kernels
-from crown.stages.kernels.retained import COUNTERS, EARLIER, MARK, ROWS, UNDO
+from crown.stages.kernels.retained import COUNTERS, MARK, ROWS, UNDO
 from crown.stages.protocol import Part
 from crown.store.codec import decode, uses_dictionary
 from crown.store.display import shown
@@ -197,8 +197,7 @@ class WindowedTable:
 
     def _write_down(self, total: Zset, before: np.ndarray) -> None:
         """Writes down what took place in a batch, and the counters ``before`` it. O(batch)."""
-        arena, record, n = self._part.arena, self._record, len(total)
-        handle = 0
+        arena, n, handle = self._part.arena, len(total), 0
 
         def work() -> bool:
             nonlocal handle
@@ -211,36 +210,34 @@ class WindowedTable:
         arena[handle] = n
         parts = (before, total.flat(), total.weights)
         arena[handle + 1 : handle + self._size(n)] = np.concatenate(parts)
-        self._forget(EARLIER)
-        arena[record + EARLIER], arena[record + UNDO] = arena[record + UNDO], handle
+        self._forget()
+        arena[self._record + UNDO] = handle
 
-    def _written(self, which: int) -> tuple[Zset, np.ndarray]:
-        """Returns what was written down of a batch; of no batch nothing."""
-        arena, handle = self._part.arena, int(self._part.arena[self._record + which])
+    def _written(self) -> tuple[Zset, np.ndarray]:
+        """Returns what was written down of the last batch; of no batch nothing."""
+        arena, handle = self._part.arena, int(self._part.arena[self._record + UNDO])
         n = int(arena[handle]) if handle else 0
         before, rows, weights = np.split(
             arena[handle + 1 : handle + self._size(n)].copy(), [COUNTERS, COUNTERS + n * self._width]
         )
         return Zset(rows.reshape(n, self._width), weights), before
 
-    def _forget(self, which: int) -> None:
-        arena, handle = self._part.arena, int(self._part.arena[self._record + which])
+    def _forget(self) -> None:
+        arena, handle = self._part.arena, int(self._part.arena[self._record + UNDO])
         if handle:
             release(arena, handle, self._size(int(arena[handle])))
-        arena[self._record + which] = 0
+        arena[self._record + UNDO] = 0
 
     def _size(self, rows: int) -> int:
         return 1 + COUNTERS + rows * (self._width + 1)
 
     def take_back(self) -> Zset:
         """Takes back the last batch; returns what it had done. No budget stands in its way. O(batch log n)."""
-        arena, record = self._part.arena, self._record
-        total, before = self._written(UNDO)
+        total, before = self._written()
         with self._part.budget.lifted():
             self._add(total.negated())
         self._counters()[:] = before
-        self._forget(UNDO)
-        arena[record + UNDO], arena[record + EARLIER] = arena[record + EARLIER], 0
+        self._forget()
         return self._shown(total)
 
     # Reading
@@ -308,7 +305,7 @@ class WindowedTable:
         """Marks what the rows refer to in the dictionary, and what the last batches do. O(state)."""
         marked = [i for i, column in enumerate(self._columns) if uses_dictionary(column.type)]
         if marked:
-            for rows in (*self._scan(), self._written(UNDO)[0], self._written(EARLIER)[0]):
+            for rows in (*self._scan(), self._written()[0]):
                 for i in marked:
                     self._part.dictionary.mark_codes(np.ascontiguousarray(rows.rows[:, i]))
 

@@ -22,7 +22,8 @@ from crown.store.memory import ADDRESSABLE, SLACK, Space, no_addresses, numbers
 class Budget:
     """The budget of a state in ``words``; ``parts`` are its arenas, one after the other.
 
-    ``space``: in which they have to be reserved before they are used, if they must be.
+    ``space``: in which they have to be reserved before they are used, if they must be. ``fixed``: every part may take
+    all there is, as its header says already, so nobody has to ask before each batch. ``whole``: this one.
     """
 
     def __init__(self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, space: Space | None = None) -> None:
@@ -31,7 +32,8 @@ class Budget:
         self._parts = parts
         self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
         self._space = space
-        self._fixed = words >= ADDRESSABLE and space is None
+        self.whole = self
+        self.fixed = words >= ADDRESSABLE and space is None
         self._lifted = False
         if space is not None:
             space.parts = parts
@@ -59,7 +61,10 @@ class Budget:
     def change(self, words: int) -> None:
         """Sets the budget."""
         self.words = words
-        self._fixed = words >= ADDRESSABLE and self._space is None
+        self.fixed = words >= ADDRESSABLE and self._space is None
+        if self.fixed:
+            for header in self._headers:
+                header[A.H_BUDGET] = words
 
     @contextmanager
     def limited(self, words: int | None) -> Iterator[None]:
@@ -77,7 +82,7 @@ class Budget:
         ``expected``: words that the kernel may take before it looks at its budget again.
         """
         header = self._headers[part]
-        if self._fixed:
+        if self.fixed:
             header[A.H_BUDGET] = self.words
             return
         live = header[A.H_LIVE]
@@ -168,7 +173,7 @@ class Share(Budget):
     """The budget of some parts of a larger whole, which number them from ``first`` on."""
 
     def __init__(self, whole: Budget, first: int) -> None:
-        self._whole = whole
+        self.whole = self._whole = whole
         self._first = first
         self.words = whole.words
 

@@ -28,6 +28,8 @@ _EVERY = np.empty(0, np.int64)
 class Dictionary:
     """Dictionary ``table`` (a header word) of ``arena``, the first part of ``budget``.
 
+    ``memory``: the arena in which the values lie, as words and as bytes, for kernels that compare them.
+
     Interning may be called from several threads.
     """
 
@@ -36,15 +38,11 @@ class Dictionary:
         self.budget = budget
         self._arena = arena
         self._bytes = arena.view(np.uint8)
+        self.memory = arena, self._bytes
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return int(self._arena[self.table + T_COUNT])
-
-    @property
-    def memory(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the arena in which the values lie, as words and as bytes, for kernels that compare them."""
-        return self._arena, self._bytes
 
     @property
     def overgrown(self) -> bool:

@@ -55,11 +55,11 @@ class Zset:
     @classmethod
     def gathered(cls, parts: Sequence[Zset], width: int) -> Zset:
         """Returns the tuples of all ``parts``, one part after the other; all that have some carry payloads of one sign,
-        or none does. O(tuples).
+        or none does. If one part alone has tuples, it is returned. O(tuples).
         """
         parts = [part for part in parts if part.weights.size] or list(parts[:1])
-        if not parts:
-            return cls.empty(width)
+        if len(parts) < 2:
+            return parts[0] if parts else cls.empty(width)
         weights = np.concatenate([part.weights for part in parts])
         if parts[0].rows.flags.c_contiguous:
             rows = np.concatenate([part.rows for part in parts])

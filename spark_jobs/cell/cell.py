@@ -110,7 +110,7 @@ class Cell:
             demand_disk(self.live.folder.parent)
         with self.live.locked(self.log.cell), bounded(self.live.folder, self.limits.memory) as spilled:
             engine, place = self._before(batch, report)
-            with engine.budget.limited(self.limits.words):
+            with engine.memory.budget.limited(self.limits.words):
                 place = yield from self._applied(engine, place, batch, changes, report, consolidate)
             started = time.perf_counter()
             if self.log.snapshot_due(place.load, self.snapshot_floor):
@@ -274,7 +274,7 @@ class Cell:
         link = self.log.read(place.version)
         engine.begin()
         try:
-            engine.undo(link.changes, self.live.missing(place))
+            engine.undo(link.changes)
         except UnusableStateError:
             return None
         before = Place(link.prev, link.parent or self.log.digest(link.prev), _NOTHING)
@@ -290,8 +290,8 @@ class Cell:
         self.live.settle(engine, replace(place, load=taken))
 
     def _finish(self, engine: ProgramEngine, link: Link, load: Load) -> Place:
-        """Marks the engine clean after a batch, with what undoing it would need."""
-        place = Place(link.batch, link.digest, load, engine.missing.to_rows())
+        """Marks the engine clean after a batch."""
+        place = Place(link.batch, link.digest, load)
         self.live.settle(engine, place)
         return place
 

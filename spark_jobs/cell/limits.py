@@ -42,14 +42,14 @@ class Limits:
 
     def refusal(self, cell: str, batch: int, engine: ProgramEngine, error: MemoryBudgetError) -> MemoryBudgetError:
         """Returns what the user is told of a batch for which there was no room; ``error`` is what the engine said."""
-        if engine.budget.full_disk:
+        if engine.memory.budget.full_disk:
             return MemoryBudgetError(f"cell {cell}, batch {batch}: {error}")
-        if engine.budget.short_of_addresses:
+        if engine.memory.budget.short_of_addresses:
             return MemoryBudgetError(
                 f"cell {cell}, batch {batch}: {error}. Or cut the state into more cells before (crown state CHECKPOINT "
                 "--recell N), and start the job again"
             )
-        has = f"cell {cell} has {_mebibytes(8 * engine.budget.used)} of state"
+        has = f"cell {cell} has {_mebibytes(8 * engine.memory.budget.used)} of state"
         if self.budget is None:
             allowed = f"the {8 * ADDRESSABLE >> 30} GiB that a cell can have"
             remedy = "cut the state into more cells (crown state CHECKPOINT --recell N), and start the job again"

@@ -12,12 +12,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crown.errors import SnapshotError
-from crown.ingest.batch import MissingDeletes
 from crown.programs.program import ProgramEngine
 from plans.program import Program
 from spark_jobs.cell import engines
@@ -39,24 +38,22 @@ os.register_at_fork(after_in_child=_attached.clear)
 class Place:
     """Where in its log an engine stands: the last version applied, and the digest of that version's delta.
 
-    ``load``: what decides when the next snapshot is due; ``missing``: what the deletes of that version did not find, as
-    rows; undoing it wants them back.
+    ``load``: what decides when the next snapshot is due.
     """
 
     version: int
     digest: str
     load: Load
-    missing: list[Any] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON-able form; ``from_json`` is its inverse."""
         load = [self.load.snapshot, self.load.logged]
-        return {"version": self.version, "digest": self.digest, "load": load, "missing": self.missing}
+        return {"version": self.version, "digest": self.digest, "load": load}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Place:
         """Returns the inverse of ``to_json``."""
-        return Place(data["version"], data["digest"], Load(*data["load"]), data["missing"])
+        return Place(data["version"], data["digest"], Load(*data["load"]))
 
 
 class Live:
@@ -113,11 +110,6 @@ class Live:
         with self._writing():
             self._place.write_text(json.dumps(place.to_json()))
         engine.commit(place.version + 1)  # the engine counts from −1, the log from EMPTY = −2
-
-    @staticmethod
-    def missing(place: Place) -> MissingDeletes:
-        """Returns what the deletes of the last batch did not find."""
-        return MissingDeletes.from_rows(place.missing)
 
     def _identity(self) -> tuple[int, int, str]:
         status = os.stat(self._arena)

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.columns import WEIGHT
-from crown.programs.preparer import used_columns
 from crown.programs.program import ProgramEngine
 from plans.program import Program
 from plans.search.exchanges import Exchange
+from plans.wiring import used_columns
 from spark_jobs.cell.engines import created
 from spark_jobs.cell.step import Step
 from spark_jobs.errors import CheckpointError
@@ -28,12 +28,9 @@ def filled(given: Exchange, step: Step, base: Rows) -> Iterator[ProgramEngine]:
     program = Program.from_json(step.program)
     _demand_columns(given, program, step, base)
     for cell in range(given.grid.cells):
-        keyed = any(table.upserts for table in program.tables)  # then what is gone comes as deletes that find nothing
-        engine = created(program, None, "ignore" if keyed else step.on_missing)
+        engine = created(program, None, step.on_missing)
         engine.begin()
-        engine.run(engine.prepare(changes_of(given, program, base, cell)), deltas=False).close()
-        engine.base_tables.forget_counters()
-        engine.on_missing = step.on_missing
+        engine.fill(changes_of(given, program, base, cell))
         yield engine
 
 

@@ -7,7 +7,6 @@ of the batches applied, taken back and applied again.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -21,15 +20,14 @@ from hypothesis.stateful import initialize
 
 import crown
 import plans
-from crown.ingest.batch import MissingDeletes
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.store.relations import stored_relations
 from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Program
 from plans.reads import occurrences
 from plans.schema import Column
 from plans.search.shares import hashable, solve
+from plans.stored_relations import stored_relations
 from tests.engine.comparison import planned
 from tests.engine.made import join_of, join_stats
 from tests.engine.streams.test_maintenance import Maintenance
@@ -95,8 +93,7 @@ class Dealt(Kernel):
             part = self.deal(batch, cell)
             delta = self.run(engine, part)
             if self.batches // 2 % 2:
-                missing = MissingDeletes.from_rows(json.loads(json.dumps(engine.missing.to_rows())))
-                engine.undo(part, missing)
+                engine.undo(part)
                 engine.check_invariants()
                 assert self.run(engine, part) == delta
             assert not total.keys() & delta.keys(), "two cells have the same result"
@@ -222,7 +219,7 @@ def test_rows_of_one_tuple_are_netted_with_their_masks() -> None:
             MASK: pa.array([3, 3, 3, 3, 1], pa.int64()),
         }
     )
-    (change,) = join_of(engine)._changes(list(engine.prepare({"g": table}).nets.values()))
+    (change,) = join_of(engine)._taken.changes(list(engine.prepare({"g": table}).nets.values()))
     assert change.gone == 0
     assert change.net.rows.tolist() == [[2, 3], [3, 4]]
     assert change.net.weights.tolist() == [2, 1]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from crown.programs.preparer import used_columns
 from plans.expressions.build import NULL, call, cast, col, lit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, LinearStage, PointwiseStage, Program, Stage
 from plans.schema import Column, Table
+from plans.wiring import used_columns
 from tests.stages import random_groups
 
 Columns = tuple[Column, ...]

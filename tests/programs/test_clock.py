@@ -148,7 +148,7 @@ def test_a_batch_is_undone_with_its_time(query: str) -> None:
         before = result_of(engine)
         engine.run(engine.prepare({**batch, "now()": now}), deltas=False).close()
         if turn % 2:
-            engine.undo({**batch, "now()": now}, engine.missing)
+            engine.undo({**batch, "now()": now})
             engine.check_invariants()
             assert result_of(engine) == before
             engine.run(engine.prepare({**batch, "now()": now}), deltas=False).close()

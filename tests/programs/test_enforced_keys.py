@@ -11,13 +11,12 @@ import pytest
 
 import crown
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, MemoryBudgetError, MissingDeleteError
-from crown.ingest.batch import MissingDeletes
-from crown.programs.preparer import used_columns
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from plans.program import Program
 from plans.windows import Window
+from plans.wiring import used_columns
 from tests.oracles.enforced import ORDERS, SCHEMA, Row, Twin
 from tests.programs.results import added, rows_of, rows_of_engine
 
@@ -177,9 +176,8 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(query: str
         again = []
         for _ in range(2):
             again.append(Counter(map(str, (r for b in engine.run(engine.prepare(rest)) for r in b.to_pylist()))))
-            missing = MissingDeletes.from_rows(engine.missing.to_rows())
             engine.compact()
-            engine.undo(rest, missing)
+            engine.undo(rest)
             engine.check_invariants()
         for one in (engine, once):
             list(one.run(one.prepare(rest)))

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from crown.ingest.batch import MissingDeletes
 from crown.programs.program import ProgramEngine
 from plans import PlanError, program
 from tests.marks import seeds
@@ -63,7 +62,7 @@ def maintain(query: str) -> None:
         assert rounded(result_of(engine)) == rounded(duck.results(query, database)), f"batch {turn}"
         assert engine.count() == result_of(engine).total()
         if turn in (0, 4):
-            engine.undo(changes, MissingDeletes.from_rows(engine.missing.to_rows()))
+            engine.undo(changes)
             assert result_of(engine) == before
             engine.check_invariants()
             apply(engine, changes)

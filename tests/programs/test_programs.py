@@ -12,8 +12,6 @@ import pytest
 import crown
 import plans
 from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
-from crown.ingest.batch import MissingDeletes
-from crown.programs.preparer import added_relations, netted_by_joins
 from crown.programs.program import ProgramEngine
 from crown.reference import normalise
 from crown.reference.program import results
@@ -21,6 +19,7 @@ from plans.expressions.build import col
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Program
 from plans.schema import Column, Table
+from plans.wiring import added_relations, netted_by_joins
 from tests.marks import seeds
 from tests.oracles.database import Database, to_arrow
 from tests.programs import random_programs
@@ -90,8 +89,7 @@ def test_random_programs_are_those_of_the_twin(seed: int) -> None:
             names = [column.name for column in engine.columns]
             assert engine.multiplicity(dict(zip(names, row, strict=True))) == wanted[row]
         if turn % 3 == 2:
-            missing = MissingDeletes.from_rows(engine.missing.to_rows())
-            engine.undo(changes, missing)
+            engine.undo(changes)
             assert result_of(engine) == results(program, before)[-1]
             engine.check_invariants()
             apply(engine, changes)

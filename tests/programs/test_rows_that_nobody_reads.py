@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from crown.errors import ChangeError, MissingDeleteError
-from crown.ingest.batch import MissingDeletes
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from plans import program
@@ -120,7 +119,7 @@ def test_results_are_those_of_all_rows_and_what_is_dropped_is_counted(
         changes = arrow_of(database, batch)
         apply(engine, changes)
         if turn % 3 == 1:
-            engine.undo(changes, MissingDeletes.from_rows(engine.missing.to_rows()))
+            engine.undo(changes)
             assert result_of(engine) == duck.results(query, database)
             assert Counter(engine.stats().get("filtered", {})) == +total
             apply(engine, changes)

@@ -13,7 +13,6 @@ import pytest
 import crown
 import plans
 from crown.errors import CrownError
-from crown.ingest.batch import MissingDeletes
 from crown.programs.program import ProgramEngine
 from tests.marks import seeds
 from tests.oracles import duck
@@ -155,7 +154,7 @@ def test_a_query_is_maintained(query: str, seed: int) -> None:
         assert Counter({row: n for row, n in total.items() if n}) == result_of(engine) == wanted
         engine.check_invariants()
         if turn % 4 == 3:
-            engine.undo(changes, MissingDeletes.from_rows(engine.missing.to_rows()))
+            engine.undo(changes)
             assert result_of(engine) == before
             engine.check_invariants()
             apply(engine, changes)

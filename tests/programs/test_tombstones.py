@@ -10,7 +10,6 @@ import pytest
 
 import crown
 from crown.errors import MemoryBudgetError
-from crown.ingest.batch import MissingDeletes
 from crown.programs.base_rows import kept
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
@@ -64,10 +63,9 @@ def test_a_batch_that_is_undone_and_applied_again_forgets_the_same() -> None:
         again = []
         for _ in range(2):
             again.append(Counter(map(str, (r for b in engine.run(engine.prepare(batch)) for r in b.to_pylist()))))
-            missing = MissingDeletes.from_rows(engine.missing.to_rows())
             before = engine.stats()
             engine.compact()
-            engine.undo(batch, missing)
+            engine.undo(batch)
             engine.check_invariants()
         list(engine.run(engine.prepare(batch)))
         list(once.run(once.prepare(batch)))

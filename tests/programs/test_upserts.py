@@ -12,7 +12,6 @@ import pytest
 import crown
 from crown import changes as changelog
 from crown.errors import BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError, UnusableStateError
-from crown.ingest.batch import MissingDeletes
 from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
@@ -69,10 +68,9 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(sequence: 
         again = []
         for _ in range(2):
             again.append(Counter(map(str, (r for b in engine.run(engine.prepare(batch)) for r in b.to_pylist()))))
-            missing = MissingDeletes.from_rows(engine.missing.to_rows())
             before = engine.stats()
             engine.compact()  # values of the rows before are still needed
-            engine.undo(batch, missing)
+            engine.undo(batch)
         list(engine.run(engine.prepare(batch)))
         list(once.run(once.prepare(batch)))
         assert again[0] == again[1]
@@ -273,5 +271,5 @@ def test_what_a_batch_replaced_is_not_known_after_another_one_was_refused() -> N
     list(engine.run(engine.prepare(first)))
     with pytest.raises(MissingDeleteError):
         list(engine.run(engine.prepare({"p": [{"v": "a", "w": 1, "_weight": -1}]})))
-    with pytest.raises(UnusableStateError, match="the rows before the last batch are not known any more"):
-        engine.undo(first, MissingDeletes())
+    with pytest.raises(UnusableStateError, match="what the last batch replaced is not known any more"):
+        engine.undo(first)

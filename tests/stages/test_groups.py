@@ -140,7 +140,7 @@ def test_a_batch_taken_back_leaves_the_same_rows_and_sums(seed: int) -> None:
         other = net_of({random_groups.row(random, columns, True): 2 for _ in range(5)}, columns, part)
         begun = part.arena[A.H_VERSION] > 0
         groups.apply([other])
-        groups.take_back([other])
+        groups.undo([other])
         found = bag_of((net.net() for net in groups.scan()), groups.columns, part)
         assert found == group(stage, database.rows["r"], columns, bool(begun))
         groups.check_invariants()

@@ -77,7 +77,7 @@ def test_a_batch_taken_back_leaves_the_same_rows(seed: int) -> None:
     for batch in random_groups.batches(random, columns, 8, special=True):
         before, net = found_in(stage, part), net_of(batch, columns, part)
         stage.apply([net])
-        stage.take_back([net])
+        stage.undo([net])
         assert found_in(stage, part) == before
         stage.check_invariants()
         stage.apply([net])

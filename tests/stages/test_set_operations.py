@@ -70,7 +70,7 @@ def test_random_nests_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
         nets = dict(zip(relations, (net_of(batch, columns, part) for batch in pair), strict=True))
         given = [nets[source] for source in sources]
         running.apply(given)
-        running.take_back(given)
+        running.undo(given)
         total.update(bag_of([running.apply(given)], running.columns, part))
         total = Counter({row: weight for row, weight in total.items() if weight})
         database.apply({name: list(batch.items()) for name, batch in zip(relations, pair, strict=True)})

@@ -104,7 +104,7 @@ def test_a_batch_taken_back_leaves_the_same_rows(seed: int) -> None:
         before = found_in(stage, part)
         net = net_of(batch, columns, part)
         stage.apply([net])
-        stage.take_back([net])
+        stage.undo([net])
         assert found_in(stage, part) == before
         stage.check_invariants()
         stage.apply([net])

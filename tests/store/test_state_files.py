@@ -72,7 +72,7 @@ def test_options_and_counters_survive(tmp_path: Path) -> None:
     view.save(tmp_path / "view")
     again = crown.load(tmp_path / "view")
     assert join_stats(again)["s_updates"] == join_stats(view)["s_updates"]
-    with pytest.raises(CrownError, match="copies"):
+    with pytest.raises(CrownError, match="1 copy of"):
         again.apply({"R": [{"a": 9, "s": "x", "_weight": -1}]})
 
 

@@ -17,7 +17,6 @@ import pytest
 
 import crown
 from crown.errors import BadRowError, ChangeError, LateRowError, MemoryBudgetError, MissingDeleteError, PlanError
-from crown.ingest.batch import MissingDeletes
 from crown.kernels import arena as A
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
@@ -144,7 +143,7 @@ def test_a_window_is_a_recompute_over_the_rows_that_are_in(query: str, windows: 
         before = result_of(engine), engine.stats()["windows"]
         if turn % 5 == 1:
             apply(engine, changes)
-            engine.undo(changes, MissingDeletes.from_rows(engine.missing.to_rows()))
+            engine.undo(changes)
             assert (result_of(engine), engine.stats()["windows"]) == before
             engine.check_invariants()
         if turn % 5 == 2:

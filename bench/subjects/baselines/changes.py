@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cases.streams import Batch
-from crown.ingest.batch import RelationChange
-from crown.ingest.coded import CodedPreparer
-from crown.ingest.masks import EVERY
-from crown.programs.preparer import BatchPreparer, used_columns
+from crown.ingest.batch import JoinInputs, RelationChange
+from crown.programs.preparer import BatchPreparer
 from crown.store.codec import Intern
+from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import program_of
+from plans.wiring import Wire, used_columns
 
 
 @dataclass(frozen=True)
 class Changes:
     """The net changes of the stored relations of a plan, and how many rows there were."""
 
-    changes: tuple[RelationChange, ...]
+    changes: list[RelationChange]
     rows: int
 
 
@@ -31,14 +31,16 @@ class PlanChanges:
     def __init__(self, plan: Plan, intern: Intern) -> None:
         program = program_of(plan)
         used = used_columns(program, True)
-        self._intake = BatchPreparer(program.tables, used, intern)
-        self._coded = CodedPreparer(plan, _no_values, {})
+        wires: dict[str | int, Wire] = {name: Wire(columns) for name, columns in used.items()}
+        self._preparer = BatchPreparer(program.tables, wires, intern)
+        self._coded = JoinInputs(plan, wires, _no_values)
+        self._nothing = {name: Zset.empty(len(columns)) for name, columns in used.items()}
 
     def prepare(self, batch: Batch) -> Changes:
         """Returns the changes for a batch. O(batch)."""
-        prepared = self._intake.prepare(batch, strict=True)
-        nets = {name: (net, EVERY) for name, net in prepared.nets.items()}
-        return Changes(self._coded.changes(nets), prepared.rows)
+        prepared = self._preparer.prepare(batch, strict=True)
+        nets = {**self._nothing, **prepared.nets}
+        return Changes(self._coded.changes([nets[str(name)] for name in self._coded.inputs]), prepared.rows)
 
 
 def _no_values(codes: np.ndarray, target: pa.DataType) -> pa.Array:

@@ -21,7 +21,8 @@ from crown.stages.groups.moments import MOMENTS, Moments, Result, Scale
 from crown.stages.groups.readings import Reading, reading
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import far as far_kernels
-from crown.store.codec import uses_dictionary
+from crown.stages.kernels import rounding
+from crown.store.codec import NULL, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Unit, unit
 from plans.program import Aggregate
@@ -97,14 +98,26 @@ class Rule:
         self._terms: dict[tuple[str, ...], Term] = {}  # by their factors
         units = {name: given[name] if known else unit(types[name]) for name in aggregate.arguments}
         self._near = {name: (bits, digits) for name, (bits, digits, _) in units.items()}
+        self._layout: Layout | None = None  # that whose words these are:
+        self._count = 0  # the word of the number of rows that count, and those of the sum of the arguments
+        self._sum = slice(0, 0)
         self._whole = {name: (bits + 64 * FAR_SHIFT * n, digits) for name, (bits, digits, n) in units.items()}
+
+    def _bind(self, layout: Layout) -> None:
+        """Looks up where its terms lie in the states of groups."""
+        self._layout, self._count = layout, layout.at[self._term()]
+        whole = self._term(*self._sums.arguments)
+        if whole in layout.at:
+            self._sum = layout.place(whole)
 
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
         aggregate = self.aggregate
         if self.reading is not None:
             return Column(aggregate.type, dictionary, totals.read[self.reading])
-        count = totals.count(self._term())
+        if self._layout is not totals.layout:
+            self._bind(totals.layout)
+        count = totals.rows[:, self._count]
         if aggregate.function == COFACTOR:
             self._refuse_not_finite(totals)
         if self._counts:
@@ -112,7 +125,7 @@ class Rule:
         if aggregate.function == "sum" and aggregate.type != "float64":
             return self._exact(totals, count == 0, dictionary)
         values, null = self._rounded(count, lambda *factors: totals.sum(self._term(*factors)), self._near)
-        if totals.far and len(groups := totals.far.having(self.terms)):
+        if totals.far.sums and len(groups := totals.far.having(self.terms)):
             values[groups], null[groups] = self._rounded(
                 count[groups], lambda *factors: totals.whole(groups, self._term(*factors)), self._whole
             )
@@ -171,9 +184,9 @@ class Rule:
 
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
         """Returns SUM of whole numbers or decimals."""
-        rows, type_ = totals.sum(self._term(*self._sums.arguments)), self.aggregate.type
+        rows, type_ = totals.rows[:, self._sum], self.aggregate.type
         if type_ == "int64":
-            codes, refused = rounded.words(rows, null)
+            codes, refused = _words(rows, null)
             if refused >= 0:
                 raise OutOfRange(refused, 'the sum is no int64; cast the argument to "decimal(38,0)"')
             return Column(type_, dictionary, codes)
@@ -188,3 +201,13 @@ class Rule:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
         sx, sy, sxx, syy, sxy = (sums(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
         return Moments(count, sx, sy, sxx, syy, sxy, scales[x], scales[y])
+
+
+def _words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
+    """Returns integers as codes of int64, and the row of one that does not fit, or -1."""
+    rows = np.ascontiguousarray(rows)
+    out = np.empty(len(rows), np.int64)
+    refused = int(rounding.narrow(rows, rows.shape[1], out))
+    if np.count_nonzero(null):  # a tenth of the time of `any`
+        out[null] = NULL
+    return out, refused

@@ -82,9 +82,6 @@ class Far:
     groups: int
     sums: dict[Term, FarSums] = field(default_factory=dict)
 
-    def __bool__(self) -> bool:
-        return bool(self.sums)
-
     def of(self, term: Term) -> FarSums:
         """Returns those of a term, for more to be added."""
         if term not in self.sums:
@@ -117,18 +114,19 @@ class Far:
 
 
 class FarParts:
-    """The far parts that a stage keeps in its part."""
+    """The far parts that a stage keeps in its part; ``words``: those with their handles, of the terms that can have
+    one."""
 
     def __init__(self, layout: Layout, part: Part) -> None:
         self._layout = layout
         self._part = part
-        self._words = {term: layout.far_word(term) for term in layout.terms if layout.doubles[term]}
+        self.words = {term: layout.far_word(term) for term in layout.terms if layout.doubles[term]}
 
     def loaded(self, rows: np.ndarray) -> Far:
         """Returns the far parts of groups, whose states are ``rows``. O(1) if the stage has none, else O(groups)."""
         found = Far(self._layout, len(rows))
-        if self._words and self._part.arena[H_FAR]:
-            for term, word in self._words.items():
+        if self.words and self._part.arena[H_FAR]:
+            for term, word in self.words.items():
                 groups = rows[:, word].nonzero()[0]
                 if len(groups):
                     limbs = self._layout.far_limbs(term)
@@ -149,7 +147,7 @@ class FarParts:
         made: list[np.ndarray] = []
         try:
             for term, sums_ in changed.sums.items():
-                groups, word = sums_.groups(), self._words[term]
+                groups, word = sums_.groups(), self.words[term]
                 before.append(rows[groups, word])
                 made.append(np.zeros(len(groups), np.int64))
                 self._store(after.sums[term].dense(groups), made[-1])

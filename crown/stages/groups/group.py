@@ -21,21 +21,20 @@ from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
-from crown.stages.groups.addends import Addends
+from crown.stages.groups.addends import Addends, JoinSums
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.exported_sums import ImportedSums, bytes_of, digits
 from crown.stages.groups.far import Far, FarParts
-from crown.stages.groups.join_sums import JoinSums
 from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
 from crown.stages.kernels import groups, sums
 from crown.stages.kernels.multisets import TREE
-from crown.stages.protocol import Lasting, Part
+from crown.stages.protocol import Part
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.payloads.carried import ExportedSum, JoinSum
-from plans.payloads.sums import ROWS, Values, term_of
+from plans.payloads.sums import Values, term_of
 from plans.plan import Plan
 from plans.program import GroupStage
 from plans.schema import Column as Declared
@@ -45,7 +44,7 @@ _MOST_ROWS = 1 << 62
 _GROUPS, _VALUES = 0, 1  # tables
 
 
-class Groups(Lasting):
+class Groups:
     """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
 
     A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the plan of the
@@ -78,7 +77,7 @@ class Groups(Lasting):
         terms = [term for rule in self._rules for term in rule.terms]
         self._layout = Layout([*terms, *map(term_of, stage.exported)], types, carried)
         self._join_sums = None if join is None or not stage.join_sums else JoinSums(stage.join_sums, self._layout, join)
-        self._imported_sums = ImportedSums(stage.imported, self._layout)
+        self._imported_sums = ImportedSums(stage.imported, self._layout) if stage.imported else None
         self._far = FarParts(self._layout, part)
         self._readings = tuple(dict.fromkeys(rule.reading for rule in self._rules if rule.reading is not None))
         k = self._k = len(self._keys)
@@ -154,7 +153,7 @@ class Groups(Lasting):
             events = [Events(Addends(f, w, at), f, at) for (f, w), at in zip(fed, where, strict=True)]
             old, new, far = self._totals(nets[0], events, fed[0], handles)
             changed = self._difference(handles, old, new, sign)
-            gone = self._far.stored(new.rows[len(handles) :], far, new.far) if far else None
+            gone = self._far.stored(new.rows[len(handles) :], far, new.far) if far.sums else None
         except BaseException:
             self._multisets.take_back(handles)
             self._abandon(handles)
@@ -167,7 +166,8 @@ class Groups(Lasting):
         assert empty < 0, f"a group without rows is not empty: {self._named(handles[empty])}"
         if gone is not None:
             self._far.free(gone)
-        self._multisets.close()
+        if self._multisets.all:
+            self._multisets.close()
         arena[A.H_VERSION] += sign
         return changed
 
@@ -209,14 +209,15 @@ class Groups(Lasting):
         events[0].addends.add(self._of_rows, deltas, far)
         if self._join_sums is not None:
             self._join_sums.add(net, events[0].where, deltas, far)
-        self._imported_sums.add(frame, weights, events[0].where, deltas, far)
-        for values, changed, flips, of in self._multisets.apply(events, handles):
+        if self._imported_sums is not None:
+            self._imported_sums.add(frame, weights, events[0].where, deltas, far)
+        for values, changed, flips, of in self._multisets.apply(events, handles) if self._multisets.all else ():
             Addends(changed, flips, of).add(self._of_values[values], deltas, far)
         rows[n:] = old.rows
         sums.add_states(rows[n:], deltas, layout.words, layout.places)
         self._refuse_counts(weights, rows[n:, 0], handles)
-        after = old.far.plus(far) if far else old.far
-        return old, Totals(layout, rows, after, self._read(handles)), far
+        after = old.far.plus(far) if far.sums else old.far
+        return old, Totals(layout, rows, after, self._read(handles) if self._readings else {}), far
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
@@ -239,7 +240,8 @@ class Groups(Lasting):
         if rows is None:
             rows = np.empty((len(handles), self._layout.words), np.int64)
         groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
-        return Totals(self._layout, rows, self._far.loaded(rows), self._read(handles))
+        far = self._far.loaded(rows) if self._far.words else Far(self._layout, len(rows))
+        return Totals(self._layout, rows, far, self._read(handles) if self._readings else {})
 
     # Rows
     # ------------------------------------------------------------------------------------------------------------------
@@ -251,12 +253,12 @@ class Groups(Lasting):
         """
         n, batches = len(handles), int(self.parts[0][A.H_VERSION])
         read = {one: np.concatenate([old.read[one], new.read[one]]) for one in self._readings}
-        far = old.far.followed_by(new.far) if old.far or new.far else Far(self._layout, 2 * n)
+        far = old.far.followed_by(new.far) if old.far.sums or new.far.sums else Far(self._layout, 2 * n)
         both = Totals(self._layout, new.rows, far, read)
         if self.stage.whole:
             there = np.array([batches > 0, batches + sign > 0])
         else:
-            there = both.count(ROWS) > 0
+            there = both.rows[:, 0] > 0
         codes, there = self._rows(handles, both, there)
         rows, weights = np.empty_like(codes), np.empty(2 * n, np.int64)
         differing = int(groups.differing(codes, there, self._changing, rows, weights))
@@ -265,7 +267,7 @@ class Groups(Lasting):
 
     def _there(self, totals: Totals, begun: bool) -> np.ndarray:
         """Returns the mask of the groups that exist, before HAVING."""
-        return np.full(len(totals.rows), begun) if self.stage.whole else totals.count(ROWS) > 0
+        return np.full(len(totals.rows), begun) if self.stage.whole else totals.rows[:, 0] > 0
 
     def _rows(self, handles: np.ndarray, totals: Totals, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows (codes, int64[columns, n]) of groups in given states, and where they are there.
@@ -365,7 +367,7 @@ class Groups(Lasting):
         """
         totals = self._stored(self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy())
         if not name:
-            return int(totals.count(ROWS)[0])
+            return int(totals.rows[0, 0])
         return next(rule for rule in self._rules if rule.aggregate.name == name).exact(totals, *factors)
 
     # Care
@@ -381,7 +383,7 @@ class Groups(Lasting):
         every = list(self._blocks()) if not self.stage.whole else [self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()]
         handles = np.concatenate([np.empty(0, np.int64), *every])
         assert (self.parts[0][handles + self._k] == 0).all(), "a group has a number outside of a batch"
-        assert self.stage.whole or (self._stored(handles).count(ROWS) > 0).all(), "a group without rows is there"
+        assert self.stage.whole or (self._stored(handles).rows[:, 0] > 0).all(), "a group without rows is there"
         self._multisets.check_invariants(handles)
 
     def stats(self) -> dict[str, Any]:

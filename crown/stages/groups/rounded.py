@@ -86,16 +86,6 @@ def float_codes(values: np.ndarray, null: np.ndarray) -> np.ndarray:
     return codes
 
 
-def words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
-    """Returns integers as codes of int64, and the row of one that does not fit, or -1."""
-    rows = np.ascontiguousarray(rows)
-    out = np.empty(len(rows), np.int64)
-    refused = int(rounding.narrow(rows, rows.shape[1], out))
-    if np.count_nonzero(null):  # a tenth of the time of `any`
-        out[null] = NULL
-    return out, refused
-
-
 def decimals(rows: np.ndarray, null: np.ndarray, digits: int, intern: Intern | None) -> tuple[np.ndarray, int]:
     """Returns integers of some limbs as codes of decimals of so many digits, and the row of one with more, or -1.
 

@@ -4,7 +4,7 @@ What is kept of a relation is a record of words:
 
     ORDERED    root of the tree of its rows in the order in which they leave
     BY_ROW     root of a second tree of the same rows, by their values; only where they leave in the order of arrival
-    UNDO       handle of what takes the last batch back; EARLIER: the same of the batch before it
+    UNDO       handle of what takes the last batch back
     MARK ...   counters, which Python reads and writes
 
 Trees are those of ``crown.stages.kernels.trees``. Where rows leave as they arrived, their last code is a running
@@ -18,9 +18,9 @@ from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.stages.kernels.trees import BEFORE, COPIES, add, fell, following, grow, locate
 
-ORDERED, BY_ROW, UNDO, EARLIER = 0, 1, 2, 3
-MARK, NEXT, ROWS, LATE, EXPIRED, MISSING, UPDATES = 4, 5, 6, 7, 8, 9, 10
-WORDS = 11
+ORDERED, BY_ROW, UNDO = 0, 1, 2
+MARK, NEXT, ROWS, LATE, EXPIRED, MISSING, UPDATES = 3, 4, 5, 6, 7, 8, 9
+WORDS = 10
 COUNTERS = WORDS - MARK
 
 

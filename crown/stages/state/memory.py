@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, no_addresses, whole_pages
 from plans.program import JoinStage, LinearStage, Program, Stage
 from plans.search.shares import grids_of
+from plans.wiring import wiring
 
 OWN_PARTS = 2  # for the dictionary and the base tables
 
@@ -47,6 +50,16 @@ def own_words(program: Program, threads: int) -> frozenset[int]:
             found += range(first + cell * parts + tree, first + (cell + 1) * parts)
         first += grid.cells * parts
     return frozenset(found)
+
+
+def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool) -> np.ndarray:
+    """Returns two int64 words that name what a state holds: the program, and what is kept of its relations."""
+    wires = wiring(program, on_missing, selecting=selecting, whole=whole)
+    base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
+    columns = {name: [[c.name.lower(), c.type] for c in wire.columns] for name, wire in base.items()}
+    chosen = sorted(name for name, wire in base.items() if wire.conditions)
+    said = [program.fingerprint, columns, chosen, on_missing == "trust"]
+    return np.frombuffer(hashlib.sha256(json.dumps(said).encode()).digest()[:16], np.int64)
 
 
 class ProgramMemory:

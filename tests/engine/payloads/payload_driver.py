@@ -12,8 +12,8 @@ from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, loans, publish, state, summed_leaves, update
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
-from crown.store.relations import StoredRelation, stored_relations
 from plans.plan import Plan
+from plans.stored_relations import StoredRelation, stored_relations
 from tests.oracles.database import Batch, Database, Row
 from tests.oracles.payloads import Valued
 

@@ -56,7 +56,7 @@ def full_arena(run: Run, at: float) -> str:
     """The allocation at that place finds the arena exhausted."""
     parts = [part for engine in run.engines for part in engine.parts]
     most = max(part[A.H_LIVE] for part in parts)
-    arena = run.random.choice([part for part in parts if part[A.H_LIVE] * 3 > most])  # others hardly take anything
+    arena = run.random.choice([part for part in parts if part[A.H_LIVE] * 2 > most])  # others hardly take anything
     needed = _taken(run, arena)
     arena[A.H_FREE : A.H_FREE + A.CLASSES] = 0  # nothing that was freed before is used again,
     arena[A.H_LEFT] = 0  # nor what is left of a block that is being cut up
@@ -80,7 +80,7 @@ def over_budget(run: Run, at: float) -> str:
     """The budget is used up at that place."""
     limits = run.view._engine.memory.budget
     limits.change(limits.used + int(at * 600))
-    limits._fixed = False
+    limits.fixed = False
     try:
         run.view.apply(run.changes)
         applied = True
@@ -131,7 +131,7 @@ def reader_leaves(run: Run, at: float) -> str:
 def reader_leaves_over_budget(run: Run, at: float) -> str:
     """The consumer closes the iterator, and then the budget is used up: ``close`` says so, and the view goes on."""
     limits = run.view._engine.memory.budget
-    limits._fixed = False
+    limits.fixed = False
     limits.change(limits.used + int(at * 300) + 300)
     applied = True
     try:

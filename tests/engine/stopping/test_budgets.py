@@ -23,7 +23,7 @@ def test_a_batch_is_refused_or_taken_whatever_room_there_is(subject: Subject, tm
     with small_blocks():
         run = Run(subject, 5, tmp_path)
         limits = run.view._engine.memory.budget
-        limits._fixed = False
+        limits.fixed = False
         applied = False
         for room in ROOM:
             limits.change(limits.used + room)

@@ -144,7 +144,7 @@ def test_what_one_cell_refuses_to_discard_is_taken_back_in_all(monkeypatch: pyte
     many = engine_of(plans.plan("Q(a,b,c) :- e(a,b), e(b,c).", EDGES), threads=2)
     many.discard({"e": pa.table({"s": range(50), "d": range(1, 51)})})
     before, cores = many.count(), join_of(many).cores
-    monkeypatch.setattr(cores[1], "begin", refuse)
+    monkeypatch.setattr(cores[1], "_begin", refuse)
     with pytest.raises(MemoryBudgetError):
         many.discard({"e": pa.table({"s": range(100, 150), "d": range(101, 151)})})
     assert many.count() == before > 0

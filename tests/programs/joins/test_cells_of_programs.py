@@ -11,7 +11,6 @@ import pytest
 
 import crown
 from crown.errors import ChangeError, CrownError
-from crown.ingest.batch import MissingDeletes
 from crown.ingest.changes import WEIGHT
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
@@ -24,7 +23,8 @@ from tests.marks import seeds, slow
 from tests.oracles.database import Database, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
 from tests.plans.lowering.random_programs import Writer
-from tests.programs.test_maintained_programs import batch_of
+from tests.programs.keyed_batches import keyed_batch
+from tests.programs.test_maintained_programs import POOLS
 from tests.programs.test_programs import apply, result_of
 
 CELLS = 3
@@ -74,6 +74,13 @@ class Cells:
                 wanted = [column.name for column in self.engines[number].plan.table(name).columns]
                 found[name] = table.filter(pa.array(keep, pa.bool_())).select([*wanted, WEIGHT])
         return found
+
+
+def batch_of(random, database):
+    def drawn(name):
+        return tuple(random.choice(pool) for pool in POOLS[name])
+
+    return keyed_batch(random, database, drawn, tables=3, gone=2, fresh=3)
 
 
 def deltas(given: list[Cells], changes):
@@ -162,7 +169,7 @@ def test_threads_deliver_what_one_engine_does(query, tmp_path):
         assert apply(many, changes) == expected, f"batch {turn}"
         assert result_of(many) == result_of(whole)
         if turn in (0, 4):
-            many.undo(changes, MissingDeletes.from_rows(many.missing.to_rows()))
+            many.undo(changes)
             assert result_of(many) == before
             many.save(tmp_path / "state")
             many, _ = snapshot.load(tmp_path / "state")

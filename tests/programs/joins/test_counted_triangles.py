@@ -134,7 +134,7 @@ def test_a_batch_that_is_taken_back_leaves_the_number_and_a_saved_state_goes_on(
         before = [net.weights.tolist() for net in stage.scan()]
         for _ in engine.run(engine.prepare(changes)):
             pass
-        engine.undo(changes, engine.missing)
+        engine.undo(changes)
         assert [net.weights.tolist() for net in stage.scan()] == before
         engine.check_invariants()
         for _ in engine.run(engine.prepare(changes)):

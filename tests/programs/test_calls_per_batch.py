@@ -1,0 +1,93 @@
+"""A batch of one row is paid for in Python calls: how many there are, and in how many files, has a ceiling.
+
+Kernels do what grows with the data; what is left is the way of a batch through the product, which every batch goes. A
+call costs 50 to 100 ns, so a hundred of them take as long as the kernels of a small batch. And who reads that way has
+to open every file that it enters. Calls are counted, not timed: the numbers are the
+same on every machine. Kernels are native code and are not counted, nor is what other packages do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crown
+
+TABLES = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}, "T": {"c": "int64", "d": "int64"}}
+PRODUCT = tuple(f"{Path(crown.__file__).parents[1] / name}/" for name in ("crown", "plans"))
+KERNELS = "/kernels/"
+
+# Query -> most calls, and most files, of ``apply`` and of ``update``. A change that makes a batch dearer raises its
+# numbers here, and says why; one that makes it cheaper lowers them.
+CEILINGS = {
+    "Q(a, b, c) :- R(a, b), S(b, c).": ((95, 18), (72, 15)),
+    "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((102, 18), (72, 15)),
+    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((145, 25), (135, 23)),
+    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((160, 25), (150, 24)),
+    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((120, 20), (113, 19)),
+}
+
+
+def entered(work: Any) -> Counter[str]:
+    """Returns how many Python functions of each file of the product a call enters."""
+    found: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            file = frame.f_code.co_filename
+            if file.startswith(PRODUCT) and KERNELS not in file:
+                found[file] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def steady(query: str) -> crown.View:
+    """Returns a view that holds rows, and has applied batches of each kind before."""
+    view = crown.view(query, TABLES)
+    for name in {table.name for table in view.plan.tables}:
+        names = list(TABLES[name])
+        view.update({name: pa.table({names[0]: [i % 20 for i in range(100)], names[1]: [i % 7 for i in range(100)]})})
+    for batch in batches() * 2:
+        view.apply(batch)
+    return view
+
+
+def batches() -> list[dict[str, pa.Table]]:
+    """Returns a batch that inserts a row of R, and one that deletes it."""
+    weights = [pa.array([weight], pa.int64()) for weight in (1, -1)]
+    return [{"R": pa.table({"a": [1000], "b": [3], "_weight": weight})} for weight in weights]
+
+
+@pytest.mark.parametrize("query", CEILINGS)
+def test_a_batch_of_one_row_enters_few_functions_and_few_files(query: str) -> None:
+    view = steady(query)
+    applied = [entered(lambda batch=batch: view.apply(batch)) for batch in batches()]
+    for batch in batches():
+        view.update(batch)
+    updated = [entered(lambda batch=batch: view.update(batch)) for batch in batches()]
+    for found, (calls, files) in zip((applied, updated), CEILINGS[query], strict=True):
+        most = max(one.total() for one in found), max(map(len, found))
+        assert most[0] <= calls, f"{most}: {found[1]}"
+        assert most[1] <= files, f"{most}: {found[1]}"
+
+
+def test_more_rows_in_a_batch_make_no_more_calls() -> None:
+    """What is done per row is done by kernels."""
+    (query, *_) = (query for query in CEILINGS if "GROUP BY R.a" in query)
+    view, found = steady(query), []
+    for rows in (1_000, 10_000):
+        batch = pa.table({"a": [1000 + i for i in range(rows)], "b": [i % 7 for i in range(rows)]})
+        found.append(entered(lambda batch=batch: view.apply({"R": batch})).total())
+    assert found[1] <= found[0]
