@@ -76,7 +76,8 @@ class InFolder(Changeable[Deltas]):
         if self._journal.due(self._floor) and not lost:
             try:
                 self.snapshot()
-            except SnapshotError as error:  # the log has everything; the next batch tries again
+            except SnapshotError as error:  # the log has everything
+                self._journal.postpone()
                 warnings.warn(
                     f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=levels_to_caller()
                 )

@@ -41,6 +41,7 @@ class Journal:
         self.synced = 0
         self.logged = 0  # bytes since the newest snapshot
         self._snapshot_bytes = 0
+        self._postponed = 0  # how long the log is before a snapshot that could not be written is tried again
         self._lock = lock
         self._mark = mark
         self._sync = sync
@@ -136,7 +137,11 @@ class Journal:
 
     def due(self, floor: int) -> bool:
         """Returns True when the log since the newest snapshot outweighs it, or ``floor`` bytes, whichever is more."""
-        return self.logged > max(floor, self._snapshot_bytes)
+        return self.logged > max(floor, self._snapshot_bytes, self._postponed)
+
+    def postpone(self) -> None:
+        """Has the next snapshot wait until the log is a quarter longer: each attempt costs as much as the state."""
+        self._postponed = self.logged + self.logged // 4
 
     def snapshot(self, save: Callable[[Path], None]) -> None:
         """Writes a snapshot and begins a new log file; deletes what no recovery needs. ``save`` writes the file.
@@ -157,7 +162,7 @@ class Journal:
             self._segment = made
         self.synced = self.batches
         self._mark.write(self.batches, self.synced)
-        self.logged, self._snapshot_bytes = 0, self._size(self.batches)
+        self.logged, self._snapshot_bytes, self._postponed = 0, self._size(self.batches), 0
         self._retain()
 
     def _retain(self) -> None:

@@ -274,6 +274,29 @@ def test_a_snapshot_that_cannot_be_written_is_said_and_costs_nothing(
         assert contents(view) == recomputed(QUERY, 1, 2)
 
 
+@pytest.mark.filterwarnings("ignore::crown.RecoveryWarning")
+def test_a_snapshot_that_cannot_be_written_is_tried_again_when_the_log_has_grown_and_not_with_every_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crown.durable.journal import Journal
+
+    written, tried = Journal.snapshot, []
+
+    def fails(self: Journal, save: object) -> None:
+        tried.append(self.batches)
+        raise OSError(28, "No space left on device")
+
+    with opened(tmp_path / "v", snapshot_bytes=1) as view:
+        monkeypatch.setattr(Journal, "snapshot", fails)
+        for turn in range(200):
+            view.update(batch(1, turn))
+        assert 3 < len(tried) < 40, "as often as the log grows by a quarter"
+        monkeypatch.setattr(Journal, "snapshot", written)
+        for turn in range(200):
+            view.update(batch(1, turn))
+        assert len(list((tmp_path / "v").glob("*.snapshot"))) > 0
+
+
 @pytest.mark.parametrize("name", ["lock", "acknowledged"])
 def test_a_folder_in_the_place_of_a_small_file_is_said(name: str, whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "v"
