@@ -27,7 +27,6 @@ from crown.stages.kernels import partitions as kernels
 from crown.store.dictionary import Dictionary
 from plans import frames
 from plans.frames import WindowFunction
-from plans.payloads.sums import ROWS
 from plans.program import Aggregate, Order
 from plans.schema import Column as Declared
 
@@ -62,7 +61,6 @@ class Sums:
         unbounded = [one for one in functions if one.name in self.rules and one.frame and not one.frame.bounded]
         none = np.array([len(columns), 0, 0], np.int64)
         self.shape = self.numbers if unbounded else none  # of the rows in a tree
-        self.heads = any(one.frame is not None and one.frame.start is None for one in unbounded)
         self.tails = any(one.frame is not None and one.frame.end is None for one in unbounded)
 
     def of(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Far]:
@@ -375,7 +373,6 @@ class _Evaluation:
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
         rule = sums.rules[one.name]
         found = Totals(sums.layout, np.ascontiguousarray(totals[:, :-1]), far, {})
-        assert ROWS in sums.layout.at, "rows are always counted"
         try:
             return rule.column(found, self._given._dictionary).codes
         except OutOfRange as error:

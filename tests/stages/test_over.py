@@ -232,3 +232,37 @@ def test_a_plan_says_its_class_its_frames_and_by_what_it_can_be_cut() -> None:
     assert by_output(all_) is None
     for program in (one, all_):
         assert plans.Program.from_json(program.to_json()) == program
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_doubles_of_any_size_are_exact_in_every_frame(seed: int) -> None:
+    random = Random(seed)
+    columns = (Column("x", "int64"), Column("c0", "bool"), Column("d", "float64"))
+    feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
+    functions = tuple(
+        WindowFunction(f"w{i}", "float64", name, ("d",), where, Frame("rows", start, end, exclude))
+        for i, (name, where, start, end, exclude) in enumerate(
+            [
+                ("sum", None, None, 0, ""),
+                ("avg", None, -2, 1, ""),
+                ("sum", "c0", -1, None, "row"),
+                ("var_pop", None, None, 1, ""),
+            ]
+        )
+    )
+    planned = OverStage(feed, (), BY_X, functions)
+    (part,) = parts(1)
+    stage = Over(planned, columns, part)
+    rows: Counter[Row] = Counter()
+    for _ in range(8):
+        batch: Counter[Row] = Counter()
+        for row in random.sample(sorted(rows), len(rows) // 3):
+            batch[row] -= 1
+        for _ in range(6):
+            size = random.choice([1e300, -1e300, 1e-300, 3.5, 2.0**81, 1.0])
+            batch[random.randrange(30), random.random() < 0.5, size] += 1
+        stage.apply([net_of(batch, columns, part)])
+        rows.update(batch)
+        rows = +rows
+        assert found_in(stage, part) == over(planned, rows)
+        stage.check_invariants()
