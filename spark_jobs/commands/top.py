@@ -12,12 +12,15 @@ from typing import Any
 
 from crown.analysis.prometheus import written
 from crown.durable import vitals as durable
-from spark_jobs.errors import SparkJobError
+from spark_jobs.errors import CheckpointError, SparkJobError
 from spark_jobs.folders import local_folder
+from spark_jobs.storage.address import address
 
 HELP = "show how a running Spark job, or a durable view or database, is doing"
 TELLS = True
 
+_OF_A_JOB = ("meta.json", "current.json", "crown", "*/*/meta.json")
+"""One of them is in an operator's folder, a state that was cut anew, a checkpoint, a state."""
 Look = tuple[list[str], list[dict[str, Any]], Iterator[str]]
 """Lines for people, the same as objects, and as lines for Prometheus."""
 
@@ -69,6 +72,12 @@ def _durable(folder: Path) -> Callable[[], Look]:
 
 
 def _job(checkpoint: str) -> Callable[[], Look]:
+    place = address(checkpoint, "checkpoint")
+    if isinstance(place, Path) and not any(any(place.glob(name)) for name in _OF_A_JOB):
+        raise CheckpointError(  # without the packages of Spark, too
+            f"{place} holds no view, database or stream: give the folder of crown.open or crown.open_database, or the "
+            "checkpoint of a job"
+        )
     from spark_jobs.commands.state import operators
     from spark_jobs.job.vitals import behind, prometheus, vitals
     from spark_jobs.storage.opening import folder_at

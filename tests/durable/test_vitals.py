@@ -122,9 +122,23 @@ def test_the_command_needs_no_spark(tmp_path: Path) -> None:
     lines = (tmp_path / "crown.prom").read_text().splitlines()
     assert 'crown_batches_total{folder="kept"} 1' in lines
     assert 'crown_batch_rows{folder="kept",table="orders"} 1' in lines
-    done = command(tmp_path, "none", "--once")
+    (tmp_path / "job" / "crown").mkdir(parents=True)
+    done = command(tmp_path, "job", "--once")
     assert done.returncode == 2
     assert "pip install 'crown-ivm[spark]'" in done.stderr
+
+
+def test_a_folder_with_nothing_to_look_at_is_said_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other" / "src").mkdir(parents=True)
+    (tmp_path / "file").write_text("x")
+    for folder in ("mistyped", "empty", "other", "file"):
+        done = command(tmp_path, folder, "--once")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"crown: {tmp_path / folder} holds no view, database or stream: give the folder of crown.open or "
+            "crown.open_database, or the checkpoint of a job\n"
+        )
 
 
 def test_it_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
