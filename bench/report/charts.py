@@ -13,30 +13,35 @@ from bench.report.text import quantity, stopped
 
 
 def throughput(cells: Sequence[Cell], name: str) -> str:
-    """Returns horizontal bars: updates/s of every engine on one workload, fastest first; who did not finish says so."""
+    """Returns horizontal bars: the median updates/s of every engine on one workload, fastest first; a run that did not
+    finish says so."""
     with mpl.rc_context(STYLE):
-        ran = sorted((c for c in cells if c.get("updates_per_s")), key=lambda c: c["updates_per_s"])
+        ran = sorted((c for c in cells if c.get("updates_per_s")), key=_median)
         figure, (axes,) = figure_of(height=0.55 + 0.34 * len(ran))
-        best = max(c["updates_per_s"] for c in ran)
+        best = max(_median(c) for c in ran)
         for i, cell in enumerate(ran):
-            value = cell["updates_per_s"]
+            value = _median(cell)
             cut = stopped(cell)
             axes.barh(i, value, color=COLOURS[cell["engine"]], height=0.66, alpha=0.45 if cut else 1.0)
             text = quantity(value)
             if cell["engine"] != "crown":
-                ours = next((c["updates_per_s"] for c in ran if c["engine"] == "crown"), None)
+                ours = next((_median(c) for c in ran if c["engine"] == "crown"), None)
                 text += f"  ·  {_ratio(value, ours)}" if ours else ""
             text += cut
             axes.annotate(text, (value, i), (6, 0), textcoords="offset points", va="center", color=INK, fontsize=8.8)
         axes.set_yticks(range(len(ran)), [title_of(c["engine"]) for c in ran])
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         axes.set_xscale("log")
-        axes.set_xlim(min(c["updates_per_s"] for c in ran) / 2.5, best * 12)
+        axes.set_xlim(min(_median(c) for c in ran) / 2.5, best * 12)
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
         plain_log(axes.xaxis)
-        axes.set_xlabel("updates per second, more is better (logarithmic)")
+        axes.set_xlabel("updates per second, median of the runs, more is better (logarithmic)")
         return svg(figure, name)
+
+
+def _median(cell: Cell) -> float:
+    return float(cell["updates_per_s_median"])
 
 
 def _ratio(value: float, ours: float) -> str:

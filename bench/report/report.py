@@ -20,19 +20,23 @@ Sections = dict[str, dict[str, Any]]
 
 
 def tiles(sections: Sections) -> list[tuple[str, str]]:
-    """Returns the figures that stand at the top: (value, what it is). A rate is the median's, as that of the best."""
-    cells = sections.get("targets", {}).get("cells", [])
+    """Returns the figures at the top: (value, what it is). A rate is a median.
 
-    def pick(engine: str, mode: str, workload: str = "3-hop") -> Cell:
-        found = (c for c in cells if (c["engine"], c["mode"], c["workload"]) == (engine, mode, workload))
-        return next(found, {})
+    What is measured in several sections is taken from the one that compares the engines, which the first chart draws.
+    """
+
+    def pick(engine: str, mode: str, *names: str) -> Cell:
+        cells = (cell for name in names for cell in sections.get(name, {}).get("cells", ()))
+        return next((c for c in cells if (c["engine"], c["mode"], c["workload"]) == (engine, mode, "3-hop")), {})
 
     def rate(cell: Cell, what: str) -> tuple[str, str]:
-        best = f"; best of {cell['repeats']}: {quantity(cell['updates_per_s'])}/s" if cell["repeats"] > 1 else ""
-        return f"{quantity(cell['updates_per_s_median'])}/s", what + stopped(cell) + best
+        runs = f"; the median of {cell['repeats']} runs" if cell["repeats"] > 1 else ""
+        return f"{quantity(cell['updates_per_s_median'])}/s", what + stopped(cell) + runs
 
-    delta, none, full = pick("crown", "delta"), pick("crown", "none"), pick("crown", "full")
-    python, spark = pick("python", "delta"), pick("crown-spark", "spark")
+    delta, python = (pick(engine, "delta", "engines", "targets") for engine in ("crown", "python"))
+    modes = ("none", "full", "delta")
+    none, full, grew = (pick("crown", mode, "targets") for mode in modes)
+    spark = pick("crown-spark", "spark", "targets")
     out = []
     if delta.get("updates_per_s"):
         out.append(rate(delta, "updates, 3-Hop, every delta enumerated, one core"))
@@ -46,11 +50,11 @@ def tiles(sections: Sections) -> list[tuple[str, str]]:
     if python.get("updates_per_s") and delta.get("updates_per_s"):
         times = delta["updates_per_s_median"] / python["updates_per_s_median"]
         out.append((f"{times:.0f} ×", f"as fast as first-order IVM in plain Python{stopped(python)}"))
-    if delta.get("bytes_per_tuple"):
-        out.append((f"{delta['bytes_per_tuple']:.0f} B", "of state per live edge, which the query reads three times"))
-    if delta.get("rss_peak"):
-        grown = delta["rss_peak"] - delta["rss_before"]
-        out.append((size(grown), f"of memory added by the run, to a process of {size(delta['rss_peak'])} in all"))
+    if grew.get("bytes_per_tuple"):
+        out.append((f"{grew['bytes_per_tuple']:.0f} B", "of state per live edge, which the query reads three times"))
+    if grew.get("rss_peak"):
+        added = grew["rss_peak"] - grew["rss_before"]
+        out.append((size(added), f"of memory added by the run, to a process of {size(grew['rss_peak'])} in all"))
     if spark.get("updates_per_s"):
         out.append(rate(spark, f"updates on Spark, {spark['cores']} cores, end to end"))
     for cell in sections.get("state", {}).get("cells", ())[-1:]:

@@ -21,12 +21,12 @@ METHOD = (
     "Flink, Pathway, the native engines and Spark streaming run elsewhere: there the beginning of the run itself is "
     "the warm-up and is not counted; beside native engines the same updates of this one are not counted either. The "
     "time is that inside the call that applies a batch of Arrow rows, from Python to Python; native engines take their "
-    "rows from memory. Rates are of the fastest of up to three repeats, the median beside it. A run that was stopped "
-    "at its time bound says so at its rate, with the part of the stream that it had done. Bytes per tuple are the "
-    "state at its fullest over the input tuples that are live then: a row of a table counts once, however many aliases "
-    "of the query read it, for every engine alike. A graph stream is the edge list in file order through a window of a "
-    "fifth of it, old edge out before new edge in: 2N updates, each going to every copy in the self-join and counted "
-    "once."
+    "rows from memory. In tables, rates are of the fastest of up to three repeats, with the median beside it. Bars "
+    "and the figures at the top are medians. A run that was stopped at its time bound says so at its rate, with the "
+    "part of the stream that it had done. Bytes per tuple are the state at its fullest over the input tuples that are "
+    "live then: a row of a table counts once, however many aliases of the query read it, for every engine alike. A "
+    "graph stream is the edge list in file order through a window of a fifth of it, old edge out before new edge in: "
+    "2N updates, each going to every copy in the self-join and counted once."
 )
 QUICK = (
     "This run shows that everything works, on tiny data, for seconds. Its figures say nothing about speed, and none is "

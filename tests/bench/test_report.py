@@ -40,6 +40,30 @@ def test_every_engine_has_a_colour_of_its_own() -> None:
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
+def test_a_rate_is_one_number_wherever_it_is_shown() -> None:
+    def measured(engine: str, best: float, median: float) -> dict[str, object]:
+        return {
+            "engine": engine,
+            "workload": "3-hop",
+            "mode": "delta",
+            "updates_per_s": best,
+            "updates_per_s_median": median,
+            "deltas_per_s": best,
+            "repeats": 3,
+        }
+
+    engines = {"cells": [measured("crown", 9e6, 8e6), measured("dd", 3e6, 2e6)]}
+    sections = {"targets": {"cells": [measured("crown", 7e6, 6e6)]}, "engines": engines}
+    top = report.tiles(sections)[0]
+    assert top == ("8 M/s", "updates, 3-Hop, every delta enumerated, one core; the median of 3 runs")
+    texts = re.findall(r"<!-- (.*?) -->", report.front(sections)) + re.findall(
+        r">([^<>]+)</text>", report.front(sections)
+    )
+    assert "8 M" in texts
+    assert "2 M  ·  CROWN is 4.0 × as fast" in texts
+    assert not {"6 M", "7 M", "9 M"} & set(texts)
+
+
 def test_only_engines_of_others_are_faster_than_ours() -> None:
     def measured(engine: str, rate: float) -> dict[str, object]:
         cell = {
