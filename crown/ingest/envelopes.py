@@ -60,11 +60,14 @@ def counted_twice(table: Table) -> str | None:
     """
     if table.by_key or not (table.key or table.distinct):
         return None
-    return (
-        f"relation {table.name!r} {'has a key' if table.key else 'is distinct'}, and its envelopes may come more than "
-        "once, which would count twice: declare its key, upserts and a sequence, a column that grows with the changes "
-        "of a key (Debezium's ts_ns, Kafka's offset); or declare it enforced, and a repeated change is refused"
-    )
+    what = "has a key" if table.key else "is distinct"
+    said = f"relation {table.name!r} {what}, and its envelopes may come more than once, which would count twice"
+    if table.key:
+        return (
+            f"{said}: declare upserts and a sequence, a column that grows with the changes of a key (Debezium's ts_ns, "
+            "Kafka's offset); or declare it enforced, and a repeated change is refused"
+        )
+    return f"{said}: declare it enforced, and a repeated change is refused; or declare its key, upserts and a sequence"
 
 
 def _opened(number: int, given: Any) -> Mapping[str, Any] | None:
