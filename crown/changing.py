@@ -119,7 +119,8 @@ class Changeable(Subscribed[Deltas]):
 
         >>> import crown
         >>> from datetime import datetime, UTC
-        >>> recent = crown.view("SELECT a FROM r WHERE at > NOW() - INTERVAL 1 HOUR", {"r": {"a": int, "at": datetime}})
+        >>> schema = {"r": {"a": "int64", "at": "timestamp"}}
+        >>> recent = crown.view("SELECT a FROM r WHERE at > NOW() - INTERVAL 1 HOUR", schema)
         >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
         >>> recent.apply({"r": [{"a": 7, "at": noon}], "now()": noon}).to_pylist()
         [{'a': 7, '_weight': 1}]

@@ -60,6 +60,9 @@ class Column:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise PlanError(f"{shown(self.name)} is not the name of a column", hint="a name is a text")
+        for flag in ("required", "rounded"):
+            if not isinstance(getattr(self, flag), bool):
+                raise PlanError(f"column {self.name}: {flag} is True or False, not {shown(getattr(self, flag))}")
         type_ = normal_type(self.type)  # a PlanError if there is no such type
         if self.rounded and decimal_parts(type_) is None:
             raise PlanError(

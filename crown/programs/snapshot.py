@@ -27,8 +27,7 @@ from plans.errors import PlanError
 from plans.program import JoinStage, Program
 from plans.reads import occurrences
 from plans.search.shares import grids_of
-from plans.show import explain
-from plans.show.programs import lines_of
+from plans.show import explain, programs
 from plans.stored_relations import stored_relations
 
 _Engine = TypeVar("_Engine", bound=ProgramRuntime)
@@ -85,7 +84,10 @@ def _load(
             raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
         if max(words) > limits_of(memory_budget)[1]:
             raise _too_large(sum(words), path)
-        layout = layout_words(program, header["on_missing"], header["selecting"], several)
+        try:
+            layout = layout_words(program, header["on_missing"], header["selecting"], several)
+        except _DAMAGED as error:
+            raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
         with _memory(words, memory_budget, state_path) as memory:
             parts = [part[:n] for part, n in zip(memory.parts, words, strict=True)]
             words_file.fill(file, parts, header["crc32"], path)
@@ -111,8 +113,7 @@ def _program(given: Any, path: Path) -> Program:
                 if any(table.column(name) is None for name in relation.columns):
                     raise PlanError(f"relation {table.name} lacks a column")
             explain.text(plan)  # what a plan says of itself is in no fingerprint; what can be shown has the right types
-        for stage in program.stages:
-            lines_of(stage)
+        programs.text(program)
         occurrences(program)
         return program
     except PlanError as error:

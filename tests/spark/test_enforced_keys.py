@@ -76,7 +76,7 @@ def test_a_stream_stops_at_a_row_that_breaks_a_key_and_goes_on_when_it_is_mended
     files.add({"o": [(1, "a", 0, 1)], **FILLED})
     run(spark, JOINED, files, tmp_path / "state", **options)
     files.add({"o": [(2, "b", 0, 1), (1, "c", 5, 1)]})
-    said = r"bad row in relation 'o': the key id=1 is enforced, and 2 rows would have it; .*; row: \{.*\"n\": 5"
+    said = r"bad row in relation 'o': the key id=1 is enforced, and 2 rows would have it: .*; row: \{.*\"n\": 5"
     with pytest.raises(SparkJobError, match=said), plain_errors():
         run(spark, JOINED, files, tmp_path / "state", **options)
     assert sink.state() == Counter({(1, 0, 0): 1})
