@@ -50,7 +50,7 @@ def test_a_batch_that_takes_long_has_a_bar_in_its_cell(tmp_path: Path, monkeypat
     source = """
 import time, crown
 from crown.results import progress_bar
-pulse.PATIENCE = 0.3
+progress_bar.PATIENCE = 0.3
 view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}})
 view.update({"r": ((time.sleep(0.5), i)[1:] for i in range(3))})
 time.sleep(1)

@@ -172,8 +172,8 @@ class Windows:
             raise text.error(f"the window function {word} is not supported", node, _HINT)
         plain = (function in NAMES or function in _TRUTH) and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
         if any(isinstance(part, exp.Distinct) for part in given) or not plain:
-            called = word if word.isidentifier() else function.upper()
-            raise text.error(f"{called} of this form is not supported as a window function", node, _HINT)
+            shown = word if word.isidentifier() else function.upper()
+            raise text.error(f"{shown} of this form is not supported as a window function", node, _HINT)
         given = [part for part in given if not isinstance(part, exp.Star)]
         if len(given) > 2 or (len(given) > 1 and function in ("count", "sum", "avg", "min", "max")):
             raise text.error(f"{word} of {len(given)} columns is not supported", node)
