@@ -27,7 +27,8 @@ from plans.errors import PlanError
 from plans.program import JoinStage, Program
 from plans.reads import occurrences
 from plans.search.shares import grids_of
-from plans.show import explain, programs
+from plans.show import explain
+from plans.show.programs import lines_of
 from plans.stored_relations import stored_relations
 
 _Engine = TypeVar("_Engine", bound=ProgramRuntime)
@@ -113,7 +114,10 @@ def _program(given: Any, path: Path) -> Program:
                 if any(table.column(name) is None for name in relation.columns):
                     raise PlanError(f"relation {table.name} lacks a column")
             explain.text(plan)  # what a plan says of itself is in no fingerprint; what can be shown has the right types
-        programs.text(program)
+        if not isinstance(program.query, str):
+            raise PlanError("its query is no text")
+        for stage in program.stages:
+            lines_of(stage)
         occurrences(program)
         return program
     except PlanError as error:
