@@ -95,7 +95,7 @@ _LOCK = "lock"
 def holder(folder: Path) -> int:
     """Returns the number of the process that holds a folder; 0 if none does, or if the system does not tell.
 
-    Nothing is locked: whoever wants to open the folder meanwhile is not in the way of this.
+    It takes no lock, so another process can open the folder meanwhile.
     """
     try:
         inode = f":{(folder / _LOCK).stat().st_ino}"

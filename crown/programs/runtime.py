@@ -62,10 +62,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes what is there and
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
-    stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same
-    time. ``whole``: the base tables take all columns of the relations, whoever reads them. ``selecting``: rows that
-    nobody reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage
-    hands its deltas on as they are found, if it can.
+    stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same time.
+    ``whole``: the base tables take all columns of the relations, also those that no stage reads. ``selecting``: rows
+    that nobody reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage hands its
+    deltas on as they are found, if it can.
     """
 
     def __init__(

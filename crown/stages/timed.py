@@ -18,13 +18,13 @@ import numpy as np
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
-from crown.stages.columns import order_of
+from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import periods, retained, tops
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
-from plans.program import TimedStage
+from plans.program import Order, TimedStage
 from plans.schema import Column
 
 _SCANNED = 1 << 12
@@ -58,15 +58,10 @@ class Timed:
             part.arena[record + _TIME] = NULL
         self._record = int(part.arena[table + A.T_TALLIES])
         self._trees = [
-            (self._record + root, at, self._order(at))
+            (self._record + root, at, order_words(self._all, (Order(self._all[at].name),)))
             for root, at in ((_SINCE, self._since), (_UNTIL, self._until))
             if at is not None
         ]
-
-    def _order(self, first: int) -> np.ndarray:
-        """Returns an order of rows for the kernels: by one column, then by the others, rising."""
-        places = [first, *(i for i in range(self._width) if i != first)]
-        return np.array([[i, order_of(self._all[i].type), 0, 0] for i in places], np.int64).reshape(-1)
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------

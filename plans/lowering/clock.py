@@ -85,9 +85,9 @@ def _within(
             + ("columns of outer joins or subqueries beside others" if inside else "no column"),
             hint="select what is compared in FROM (SELECT ...), and compare its column with NOW()",
         )
-    first_ = inside[0]
+    leading = inside[0]
     own = [one for one in query.conditions if _aliases([one]) <= read and _aliases([one])]
-    own = own if joined or first_.join == "inner" else []  # what is asked of an outer join's rows is asked behind it
+    own = own if joined or leading.join == "inner" else []  # what is asked of an outer join's rows is asked behind it
     rest = [one for one in query.conditions if one not in own]
     asked = [one for found in later for one in found if one is not None]
     exprs = [*_exprs(replace(query, conditions=tuple(rest))), *asked]
@@ -109,10 +109,10 @@ def _within(
     moments = Query(query.text, (clock,), (), ((NOW, clock.qualified(NOW)),), False)
     since, until = (hidden[wish][0] if wish in hidden else None for wish in ("since", "until"))
     made = Timed(Query(query.text, plain, tuple(own), outputs, False), moments, since, until)
-    derived = replace(first_, table=Table(first_.alias, made.columns), input=made)
+    derived = replace(leading, table=Table(leading.alias, made.columns), input=made)
     names = {column: derived.qualified(name) for column, name in taken.items()}
     sources = [source for source in query.sources if source not in inside[1:]]
-    query = replace(query, sources=tuple(derived if one is first_ else one for one in sources), conditions=tuple(rest))
+    query = replace(query, sources=tuple(derived if one is leading else one for one in sources), conditions=tuple(rest))
     return _renamed(query, names) if joined else query
 
 

@@ -142,8 +142,19 @@ class SetOperation:
         return first.columns
 
 
+class _OverOne:
+    """A relation over one other, `input`: its text is that one's."""
+
+    input: Relation
+
+    @property
+    def text(self) -> str:
+        """Returns the text of the whole query."""
+        return self.input.text
+
+
 @dataclass(frozen=True)
-class Top:
+class Top(_OverOne):
     """`SELECT * FROM input ORDER BY order LIMIT limit OFFSET offset`, for each value of `keys` apart.
 
     `keys` and `order` name columns of `input`, whose last `hidden` columns the result does not have.
@@ -158,18 +169,13 @@ class Top:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def text(self) -> str:
-        """Returns the text of the whole query."""
-        return self.input.text
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """Returns the columns of the result."""
         return self.input.columns[: len(self.input.columns) - self.hidden]
 
 
 @dataclass(frozen=True)
-class Timed:
+class Timed(_OverOne):
     """`SELECT * FROM input, clock WHERE since <= now AND now < until`.
 
     `since` and `until` name columns of `input` of type timestamp, never NULL, its last ones, which the result does not
@@ -189,18 +195,13 @@ class Timed:
         return (self.since is not None) + (self.until is not None)
 
     @property
-    def text(self) -> str:
-        """Returns the text of the whole query."""
-        return self.input.text
-
-    @property
     def columns(self) -> tuple[Column, ...]:
         """Returns the columns of the result."""
         return self.input.columns[: len(self.input.columns) - self.hidden]
 
 
 @dataclass(frozen=True)
-class Over:
+class Over(_OverOne):
     """`SELECT *, functions OVER (PARTITION BY keys ORDER BY order) FROM input`.
 
     `keys`, `order` and `hidden` are those of `Top`; the functions read columns of `input`. `place` is where the first
@@ -214,11 +215,6 @@ class Over:
     hidden: int = 0
     place: Position | None = field(default=None, compare=False)
     warnings: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def text(self) -> str:
-        """Returns the text of the whole query."""
-        return self.input.text
 
     @property
     def shown(self) -> tuple[Column, ...]:
