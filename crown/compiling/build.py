@@ -18,7 +18,7 @@ from pathlib import Path
 from crown.compiling.library import FOLDER
 from crown.compiling.warm import processors
 
-X86, ARM = ("x86-64-v2", "x86-64-v3"), ("aarch64",)
+X86, ARM = ("x86-64-v2", "x86-64-v3", "x86-64-v4"), ("aarch64",)
 _SHARE = "import sys; from crown.compiling.emit import emit_share; emit_share(*sys.argv[1:])"
 _TABLE = "import sys; from crown.compiling.emit import emit_table; emit_table(*sys.argv[1:])"
 _VISIBLE = "{ global: crown_stamp; crown_entries; local: *; };\n"

@@ -287,7 +287,10 @@ static PyObject *processors(PyObject *module, PyObject *none) {
     int third = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
                 __builtin_cpu_supports("fma") && __builtin_cpu_supports("lzcnt") && __builtin_cpu_supports("movbe") &&
                 __builtin_cpu_supports("f16c");
+    int fourth = third && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     int second = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+    if (fourth) return Py_BuildValue("(sss)", "x86-64-v4", "x86-64-v3", "x86-64-v2");
     if (third) return Py_BuildValue("(ss)", "x86-64-v3", "x86-64-v2");
     if (second) return Py_BuildValue("(s)", "x86-64-v2");
     return Py_BuildValue("()");

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs")
 BASE = {"crown-ivm", "numpy", "pyarrow", "sqlglot", "highspy"}
-LIBRARIES = {"x86_64": ("x86-64-v2", "x86-64-v3"), "aarch64": ("aarch64",)}
+LIBRARIES = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
 MOST_MEGABYTES, MOST_RESIDENT, MOST_SECONDS = 250, 110, 1.0
 """What the base takes on disk; memory (MiB) and processor time of a first example."""
 _TOOLS = {"pip", "setuptools", "wheel"}
