@@ -1,4 +1,4 @@
-"""What a durable folder keeps: the engine of one view, or of a database. See ``crown.durable.recovery.Kind``."""
+"""The two kinds of durable folders: of one view, and of a database."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from typing_extensions import override
 
 from crown.durable.identity import Identity
+from crown.durable.recovery import Kind
 from crown.errors import SnapshotError
 from crown.programs import snapshot
 from crown.programs.database_engine import DatabaseEngine
@@ -21,15 +23,15 @@ PROGRAM = "program"
 
 
 @dataclass(frozen=True)
-class ViewKind:
+class ViewKind(Kind[ProgramEngine]):
     """The engine of one view."""
 
     identity: Identity
     folder: Path
     budget: int | None
 
+    @override
     def create(self) -> ProgramEngine:
-        """See ``Kind.create``."""
         program = self.identity.stored_program(self.folder)
         return ProgramEngine.create(
             program,
@@ -38,24 +40,24 @@ class ViewKind:
             on_missing=self.identity.on_missing,
         )
 
+    @override
     def load(self, path: Path) -> tuple[ProgramEngine, dict[str, Any]]:
-        """See ``Kind.load``."""
         engine, extra = snapshot.load(path, None, self.budget)
         if engine.fingerprint != self.identity.fingerprint:
             raise SnapshotError(f"{path} is of another query")
         return engine, extra
 
+    @override
     def replay(
         self, engine: ProgramEngine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
     ) -> ProgramEngine:
-        """See ``Kind.replay``."""
         engine.run(engine.prepare(tables), deltas=False).close()
         engine.batches = batch
         return engine
 
 
 @dataclass(frozen=True)
-class DatabaseKind:
+class DatabaseKind(Kind[DatabaseEngine]):
     """The engine of a database: views are registered and dropped between batches.
 
     ``after``: the deltas of the batches after that one are kept in ``deltas``, by the number of the batch.
@@ -67,21 +69,21 @@ class DatabaseKind:
     after: int | None = None
     deltas: dict[int, dict[str, pa.Table]] = field(default_factory=dict)
 
+    @override
     def create(self) -> DatabaseEngine:
-        """See ``Kind.create``."""
         program = self.identity.stored_program(self.folder)
         return DatabaseEngine.create(program, self.budget, self.identity.on_missing)
 
+    @override
     def load(self, path: Path) -> tuple[DatabaseEngine, dict[str, Any]]:
-        """See ``Kind.load``."""
         engine, extra = snapshot.load_several(path, self.budget)
         engine.batches = int(extra.get("batches", 0))
         return engine, extra
 
+    @override
     def replay(
         self, engine: DatabaseEngine, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
     ) -> DatabaseEngine:
-        """See ``Kind.replay``."""
         if PROGRAM in header:
             engine = engine.changed(Program.from_json(header[PROGRAM]), self.budget)
         wanted = self.after is not None and batch > self.after

@@ -108,7 +108,7 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         return made
 
     def check_invariants(self) -> None:
-        """See ``ProgramRuntime.check_invariants``; the results are counted, too."""
+        """Checks the invariants of all stages, and counts the results."""
         super().check_invariants()
         for result in self.results.values():
             result.check_invariants()

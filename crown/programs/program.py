@@ -159,30 +159,30 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
     # ------------------------------------------------------------------------------------------------------------------
 
     def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
-        """See ``ResultOf.results``."""
+        """Yields the result rows; see ``crown.programs.result.ResultOf.results``."""
         return self.result.results(factorized)
 
     def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
-        """See ``ResultOf.deltas_from_nothing``."""
+        """Yields the result as a delta of inserts; see ``crown.programs.result.ResultOf.deltas_from_nothing``."""
         return self.result.deltas_from_nothing()
 
     def count(self) -> int:
-        """See ``ResultOf.count``."""
+        """Returns the number of result rows; see ``crown.programs.result.ResultOf.count``."""
         return self.result.count()
 
     def check_invariants(self) -> None:
-        """See ``ProgramRuntime.check_invariants``; the result is counted, too."""
+        """Checks the invariants of all stages, and counts the result."""
         super().check_invariants()
         self.result.check_invariants()
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """See ``ResultOf.contains``."""
+        """Returns True iff a row is in the result; see ``crown.programs.result.ResultOf.contains``."""
         return self.result.contains(values)
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """See ``ResultOf.multiplicity``."""
+        """Returns how often a row is in the result; see ``crown.programs.result.ResultOf.multiplicity``."""
         return self.result.multiplicity(values)
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """See ``ResultOf.get``."""
+        """Returns the result row of a key; see ``crown.programs.result.ResultOf.get``."""
         return self.result.get(key)

@@ -110,7 +110,7 @@ class Outputs(Protocol):
         ...
 
 
-class PlainOutputs:
+class PlainOutputs(Outputs):
     """Every output is a free attribute, or a constant whose code is a word."""
 
     def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
@@ -125,13 +125,13 @@ class PlainOutputs:
             self.words = [(i, nullable) for i, (_, nullable) in zip(self._positions, self._kinds, strict=True)]
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
-        """See ``Outputs``. O(codes)."""
+        """Returns the output columns of a block. O(codes)."""
         rows = self._picked(block) if self._constants else [block.columns()[i] for i in self._positions]
         arrays = [decode(of, kind, self._extern, may) for of, (kind, may) in zip(rows, self._kinds, strict=True)]
         return arrays, block.weights
 
     def codes(self, block: Zset) -> Zset:
-        """See ``Outputs``. O(codes)."""
+        """Returns the output tuples of a block. O(codes)."""
         payload = None if block.payload is None else block.payload.copy()
         rows = self._picked(block) if self._constants else block.columns()[self._positions]
         return Zset.of_columns(rows, block.weights, payload)
@@ -150,7 +150,7 @@ def _code(output: Output, intern: Intern) -> int:
     return int(encode(pa.array([output.expr.value], arrow_type(output.type)), output.type, intern)[0])
 
 
-class ComputedOutputs:
+class ComputedOutputs(Outputs):
     """Some output is an expression, or a residual predicate filters what is enumerated."""
 
     words: list[tuple[int, bool]] | None = None
@@ -163,7 +163,7 @@ class ComputedOutputs:
         self._kinds = [(a, plan.attributes[a].type) for a in plan.free]
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
-        """See ``Outputs``. O(codes)."""
+        """Returns the output columns of a block. O(codes)."""
         arrays, kept = self._kept(block)
         return arrays, block.weights[kept]
 
@@ -175,7 +175,7 @@ class ComputedOutputs:
         return computed(self._plan, self._evaluator, named, len(kept)), kept
 
     def codes(self, block: Zset) -> Zset:
-        """See ``Outputs``. O(codes)."""
+        """Returns the output tuples of a block. O(codes)."""
         arrays, kept = self._kept(block)
         codes = np.empty((len(arrays), len(kept)), np.int64)
         for i, (array, output) in enumerate(zip(arrays, self._plan.output, strict=True)):

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from crown.engine.buffers import Buffers, buffer
 from crown.engine.delivery import CHANGED
@@ -110,20 +111,20 @@ def buffers_of(state: State) -> Buffers:
     return Buffers(state.compiled.columns(len(state.plan.free)))
 
 
-class EnumeratedResults:
+class EnumeratedResults(Results):
     """The result is what the tree enumerates."""
 
     def __init__(self, state: State, head: OutputHead) -> None:
         self._state = state
         self._head = head
 
+    @override
     def tuples(self) -> Iterator[Zset]:
-        """See ``Results``."""
         for block in enumerated(self._state):
             yield self._head.codes(block)
 
+    @override
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """See ``Results``."""
         buffers = buffers_of(self._state)
         for block in enumerated(self._state, buffers):
             columns, weights = self._head.columns(buffers.own(block))
@@ -131,7 +132,7 @@ class EnumeratedResults:
                 yield self._head.rows(columns, len(weights))
 
     def count(self) -> int:
-        """See ``Results``. O(state), without enumerating the rows unless the plan has residual predicates."""
+        """Returns the number of result rows. O(state); rows are enumerated only for residual predicates."""
         state = self._state
         if state.plan.residual:
             return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state))
@@ -143,16 +144,16 @@ class EnumeratedResults:
             raise CrownError("the result has more than 4e18 rows; count() cannot represent that")
         return total
 
+    @override
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """See ``Results`` and ``multiplicity``."""
         return self.multiplicity(values) > 0
 
+    @override
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """See ``Results`` and ``copies_of``."""
         return self.copies_of(row_of(self._state.plan.output, values))
 
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
-        """See ``Results``: at most once without a payload.
+        """Returns how often an output row is in the result: at most once without a payload.
 
         Expected O(1); O(result) where the outputs leave attributes open.
         """
@@ -190,7 +191,10 @@ class BagResults(EnumeratedResults):
     """The result is what the tree enumerates, every row with its multiplicity."""
 
     def tuples(self) -> Iterator[Zset]:
-        """See ``Results``; with multiplicities. O(result) memory where the outputs do not tell the rows apart."""
+        """Yields the result as output tuples, with multiplicities.
+
+        O(result) memory where the outputs do not tell the rows apart.
+        """
         plan, blocks = self._state.plan, super().tuples()
         if {injective(output.expr) for output in plan.output} >= set(plan.free):
             yield from blocks
@@ -198,13 +202,13 @@ class BagResults(EnumeratedResults):
             yield Zset.gathered([block.copy() for block in blocks], self._head.width).net()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """See ``Results``; with the column ``_weight``."""
+        """Yields the result as record batches, with the column ``_weight``."""
         for block in self.tuples():
             if len(block):
                 yield self._head.batch(self._head.decoded(block), block.weights.copy())
 
 
-class CountedResults:
+class CountedResults(Results):
     """The result is the tuples with a support count; a delta leaves only when a count leaves zero or reaches it.
 
     So the result lives from the deltas: every batch must enumerate them, and what a batch has done is known until it
@@ -231,32 +235,32 @@ class CountedResults:
         """Lets the batch stand: nothing of it will be taken back."""
         self._counts.settle()
 
+    @override
     def tuples(self) -> Iterator[Zset]:
-        """See ``Results``."""
         epoch = self._state.epoch
         for block in self._counts.scan(buffer(self._head.width)):
             yield block
             demand_unchanged(self._state, epoch)
 
+    @override
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """See ``Results``."""
         for block in self.tuples():
             yield self._head.rows(self._head.decoded(block), len(block))
 
     def count(self) -> int:
-        """See ``Results``. O(1)."""
+        """Returns the number of result rows. O(1)."""
         return len(self._counts)
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """See ``Results``. Expected O(1)."""
+        """Returns how often an output row is in the result. Expected O(1)."""
         return self.copies_of(row_of(self._state.plan.output, values))
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """See ``Results``. Expected O(1)."""
+        """Returns True iff an output row is in the result. Expected O(1)."""
         return self.multiplicity(values) > 0
 
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
-        """See ``Results``: at most once. Expected O(1)."""
+        """Returns how often an output row is in the result: at most once. Expected O(1)."""
         plan, intern = self._state.plan, self._state.dictionary.intern
         codes = [code_of(array, output.type, intern) for array, output in zip(arrays, plan.output, strict=True)]
         return int(self._counts.has(np.array(codes, np.int64)))

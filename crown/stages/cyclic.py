@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.bags.counts import CountSpec, open_count
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import JoinInputs
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
+from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
@@ -22,8 +24,8 @@ from plans.wiring import Wires
 _SLICE = 1 << 13  # rows between two looks at the budget
 
 
-class CyclicCount:
-    """Runs a join stage whose plan is a count (see ``crown.stages.protocol.Stage``).
+class CyclicCount(Stage):
+    """Runs a join stage whose plan is a count.
 
     Arguments as for ``Join``; its part in ``memory`` has number ``first``.
     """
@@ -51,7 +53,7 @@ class CyclicCount:
         self._row = OutputHead(plan, dictionary).codes(once).rows
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. Amortized O(√N) per change for triangles.
+        """Applies a batch. Amortized O(√N) per change for triangles.
 
         Raises ChangeError if the number could leave 64 bits; MemoryBudgetError.
         """
@@ -65,8 +67,8 @@ class CyclicCount:
             raise
         return self._times(self._count.total - before)
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         before = self._count.total
         self._take(self._changed(nets))
         return self._times(self._count.total - before)
@@ -107,11 +109,11 @@ class CyclicCount:
         return Zset(self._row.copy(), np.array([copies], np.int64))
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(1)."""
+        """Yields the rows. O(1)."""
         yield self._times(self._count.total)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(1)."""
+        """Returns how often a row is there. O(1)."""
         return self._count.total if (self._row[0] == row).all() else 0
 
     def mark_values(self) -> None:
@@ -123,10 +125,10 @@ class CyclicCount:
             if uses_dictionary(self._types[name]):
                 self._part.dictionary.mark_codes(self._count.values(name))
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         self._count.check_invariants()
 
+    @override
     def stats(self) -> dict[str, Any]:
-        """See ``Stage.stats``."""
         return self._count.stats()

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from crown.engine.core import Core
 from crown.engine.delivery import LOST
@@ -29,6 +30,7 @@ from crown.ingest.batch import JoinInputs, RelationChange
 from crown.kernels import arena as A
 from crown.kernels.batches import rows_of_cell
 from crown.results.factorized import FactorizedHead
+from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
 from crown.store.codec import decode
@@ -48,8 +50,8 @@ _Parts = list[Sequence[RelationChange]]
 """Of each cell the changes of a batch: all of them, until it has found its own part."""
 
 
-class Join:
-    """Runs a join stage (see ``crown.stages.protocol.Stage``), in the cells of ``grid``.
+class Join(Stage):
+    """Runs a join stage, in the cells of ``grid``.
 
     ``wires``: what comes from the sources that it reads; its parts in ``memory`` begin with number ``first``.
     ``may_repeat``: whoever reads its rows adds them up, so they need not be net.
@@ -90,12 +92,11 @@ class Join:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``; in payload mode the rows carry their sums. O(changes * lambda + deltas)."""
+        """Applies a batch; in payload mode the rows carry their sums. O(changes * lambda + deltas)."""
         return self._gathered(self._done(Core.events if self._added else Core.apply, self._taken.changes(nets)))
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
-
         def work(core: Core, part: Sequence[RelationChange]) -> list[Zset]:
             return core.undo(part, self._added)
 
@@ -277,13 +278,13 @@ class Join:
         return sum(self._threads.pool.map(lambda core: core.results.count(), self.cores))
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(1) per row; the same row of a bag may come from several cells."""
+        """Yields the rows. O(1) per row; the same row of a bag may come from several cells."""
         for core in self.cores:
             for block in core.results.tuples():
                 yield block.copy()
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. Expected O(1) per cell."""
+        """Returns how often a row is there. Expected O(1) per cell."""
         extern = self._dictionary.extern
         return self.copies_of(
             [decode(row[i : i + 1].copy(), column.type, extern) for i, column in enumerate(self.columns)]
@@ -296,18 +297,18 @@ class Join:
         """
         return sum(core.results.copies_of(arrays) for core in self.cores)
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         for state in self.states:
             state.mark_values()
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         for core in self.cores:
             invariants.check(core)
 
     def stats(self) -> dict[str, Any]:
-        """See ``Stage.stats``. Of several cells the sums; rows that are copied to several cells count in each."""
+        """Returns sizes and counters, summed over the cells; a row that is copied to several cells counts in each."""
         if len(self.states) == 1:
             return statistics(self.states[0])
         return together([statistics(state) for state in self.states])

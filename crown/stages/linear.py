@@ -6,16 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.stages.feeds import readers
+from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.program import LinearStage
 from plans.schema import Column
 
 
-class Linear:
-    """Runs a linear stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns of what each term reads.
+class Linear(Stage):
+    """Runs a linear stage; ``sources``: the columns of what each term reads.
 
     What it has no memory of, it reads from its sources again. ``netted``: whoever reads its rows nets them, or adds
     them up, so they need not be net.
@@ -36,17 +38,17 @@ class Linear:
         self.parts: tuple[np.ndarray, ...] = ()
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. O(rows)."""
+        """Applies a batch. O(rows)."""
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
         found = Zset.gathered(rows, len(self.columns))
         return found if self._netted else found.net()
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         return self.apply([net.negated() for net in nets])
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(rows of the sources); in one block if a term is subtracted."""
+        """Yields the rows. O(rows of the sources); in one block if a term is subtracted."""
         blocks = (reader.zset(net) for reader, nets in zip(self._readers, sources, strict=True) for net in nets)
         if all(term.weight > 0 for term in self.stage.terms):
             yield from blocks
@@ -54,15 +56,15 @@ class Linear:
             yield Zset.gathered(list(blocks), len(self.columns)).net()
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(rows of the sources)."""
+        """Returns how often a row is there. O(rows of the sources)."""
         return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan(sources))
 
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``: nothing is kept."""
+        """Does nothing: the stage has no state."""
 
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``: nothing is kept."""
+        """Does nothing: the stage has no state."""
 
     def stats(self) -> dict[str, Any]:
-        """See ``Stage.stats``: nothing is kept."""
+        """Returns nothing: the stage has no state."""
         return {}

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
@@ -28,7 +29,7 @@ from crown.stages.frames import Frames, Stretches, Sums
 from crown.stages.kernels import groups
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH, EXACT
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.stages.reach import Located, Reach
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
@@ -38,8 +39,8 @@ from plans.schema import Column
 _SCANNED = 1 << 12
 
 
-class Over:
-    """Runs an over stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads."""
+class Over(Stage):
+    """Runs an over stage; ``source``: the columns of what it reads."""
 
     def __init__(self, stage: OverStage, source: Sequence[Column], part: Part) -> None:
         self.stage = stage
@@ -66,7 +67,7 @@ class Over:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. O(log n) per change, and what the rows cost whose values a change can change.
+        """Applies a batch. O(log n) per change, and what the rows cost whose values a change can change.
 
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or a sum that leaves its
         type.
@@ -82,8 +83,8 @@ class Over:
                 self._change(net[: int(done[0])].negated(), np.zeros(1, np.int64))
             raise
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         with self._part.budget.lifted():
             return self.apply([net.negated() for net in nets])
 
@@ -123,7 +124,7 @@ class Over:
         return strides, np.array([*(strides[at] for at in self._keyed), 0], np.int64)
 
     def places(self, keys: np.ndarray) -> Located:
-        """See ``crown.stages.reach.Tree``. O(log n) each."""
+        """Returns where rows are. O(log n) each."""
         keys, n = np.ascontiguousarray(keys), keys.shape[1]
         handles, ranks, copies = (np.zeros(n, np.int64) for _ in range(3))
         strides, keyed = self._strides(n)
@@ -132,7 +133,7 @@ class Over:
         return handles, ranks, copies
 
     def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
-        """See ``crown.stages.reach.Tree``. O(log n) each."""
+        """Returns which places rows would have. O(log n) each."""
         ranks, copies = np.zeros_like(handles), np.zeros_like(handles)
         self._locate(handles, np.ascontiguousarray(keys), columns, mode, self._strides(len(handles))[0], ranks, copies)
         return ranks
@@ -171,11 +172,11 @@ class Over:
         return np.concatenate([shown, *(one[None] for one in self._frames.values(rows))])
 
     def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """See ``crown.stages.reach.Tree``. O(log n + rows) each."""
+        """Returns the rows at some places. O(log n + rows) each."""
         return self._copied(handles, firsts, ends)[0]
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
-        """See ``crown.stages.reach.Tree``. O(1) each."""
+        """Returns how many rows partitions have. O(1) each."""
         out = np.empty(len(handles), np.int64)
         kernels.sizes(self._part.arena, handles, len(self._keyed), out)
         return out
@@ -238,7 +239,7 @@ class Over:
             yield handles[:n]
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. Rows come in order, partition by partition, each copy by itself."""
+        """Yields the rows in order, partition by partition, each copy by itself."""
         for handles in self._groups():
             sizes = self.sizes(handles)
             batch = np.cumsum(sizes) // _SCANNED
@@ -248,8 +249,11 @@ class Over:
                 yield Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(log n), and what the values of one row cost; O(result) where the stage orders
-        by columns that it does not show."""
+        """Returns how often a row is there.
+
+        O(log n), and what the values of one row cost; O(result) where the stage orders by columns
+        that it does not show.
+        """
         if self.stage.hidden:
             return sum(int((net.rows == row).all(axis=1).sum()) for net in self.scan())
         handles, ranks, copies = self.places(row[: self._width].reshape(-1, 1))
@@ -259,8 +263,8 @@ class Over:
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
         for handles in self._groups() if marked else ():
             out = np.empty(3 * self._rows() + 64, np.int64)  # a node of 32 children or more for each 8 rows, at most
@@ -270,8 +274,8 @@ class Over:
                 )  # fmt: skip
                 self._part.dictionary.mark_codes(out[:n])
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         found, strides = 0, np.arange(max(self._width, 1), dtype=np.int64)
         for handles in self._groups():
             here = kernels.check(

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.feeds import readers
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.store.zset import Zset
 from plans.program import Function, PointwiseStage
 from plans.schema import Column
@@ -44,8 +45,8 @@ _OPERATORS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-class Pointwise:
-    """Runs a pointwise stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns that each leaf reads."""
+class Pointwise(Stage):
+    """Runs a pointwise stage; ``sources``: the columns that each leaf reads."""
 
     def __init__(self, stage: PointwiseStage, sources: Sequence[Sequence[Column]], part: Part) -> None:
         self.stage = stage
@@ -58,7 +59,7 @@ class Pointwise:
         self._counts = CountedTuples(part, 0, len(self.columns), len(stage.leaves))
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. O(rows touched)."""
+        """Applies a batch. O(rows touched)."""
         events, leaf = self._events(nets)
         before = self._counts.add(events, leaf)
         after = before.copy()
@@ -66,8 +67,8 @@ class Pointwise:
         weights = multiplicities(self.stage.function, after) - multiplicities(self.stage.function, before)
         return Zset(events.rows, weights)[weights != 0].net()
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         with self._part.budget.lifted():
             return self.apply([net.negated() for net in nets])
 
@@ -78,22 +79,22 @@ class Pointwise:
         return Zset.gathered(rows, len(self.columns)), leaf
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(rows in all leaves)."""
+        """Yields the rows. O(rows in all leaves)."""
         for rows, counts in self._counts.scan():
             weights = multiplicities(self.stage.function, counts)
             yield Zset(rows, weights)[weights != 0]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(leaves)."""
+        """Returns how often a row is there. O(leaves)."""
         counts = self._counts.of(Zset(row.reshape(1, -1), np.ones(1, np.int64)))
         return int(multiplicities(self.stage.function, counts)[0])
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         self._part.mark_words(self._counts.table, self.columns)
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         for _, counts in self._counts.scan():
             assert (counts >= 0).all(), "a row is in a leaf less than no times"
             assert counts.any(axis=1).all(), "a row that is in no leaf has a record"

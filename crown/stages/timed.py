@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
@@ -21,7 +22,7 @@ from crown.kernels.tables import table_at
 from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import periods, retained, tops
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import Order, TimedStage
@@ -33,8 +34,8 @@ _SINCE, _UNTIL, _TIME = 0, 1, 2  # a record of words: the root of each tree, and
 _WORDS = 3
 
 
-class Timed:
-    """Runs a timed stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads, ``clock``:
+class Timed(Stage):
+    """Runs a timed stage; ``source``: the columns of what it reads, ``clock``:
     those of what its clock reads."""
 
     def __init__(self, stage: TimedStage, source: Sequence[Column], clock: Sequence[Column], part: Part) -> None:
@@ -67,7 +68,7 @@ class Timed:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. O(log n) per change, O(1) per row that the clock passes. MemoryBudgetError."""
+        """Applies a batch. O(log n) per change, O(1) per row that the clock passes. MemoryBudgetError."""
         net, clock = self._reader.zset(nets[0]).net(), self._clock.zset(nets[1]).net()
         before = after = self._time()
         if len(clock):
@@ -80,8 +81,8 @@ class Timed:
             self._part.arena[self._record + _TIME] = after
         return Zset.gathered(found, len(self.columns)).net()
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         with self._part.budget.lifted():
             return self.apply([net.negated() for net in nets])
 
@@ -159,7 +160,8 @@ class Timed:
     # ------------------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(1) per row that has come in, if rows come in; else per row that is there."""
+        """Yields the rows. O(1) per row whose time has begun, or per row of the stage where all
+        begin at once."""
         return (self._shown(rows) for rows in self._scan(self._time()))
 
     def _scan(self, time: int) -> Iterator[Zset]:
@@ -171,14 +173,14 @@ class Timed:
                 yield rows[self._within(rows, time)]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. As ``scan``."""
+        """Returns how often a row is there. Costs what ``scan`` costs."""
         return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
         for rows in self._everything(0) if marked else ():
             for i in marked:
@@ -189,7 +191,7 @@ class Timed:
         return self._between(root, at, NULL, _LATEST)
 
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``: every tree is in order, and all have the same rows."""
+        """Checks the invariants: every tree is in order, and all have the same rows."""
         known = []
         for number, (root, _, order) in enumerate(self._trees):
             here = tops.check(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
@@ -20,7 +21,7 @@ from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import groups
 from crown.stages.kernels import tops as kernels
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import TopStage
@@ -30,8 +31,8 @@ _SCANNED = 1 << 12
 _MOST = 1 << 62
 
 
-class Top:
-    """Runs a top stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads."""
+class Top(Stage):
+    """Runs a top stage; ``source``: the columns of what it reads."""
 
     def __init__(self, stage: TopStage, source: Sequence[Column], part: Part) -> None:
         self.stage = stage
@@ -54,7 +55,7 @@ class Top:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. Expected O(log n) per row.
+        """Applies a batch. Expected O(log n) per row.
 
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
         """
@@ -67,8 +68,8 @@ class Top:
                 self._changed(net[: int(done[0])].negated(), np.zeros(2, np.int64))
             raise
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         with self._part.budget.lifted():
             return self.apply([net.negated() for net in nets])
 
@@ -121,12 +122,12 @@ class Top:
                 yield Zset(rows[:m], weights[:m])
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. Rows come in order, group by group. O(1) per row, and O(log n) per group."""
+        """Yields the rows in order, group by group. O(1) per row, and O(log n) per group."""
         for rows in self._rows(self.stage.offset, self._end):
             yield self._shown(rows)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(log n); O(result) where the stage orders by columns that it does not show."""
+        """Returns how often a row is there. O(log n), or O(result) where the order has hidden columns."""
         if self.stage.hidden:
             return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
         out = np.empty(2, np.int64)
@@ -141,16 +142,16 @@ class Top:
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
         if marked:
             for rows in self._rows(0, _MOST):
                 for i in marked:
                     self._part.dictionary.mark_codes(np.ascontiguousarray(rows.rows[:, i]))
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         found = 0
         for handles in self._groups():
             here = kernels.check(

@@ -34,7 +34,7 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
 
 
 def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | None, whole: bool) -> Plan:
-    """See `plan_conjunction`; with `whole`, all attributes are enumerated, whether somebody reads them or not."""
+    """Plans as `plan_conjunction` does; with `whole`, all attributes are enumerated, whether they are read or not."""
     if not query.atoms:
         raise PlanError("the query uses no relation")
     if len(query.atoms) > MAX_ATOMS:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import datasource
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
+from typing_extensions import override
 
 from crown.errors import needs
 from spark_jobs.errors import SourceError
@@ -100,18 +101,18 @@ class Files(datasource.InputPartition):
 class ChangesSource(datasource.DataSource):
     """``table``: where it is; ``after``: the version after which the feed begins; ``versions``: at most, per batch."""
 
+    @override
     @classmethod
     def name(cls) -> str:
-        """See PySpark's ``DataSource``."""
         return "crown_delta_changes"
 
+    @override
     def schema(self) -> T.StructType:
-        """See PySpark's ``DataSource``."""
         found = columns(opened(self.options["table"]))
         return found.add(CHANGE_TYPE, T.StringType()).add(COMMIT_VERSION, T.LongType())
 
+    @override
     def streamReader(self, schema: T.StructType) -> datasource.DataSourceStreamReader:
-        """See PySpark's ``DataSource``."""
         most = self.options.get("versions")
         return ChangesReader(
             self.options["table"], schema, int(self.options["after"]), int(most) if most is not None else None
@@ -125,12 +126,12 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
         self._table, self._schema, self._after, self._most = table, schema, after, most
         self._target: int | None = None
 
+    @override
     def initialOffset(self) -> dict[str, Any]:
-        """See PySpark's ``DataSourceStreamReader``."""
         return {"version": self._after, "table": str(opened(self._table).metadata().id)}
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """See PySpark's ``DataSourceStreamReader``. Raises :class:`SourceError` if the table is another one.
+        """Returns the newest position. Raises :class:`SourceError` if the table is another one.
 
         Spark before 4.2 does not say where the batch starts; ``partitions`` finds out then.
         """
@@ -151,20 +152,20 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
                 f"{start['version']}: put that back, or begin with a new checkpoint"
             )
 
+    @override
     def prepareForTriggerAvailableNow(self) -> None:
-        """See PySpark's ``SupportsTriggerAvailableNow``."""
         self._target = int(opened(self._table).version())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Versions]:
-        """See PySpark's ``DataSourceStreamReader``. Raises :class:`SourceError` if the table is another one."""
+        """Returns the parts of a batch. Raises :class:`SourceError` if the table is another one."""
         self._refuse_another(start, end)
         first, count = start["version"] + 1, end["version"] - start["version"]
         parts = min(count, PARTITIONS)
         cuts = [first + count * part // parts for part in range(parts)] + [first + count] if parts else []
         return [Versions(one, two - 1) for one, two in pairwise(cuts)]
 
+    @override
     def read(self, partition: Versions) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """See PySpark's ``DataSourceStreamReader``."""
         with telling(self._table):
             table = opened(self._table)
             refuse_vectors_among_changes(table, self._table, partition.first, partition.last)
@@ -176,17 +177,17 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
 class TableSource(datasource.DataSource):
     """``table``: where it is; ``version``: which one is read."""
 
+    @override
     @classmethod
     def name(cls) -> str:
-        """See PySpark's ``DataSource``."""
         return "crown_delta_table"
 
+    @override
     def schema(self) -> T.StructType:
-        """See PySpark's ``DataSource``."""
         return columns(opened(self.options["table"], int(self.options["version"])))
 
+    @override
     def reader(self, schema: T.StructType) -> datasource.DataSourceReader:
-        """See PySpark's ``DataSource``."""
         return TableReader(self.options["table"], schema, int(self.options["version"]))
 
 
@@ -196,12 +197,12 @@ class TableReader(datasource.DataSourceReader):
     def __init__(self, table: str, schema: T.StructType, version: int) -> None:
         self._table, self._schema, self._version = table, schema, version
 
+    @override
     def partitions(self) -> Sequence[Files]:
-        """See PySpark's ``DataSourceReader``."""
         return [Files([number]) for number in range(len(self._fragments()))] or [Files([])]
 
+    @override
     def read(self, partition: Files) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """See PySpark's ``DataSourceReader``."""
         with telling(self._table):
             schema = to_arrow_schema(self._schema)
             for number, fragment in enumerate(self._fragments() if partition.numbers else ()):

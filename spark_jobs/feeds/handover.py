@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from typing_extensions import override
 
 from spark_jobs import cluster
 from spark_jobs.errors import CheckpointError, SourceError
@@ -47,31 +48,31 @@ class Feed(Protocol):
 
 
 @dataclass(frozen=True)
-class DeltaFeed:
+class DeltaFeed(Feed):
     """A Delta table with a change data feed; its positions are versions. ``versions``: at most, per micro-batch."""
 
     path: str
     versions: int | None = None
 
+    @override
     def named(self) -> str:
-        """See ``Feed``."""
         return masked(self.path)
 
+    @override
     def position(self, spark: SparkSession) -> int:
-        """See ``Feed``."""
         return delta_version(self.path)
 
+    @override
     def table(self, spark: SparkSession, position: Any) -> DataFrame:
-        """See ``Feed``."""
         return delta_table(spark, self.path, int(position))
 
+    @override
     def changes(self, spark: SparkSession, position: Any) -> DataFrame:
-        """See ``Feed``."""
         return delta_changes(spark, self.path, after=int(position), versions=self.versions)
 
 
 @dataclass(frozen=True)
-class KafkaFeed:
+class KafkaFeed(Feed):
     """Topics of Kafka; a position is the offset of every partition. ``options``: those of Spark's source.
 
     The frames have Spark's columns (``value``, ``topic``, ...): parse them, or ``split`` them, the same way twice.
@@ -79,15 +80,15 @@ class KafkaFeed:
 
     options: Mapping[str, str] = field(repr=False)
 
+    @override
     def named(self) -> str:
-        """See ``Feed``."""
         said = {name: self.options[name] for name in sorted(self.options) if name.startswith(("subscribe", "assign"))}
         if not said:
             raise SourceError("options of a KafkaFeed: say which topics, with subscribe, subscribePattern or assign")
         return f"kafka {json.dumps(said)}"
 
     def position(self, spark: SparkSession) -> dict[str, dict[str, int]]:
-        """See ``Feed``. Asks Spark's own source, which notes where it would begin; reads no record."""
+        """Asks Spark's own source, which notes where it would begin; reads no record."""
         if cluster.remote(spark):
             raise SourceError(
                 "the offsets of Kafka cannot be asked through Spark Connect: call handover() in a classic session first"
@@ -106,13 +107,13 @@ class KafkaFeed:
             told = (Path(folder) / "sources" / "0" / "0").read_bytes()
             return dict(json.loads(told[told.index(b"{") :]))
 
+    @override
     def table(self, spark: SparkSession, position: Any) -> DataFrame:
-        """See ``Feed``."""
         reader = self._reader(spark.read).option("startingOffsets", "earliest")
         return reader.option("endingOffsets", json.dumps(position)).load()
 
+    @override
     def changes(self, spark: SparkSession, position: Any) -> DataFrame:
-        """See ``Feed``."""
         return self._reader(spark.readStream).option("startingOffsets", json.dumps(position)).load()
 
     def _reader(self, reader: Any) -> Any:

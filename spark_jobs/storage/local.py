@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from typing_extensions import override
+
 from crown.durable.files import PRIVATE, create_durably, sync, temporary, write_durably
 from spark_jobs.storage.folder import Folder
 
@@ -27,31 +29,31 @@ class LocalFolder(Folder):
     def __hash__(self) -> int:
         return hash(self.path)
 
+    @override
     @property
     def name(self) -> str:
-        """See ``Folder``."""
         return self.path.name
 
+    @override
     @property
     def parent(self) -> LocalFolder:
-        """See ``Folder``."""
         return LocalFolder(self.path.parent)
 
     def __truediv__(self, name: str) -> LocalFolder:
         return LocalFolder(self.path / name)
 
+    @override
     def at(self, file: str) -> str:
-        """See ``Folder``."""
         return str(self.path / file)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    @override
     def files(self) -> dict[str, int]:
-        """See ``Folder``."""
         return {entry.name: entry.stat().st_size for entry in self._entries() if entry.is_file()}
 
+    @override
     def folders(self) -> list[str]:
-        """See ``Folder``."""
         return [entry.name for entry in self._entries() if entry.is_dir()]
 
     def _entries(self) -> list[os.DirEntry[str]]:
@@ -61,42 +63,42 @@ class LocalFolder(Folder):
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    @override
     def read(self, file: str, start: int = 0, stop: int | None = None) -> bytes:
-        """See ``Folder``."""
         with open(self.path / file, "rb") as opened:
             opened.seek(start)
             return opened.read() if stop is None else opened.read(stop - start)
 
+    @override
     def tail(self, file: str, count: int) -> bytes:
-        """See ``Folder``."""
         with open(self.path / file, "rb") as opened:
             opened.seek(max(opened.seek(0, os.SEEK_END) - count, 0))
             return opened.read(count)
 
+    @override
     def size(self, file: str) -> int:
-        """See ``Folder``."""
         try:
             return (self.path / file).stat().st_size
         except NotADirectoryError as error:
             raise FileNotFoundError(error.errno, error.strerror, str(self.path / file)) from None
 
+    @override
     @contextmanager
     def local(self, file: str) -> Iterator[Path]:
-        """See ``Folder``."""
         yield self.path / file
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
+    @override
     def make(self) -> None:
-        """See ``Folder``."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    @override
     def create(self, file: str, data: bytes) -> bool:
-        """See ``Folder``."""
         return create_durably(self.path / file, data)
 
+    @override
     def replace(self, file: str, data: bytes, durable: bool = True) -> None:
-        """See ``Folder``."""
         if durable:
             write_durably(self.path / file, data)
             return
@@ -106,17 +108,17 @@ class LocalFolder(Folder):
                 opened.write(data)
             os.replace(partial, self.path / file)
 
+    @override
     def publish(self, file: str, write: Callable[[Path], object]) -> None:
-        """See ``Folder``."""
         with temporary(self.path / file) as partial:
             write(partial)
             os.chmod(partial, PRIVATE)
             os.replace(partial, self.path / file)
         sync(self.path)
 
+    @override
     @contextmanager
     def spooled(self, file: str) -> Iterator[Path]:
-        """See ``Folder``."""
         path = self.path / file
         self.path.mkdir(exist_ok=True)
         try:
@@ -127,7 +129,7 @@ class LocalFolder(Folder):
             raise
 
     def adopt(self, files: Iterable[str], source: Folder) -> None:
-        """See ``Folder``. By hard links."""
+        """Makes hard links to the files."""
         assert isinstance(source, LocalFolder), "folders of one storage"
         for file in files:
             try:
@@ -138,13 +140,13 @@ class LocalFolder(Folder):
                     raise FileNotFoundError(error.errno, error.strerror, file) from None
         sync(self.path)
 
+    @override
     def delete(self, files: Iterable[str]) -> None:
-        """See ``Folder``."""
         for file in files:
             (self.path / file).unlink(missing_ok=True)
 
+    @override
     def trial(self) -> None:
-        """See ``Folder``."""
         self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.path):
             pass

@@ -22,6 +22,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from spark_jobs.errors import FolderError
 from spark_jobs.storage.address import in_a_line, masked
 from spark_jobs.storage.folder import Folder
@@ -150,21 +152,21 @@ class ObjectFolder(Folder):
     def __hash__(self) -> int:
         return hash((self.bucket.uri, self.prefix))
 
+    @override
     @property
     def name(self) -> str:
-        """See ``Folder``."""
         return self.prefix.rpartition("/")[2]
 
+    @override
     @property
     def parent(self) -> ObjectFolder:
-        """See ``Folder``."""
         return ObjectFolder(self.bucket, self.prefix.rpartition("/")[0])
 
     def __truediv__(self, name: str) -> ObjectFolder:
         return ObjectFolder(self.bucket, self._key(name))
 
+    @override
     def at(self, file: str) -> str:
-        """See ``Folder``."""
         return f"{self}/{file}"
 
     def _key(self, file: str) -> str:
@@ -190,20 +192,20 @@ class ObjectFolder(Folder):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    @override
     def files(self) -> dict[str, int]:
-        """See ``Folder``."""
         return {str(meta["path"]).rpartition("/")[2]: int(meta["size"]) for meta in self._listed()["objects"]}
 
+    @override
     def folders(self) -> list[str]:
-        """See ``Folder``."""
         return [str(prefix).rstrip("/").rpartition("/")[2] for prefix in self._listed()["common_prefixes"]]
 
     def _listed(self) -> Any:
         with self._asking() as store:
             return _obstore(self.bucket.uri).list_with_delimiter(store, self.prefix or None)
 
+    @override
     def read(self, file: str, start: int = 0, stop: int | None = None) -> bytes:
-        """See ``Folder``."""
         obstore = _obstore(self.bucket.uri)
         with self._asking() as store:
             if stop is not None:
@@ -211,8 +213,8 @@ class ObjectFolder(Folder):
             options = {"range": {"offset": start}} if start else None
             return bytes(obstore.get(store, self._key(file), options=options).bytes())
 
+    @override
     def tail(self, file: str, count: int) -> bytes:
-        """See ``Folder``."""
         obstore = _obstore(self.bucket.uri)
         with self._asking() as store:
             try:
@@ -222,14 +224,14 @@ class ObjectFolder(Folder):
                 size = int(obstore.head(store, self._key(file))["size"])
                 return bytes(obstore.get_range(store, self._key(file), start=max(size - count, 0), end=size))
 
+    @override
     def size(self, file: str) -> int:
-        """See ``Folder``."""
         with self._asking() as store:
             return int(_obstore(self.bucket.uri).head(store, self._key(file))["size"])
 
+    @override
     @contextmanager
     def local(self, file: str) -> Iterator[Path]:
-        """See ``Folder``."""
         with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / file
             with self._asking() as store, path.open("wb") as opened:
@@ -242,8 +244,8 @@ class ObjectFolder(Folder):
     def make(self) -> None:
         """Does nothing: an object store has no folders."""
 
+    @override
     def create(self, file: str, data: bytes) -> bool:
-        """See ``Folder``."""
         try:
             with self._asking() as store:
                 _obstore(self.bucket.uri).put(store, self._key(file), data, mode="create", use_multipart=False)
@@ -251,19 +253,19 @@ class ObjectFolder(Folder):
             return False
         return True
 
+    @override
     def replace(self, file: str, data: bytes, durable: bool = True) -> None:
-        """See ``Folder``."""
         with self._asking() as store:
             _obstore(self.bucket.uri).put(store, self._key(file), data, use_multipart=False)
 
+    @override
     def publish(self, file: str, write: Callable[[Path], object]) -> None:
-        """See ``Folder``."""
         with self.spooled(file) as path:
             write(path)
 
+    @override
     @contextmanager
     def spooled(self, file: str) -> Iterator[Path]:
-        """See ``Folder``."""
         with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / file
             yield path
@@ -271,7 +273,7 @@ class ObjectFolder(Folder):
                 _obstore(self.bucket.uri).put(store, self._key(file), path)
 
     def adopt(self, files: Iterable[str], source: Folder) -> None:
-        """See ``Folder``. The store copies them; none of their bytes come here."""
+        """Has the store copy the files; none of their bytes are read here."""
         assert isinstance(source, ObjectFolder), "folders of one storage"
         for file in files:
             try:
@@ -282,7 +284,7 @@ class ObjectFolder(Folder):
                     raise FileNotFoundError(error.errno, error.strerror, file) from None
 
     def delete(self, files: Iterable[str]) -> None:
-        """See ``Folder``. Each file has a request of its own, and all of them have ended when this returns.
+        """Deletes files. Each file has a request of its own, and all of them have ended when this returns.
 
         One request for several stops at the first file that is not there, on some stores, while the others are still
         under way: they would delete what is written to these names afterwards.
@@ -295,8 +297,8 @@ class ObjectFolder(Folder):
         with suppress(FileNotFoundError), self._asking() as store:
             _obstore(self.bucket.uri).delete(store, self._key(file))
 
+    @override
     def trial(self) -> None:
-        """See ``Folder``."""
         name = f".trial-{uuid.uuid4().hex}"
         try:
             created = self.create(name, b"crown")

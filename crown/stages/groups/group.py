@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
@@ -30,7 +31,7 @@ from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
 from crown.stages.kernels import groups, sums
 from crown.stages.kernels.multisets import TREE
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.payloads.carried import ExportedSum, JoinSum
@@ -44,8 +45,8 @@ _MOST_ROWS = 1 << 62
 _GROUPS, _VALUES = 0, 1  # tables
 
 
-class Groups:
-    """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
+class Groups(Stage):
+    """Runs a group stage; ``source``: the columns of what it reads.
 
     A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the plan of the
     stage that it reads, if its rows carry sums. ``beside``: the columns of what its other feeds read.
@@ -134,14 +135,14 @@ class Groups:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. O(events), and O(log) per event for MIN and MAX.
+        """Applies a batch. O(events), and O(log) per event for MIN and MAX.
 
         Raises ChangeError if an aggregate leaves its type, naming group and column; MemoryBudgetError.
         """
         return self._change(nets, 1)
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         with self._part.budget.lifted():
             return self._change([net.negated() for net in nets], -1)
 
@@ -327,13 +328,13 @@ class Groups:
         return codes[:, there]
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(groups)."""
+        """Yields the rows. O(groups)."""
         for handles in self._blocks():
             codes = self._present(handles)
             yield Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(1) if all keys are columns of the stage, else O(groups)."""
+        """Returns how often a row is there. O(1) if all keys are columns of the stage, else O(groups)."""
         place = {output.expr.value: i for i, output in enumerate(self.stage.outputs) if output.expr.op == "col"}
         if self._distinct and not self.stage.whole:
             blocks: Iterator[np.ndarray] = iter([self.find(row[[place[name] for name in self.stage.keys]])])
@@ -373,13 +374,13 @@ class Groups:
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         self._part.mark_words(self._table, self._keys)
         self._multisets.mark_values()
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         every = list(self._blocks()) if not self.stage.whole else [self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()]
         handles = np.concatenate([np.empty(0, np.int64), *every])
         assert (self.parts[0][handles + self._k] == 0).all(), "a group has a number outside of a batch"
