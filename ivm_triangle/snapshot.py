@@ -27,7 +27,7 @@ KIND = b"ivm_triangle snapshot"
 FIELDS = {"options", "null_rows", "domain_bytes"}
 OPTIONS = {"outputs", "epsilon", "partition", "strategy", "columns", "edges"}
 _DAMAGED = (CrownError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-"""What code raises that is handed options, or a domain's table, that nobody has made."""
+"""What code raises that is handed options, or a domain's table, that were not made here."""
 
 
 def save(triangle: Any, path: str | os.PathLike[str]) -> int:

@@ -284,7 +284,7 @@ class Program:
 
     A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. A program
     with named `results` has those instead, of which one may be read by the stages of others, and may have no stage at
-    all. A stage that nobody needs any more is a linear stage without terms: the others keep their numbers.
+    all. A stage that is not needed any more is a linear stage without terms: the others keep their numbers.
     `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads. `windows`:
     which rows of base tables are still in; what stages read of a relation is its rows that are.
     """

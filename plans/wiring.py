@@ -10,7 +10,7 @@ alone, as does what the base tables take for the same tuple: a tuple is dropped 
 and deleted of the others stays exact. All rows are taken where more than these columns decide:
 
 - of a relation with upserts: an upsert replaces a row, whatever it says itself;
-- of a relation whose key is enforced: no two rows have the same, whoever reads them;
+- of a relation whose key is enforced: no two rows have the same, for every reader;
 - of a relation with a window: every row moves its watermark, or counts;
 - with ``on_missing="raise"``, and where whole rows are kept for queries to come: the base tables must know all of them.
 """
@@ -53,9 +53,9 @@ def wiring(
 ) -> dict[str | int, Wire]:
     """Returns what goes between the parts of a program.
 
-    ``on_missing``: what a delete does that finds no row; with ``"trust"`` nobody looks for it. ``selecting``: rows that
-    no stage reads are dropped, where that may be. ``whole``: all columns of the relations are taken, whoever reads
-    them. ``cells``: joins run in several cells, each of which takes its part of a net.
+    ``on_missing``: what a delete does that finds no row; with ``"trust"`` it is not looked for. ``selecting``: rows
+    that no stage reads are dropped, where that may be. ``whole``: all columns of the relations are taken, whatever
+    reads them. ``cells``: joins run in several cells, each of which takes its part of a net.
     """
     every = whole or program.whole or on_missing == "raise"
     used = used_columns(program, every)
@@ -132,7 +132,7 @@ def added_relations(program: Program) -> frozenset[str]:
 
 def netted_by_joins(program: Program) -> frozenset[str]:
     """Returns the relations (in lower case) that one join stage alone reads, as one stored relation: it nets what it
-    takes of them, so nobody before it has to. None with an enforced key, whose nets are looked at."""
+    takes of them, so no stage before it has to. None with an enforced key, whose nets are looked at."""
     found: set[str] = set()
     for stage in program.stages:
         if isinstance(stage, JoinStage) and stage.plan.count is None:

@@ -41,5 +41,5 @@ def remote(spark: object) -> bool:
 def _setting(spark: SparkSession, key: str) -> str | None:
     try:
         return spark.conf.get(key)
-    except PySparkException:  # Spark Connect knows no default for a setting that nobody has set
+    except PySparkException:  # Spark Connect knows no default for a setting that is not set
         return None

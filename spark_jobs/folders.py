@@ -62,7 +62,7 @@ def unclaimed(checkpoint: Path) -> None:
     try:
         handle = os.open(checkpoint / LOCK, os.O_RDONLY)
     except OSError:
-        return  # nobody ever held it
+        return  # it was never held
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

@@ -1,4 +1,4 @@
-"""The JVM under PySpark, started so that it does not say on every start what nobody can do anything about."""
+"""The JVM under PySpark, started so that it does not say on every start what you can do nothing about."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def _passed_on(lines: BinaryIO, said: deque[bytes]) -> None:
     for line in lines:
         said.append(line)
         if not line.lstrip(b" \r").startswith(_ALWAYS):  # a bar that is wiped may stand before it
-            with suppress(OSError):  # nobody reads it; the JVM must be able to go on writing
+            with suppress(OSError):  # it is not read; the JVM must be able to go on writing
                 os.write(2, line)

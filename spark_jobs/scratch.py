@@ -2,7 +2,7 @@
 
 A live engine is a memory-mapped file, a cache of what the state log can rebuild. It must not outlive the machine's
 memory: after a power failure its header could say "clean" while its pages never reached the disk. So a directory
-belongs to one Spark application, and nobody opens the directory of another. The driver holds a lock on ``<name>.alive``
+belongs to one Spark application, and none opens the directory of another. The driver holds a lock on ``<name>.alive``
 as long as it lives; directories whose lock is free belong to the dead and are swept when the next driver starts.
 """
 

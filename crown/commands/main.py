@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _APART = {"bench"}
 """Commands that do not come with the package, each with the extra of its name."""
-NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
+PIPE_CLOSED = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Everything that takes time to import is imported in here: Ctrl-C meanwhile is no traceback.
 
     Exit codes: 0 done, 1 a check failed, 2 a mistake of the user, or what the system refused (said in one sentence),
-    130 interrupted, 141 nobody read the output any more (``| head``): what was still to be done was not done.
+    130 interrupted, 141 the output was closed (``| head``): what was still to be done was not done.
     """
     try:
         return _main(argv)
@@ -49,7 +49,7 @@ def _main(argv: Sequence[str] | None) -> int:
             sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # the shell has closed it: nobody wants to see anything
+        if getattr(sys, name) is None:  # the shell has closed it: there is no place for output
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     fit(sys.stdout, sys.stderr)
     parser = argparse.ArgumentParser(
@@ -80,7 +80,7 @@ def _main(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         for stream in (sys.stdout, sys.stderr):  # what they still hold goes nowhere, without a word at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return NOBODY_READS
+        return PIPE_CLOSED
     except OSError as error:
         print(f"crown: the system refused to go on: {error}", file=sys.stderr)
         return 2

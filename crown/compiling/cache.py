@@ -103,7 +103,7 @@ class KernelCache(_Cache):
 
 
 def _write(file: Path, held: bytes) -> None:
-    """Writes a file so that nobody reads half of it."""
+    """Writes a file so that no process reads half of it."""
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     try:
         with os.fdopen(handle, "wb") as opened:

@@ -50,7 +50,7 @@ def create_durably(path: Path, data: bytes) -> bool:
 
 @contextlib.contextmanager
 def temporary(path: Path) -> Iterator[Path]:
-    """Yields a hidden name beside ``path`` that nobody else uses; whatever is left there afterwards is deleted."""
+    """Yields a hidden name beside ``path`` that is not used yet; whatever is left there afterwards is deleted."""
     partial = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex}.tmp")
     try:
         yield partial

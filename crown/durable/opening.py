@@ -132,7 +132,7 @@ def reopened_database(
 ) -> tuple[DurableDatabase, dict[int, dict[str, pa.Table]]]:
     """Returns what ``open_database`` does, and by their numbers the deltas of the batches behind number ``after``.
 
-    So whoever hands deltas on can hand on what a crash kept from it. The log must still have these batches; what it
+    So a program that hands deltas on can hand on what a crash kept back. The log must still have these batches; what it
     does not have is missing in the deltas.
     """
     given = Keywords("crown.open_database", DurableDatabaseOptions, options)
@@ -177,7 +177,7 @@ def reopened_database(
 def _held(folder: Path) -> Iterator[tuple[ExitStack, Lock, Mark]]:
     """Holds a folder: its lock and its mark, which are let go unless the stack is emptied."""
     if Identity.read(folder) is None:
-        _demand_empty(folder)  # before anything is written to what may be somebody else's
+        _demand_empty(folder)  # before anything is written to what may belong to another program
     with ExitStack() as undone:
         lock = Lock(folder)
         undone.callback(lock.release)

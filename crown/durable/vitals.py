@@ -30,7 +30,8 @@ class Vitals:
 
     ``batches`` are acknowledged, ``synced`` of them on the disk. ``rows``: of the newest batch, by relation; {} if no
     batch came since the snapshot. ``per_second``: batches, lately. ``snapshot``: after which batch the newest one is,
-    -1 if there is none. ``process``: which has it open; 0 if none has. ``resident_bytes``: of that; -1 if nobody knows.
+    -1 if there is none. ``process``: which has it open; 0 if none has. ``resident_bytes``: of that; -1 if it is not
+    known.
     """
 
     folder: str

@@ -1,4 +1,4 @@
-"""Output buffers of kernels: what a kernel fills goes out as it is, and is written to again when nobody holds it.
+"""Output buffers of kernels: what a kernel fills goes out as it is, and is written to again when nothing refers to it.
 
 To copy what was enumerated costs as much as to enumerate it, and fresh memory costs more than both. So a buffer that is
 filled for the most part changes hands: the reader has it for as long as he likes, and the kernel goes on in another.
@@ -16,7 +16,7 @@ from crown.store.zset import Zset
 BLOCK_CELLS = 1 << 16  # cells of an output buffer: it stays in the second-level cache
 _WAITING = 2  # buffers that have gone out and are looked after
 _NONE: np.ndarray = np.empty(0, np.int64)
-_UNREAD = 2  # references to a buffer that nobody reads: the list's and the call's
+_UNREAD = 2  # references to a buffer that has no reader: the list's and the call's
 
 
 def buffer(columns: int) -> np.ndarray:
@@ -29,7 +29,7 @@ class Buffers:
     of so many ``columns``.
 
     ``gone``: ``out`` has gone out, and ``renew`` chooses another one: when the reader comes back he has let go of the
-    one before. ``margin``: words before each buffer that belong to whoever takes it; so does one column more behind it
+    one before. ``margin``: words before each buffer that belong to the reader; so does one column more behind it
     then, which is all 1 at first. So a buffer can become a message of Arrow where it is, with its weights.
     """
 
@@ -59,7 +59,7 @@ class Buffers:
         return 2 * len(block) < self._rows
 
     def own(self, block: Zset) -> Zset:
-        """Returns the tuples of a block without payload, the first ones of ``out``, in memory that nobody writes to.
+        """Returns the tuples of a block without payload, the first ones of ``out``, in memory of their own.
 
         That is a copy if they are few, else the buffer itself, which changes hands.
         """

@@ -32,7 +32,7 @@ class Visit:
     bit: int
 
     def words(self) -> tuple[int, np.ndarray]:
-        """Returns how many words a tuple has, and those of all tuples. One without columns has a word that nobody
+        """Returns how many words a tuple has, and those of all tuples. One without columns has a word that is not
         reads."""
         width = self.tuples.width
         return (width, self.tuples.flat()) if width else (1, np.zeros(len(self.tuples), np.int64))

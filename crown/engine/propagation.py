@@ -58,7 +58,7 @@ class Propagation:
         self._ring = compiled.ring
         self._flat = self.buffers = Buffers(compiled.columns(free), margin)
         weights = np.ones(self.buffers.out.shape[1], np.int64)
-        self._weights = {1: weights, -1: -weights}  # of the tuples in a block; nobody writes to them
+        self._weights = {1: weights, -1: -weights}  # of the tuples in a block; read-only
         self._paddings = Paddings(compiled)
         self._pads = bool(self._paddings)
         self._changes: Sequence[RelationChange] = ()
@@ -206,7 +206,7 @@ class Propagation:
         return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])[::sign]
 
     def _all(self) -> Blocks:
-        """Yields the whole result, until nobody wants any more of it."""
+        """Yields the whole result, until the reader stops."""
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         enumeration.full_enum(*state)
         done = False
@@ -238,7 +238,7 @@ class Propagation:
                 raise self._budget.refusal()
 
     def _refuse_overflow(self) -> None:
-        """Raises ChangeError if a count that somebody wanted to know has left 63 bits."""
+        """Raises ChangeError if a count that was read has left 63 bits."""
         overflow, self._header[A.H_WRAPPED] = self._header[A.H_WRAPPED], 0
         if overflow and self._marks[layout.X_MODE] == layout.MODE_DELTAS:
             raise ChangeError(

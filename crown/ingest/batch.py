@@ -27,7 +27,7 @@ from plans.wiring import Wire, Wires
 
 @dataclass(slots=True, eq=False)
 class PreparedBatch:
-    """A batch, ready to be applied. Nobody changes one, and no error of its rows can come any more.
+    """A batch, ready to be applied. It is not changed, and its rows cause no more errors.
 
     ``nets``: the net of each relation (by name in lower case) of which there are changes. ``rows``: rows taken;
     ``checked``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
@@ -50,7 +50,7 @@ class PreparedBatch:
 
 @dataclass(slots=True, eq=False)
 class RelationChange:
-    """The net change of a stored relation: its deletes, then its inserts. Nobody changes one.
+    """The net change of a stored relation: its deletes, then its inserts. It is not changed.
 
     The first ``gone`` tuples of ``net`` go, the others come. Equal inserts of a batch without deletes may stay apart.
     ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` says that alias ``i`` reads the tuple. ``filtered[i]``: rows

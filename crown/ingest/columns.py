@@ -1,7 +1,7 @@
 """Access to the columns of whatever a user hands in as a table: Arrow, pandas, Polars, columns by name, or a list of
 dicts.
 
-A column that nobody asks for is not looked at, whatever its type. ``crown.ingest.changes`` checks the values.
+A column that is not read is not looked at, whatever its type. ``crown.ingest.changes`` checks the values.
 """
 
 from __future__ import annotations

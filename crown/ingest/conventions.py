@@ -28,7 +28,7 @@ BEFORE_IMAGES = frozenset({"-u", "update_preimage", "update_before"})
 """Codes of the row before an update. Where rows are replaced by key they change nothing: the row is known."""
 
 CODE_COLUMNS = (CHANGE_TYPE, ROW_KIND)
-"""Columns that hold change codes, without anybody saying so."""
+"""Columns that hold change codes, without being declared."""
 
 _WEIGHTS = ("weight", "weights", "diff", "mzdiff", "multiplicity")
 _OTHERS = ("height", "eight")  # words that are a letter away from one of them

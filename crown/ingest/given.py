@@ -1,4 +1,4 @@
-"""The columns of a batch, checked: Arrow arrays, or words of integers that become Arrow arrays if somebody asks.
+"""The columns of a batch, checked: Arrow arrays, or words of integers that become Arrow arrays when they are read.
 
 Lists of Python's whole numbers are what kernels take as soon as they are an array of words. An Arrow array of them is
 made only where an expression reads it, or a bad row is written down: of a small batch it would be most of the work.
@@ -52,7 +52,7 @@ class Columns(Mapping[str, pa.Array]):
 
     ``matrix`` int64[n, columns]: all of them, in the order of ``kinds``, if all are whole numbers, and none is NULL;
     ``given`` is empty then. ``rows`` int64[n]: where these rows are in the arrays of ``given``, if they are not all of
-    them; a column of which nobody reads anything is never picked.
+    them; a column that is not read is never picked.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Which rows of a relation are read at all: the others are dropped before anything else is done with them.
 
-Where every occurrence of a relation asks for something, a row for which nobody's conditions hold is read by nobody.
+Where every occurrence of a relation asks for something, a row for which no occurrence's conditions hold is not read.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class BatchPreparer:
         return rest, self._net(name, rest, {})
 
     def _net(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
-        """Returns the net of a relation; ``filtered`` gets the number of its rows that nobody reads."""
+        """Returns the net of a relation; ``filtered`` gets the number of its rows that nothing reads."""
         given, weights, rows = batch.columns, batch.weights, None
         if name in self._selections and len(weights):
             rows = self._selections[name].rows(given, len(weights), self._intern)

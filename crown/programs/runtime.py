@@ -64,8 +64,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
     stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same time.
     ``whole``: the base tables take all columns of the relations, also those that no stage reads. ``selecting``: rows
-    that nobody reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage hands its
-    deltas on as they are found, if it can.
+    that nothing reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage hands
+    its deltas on as they are found, if it can.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How many rows each stage has, each as often as it is there: kept with every batch, so that nobody has to count."""
+"""How many rows each stage has, with multiplicity: kept with every batch, so that nothing has to be counted."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from crown.store.zset import Zset
 class Tallies:
     """The numbers of rows of ``stages``, which lie in their first arenas; a stage without memory has its number here.
 
-    A number that nobody has begun with is not known: of a state that an older release wrote, or of a stage without
-    memory that was loaded. ``set`` says it then.
+    A number that was not kept from the beginning is not known: of a state that an older release wrote, or of a stage
+    without memory that was loaded. ``set`` says it then.
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:

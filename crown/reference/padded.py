@@ -38,7 +38,7 @@ def moved(view: ReferenceView, weights: list[tuple[StoredRelation, Counter[Row]]
 
 
 def forgotten(view: ReferenceView, e: int, group: Any) -> None:
-    """Takes the padding out of a group that has lost its last parent: nobody is left to tell."""
+    """Takes the padding out of a group that has lost its last parent: there is no parent to tell."""
     if view.plan.nodes[e].padded and not group.parents and _is_padded(view, e, group):
         group.children.clear()
 

@@ -108,7 +108,7 @@ class PayloadReference(ReferenceView):
             self._release(e, key)
 
     def enter(self, e: int, row: Row, first: bool) -> None:
-        """Publishes a new group at birth: nobody has been told of it."""
+        """Publishes a new group at birth: no parent knows it yet."""
         own = self._own(e, row, self._weight(e, row))
         if first:
             self.pub[e][self.key[e](row)] = own

@@ -333,7 +333,7 @@ class ReferenceView:
         self.counter[e][row] = sum(1 for group in groups if group.children)
 
     def _unlink(self, e: int, row: Row) -> None:
-        """Forgets ``row`` of R_e, and the groups that nobody needs any more."""
+        """Forgets ``row`` of R_e, and the groups that are not needed any more."""
         del self.relation[e][row], self.counter[e][row]
         for c in self.children[e]:
             key = self.key_in_parent[c](row)

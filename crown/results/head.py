@@ -82,7 +82,7 @@ class OutputHead:
         return self.batch(*self.columns(buffers.own(block)))
 
     def batches(self, net: Zset) -> Iterator[pa.RecordBatch]:
-        """Yields the delta batches of output tuples that nobody changes any more."""
+        """Yields the delta batches of output tuples that are not changed any more."""
         return self._tuples.batches(net)
 
 
@@ -98,7 +98,7 @@ class Outputs(Protocol):
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of rows of the free attributes, and their weights.
 
-        They may lie in the block's memory, which nobody may write to any more.
+        They may lie in the block's memory, which must not be written to any more.
         """
         ...
 

@@ -310,7 +310,7 @@ class BaseTables:
             header[self._filtered(name)] += sign * rows
 
     def _filtered(self, name: str) -> int:
-        """Returns the counter of the rows of a relation that nobody read."""
+        """Returns the counter of the rows of a relation that nothing read."""
         return int(table_at(self._number[name])) + _FILTERED
 
     def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
@@ -383,8 +383,8 @@ class BaseTables:
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did
-        not find, and the net changes ever; the rows ever that were left out because nobody reads them; what is known of
-        windows; of those with upserts also the changes that were left out as too old, and the tombstones.
+        not find, and the net changes ever; the rows ever that were left out because nothing reads them; what is known
+        of windows; of those with upserts also the changes that were left out as too old, and the tombstones.
         """
         arena, kept, within = self._part.arena, self._kept, self.retained.items()
         missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}

@@ -108,7 +108,7 @@ Places = Mapping[str, tuple[int, str]]
 
 class Frame:
     """Named columns of ``n`` rows: those that were ``made``, and those that are words of tuples, ``codes`` int64[words,
-    n], at some ``places``. Nothing is done for a column that nobody asks for."""
+    n], at some ``places``. Nothing is done for a column that is not read."""
 
     def __init__(
         self,

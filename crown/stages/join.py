@@ -54,7 +54,7 @@ class Join(Stage):
     """Runs a join stage, in the cells of ``grid``.
 
     ``wires``: what comes from the sources that it reads; its parts in ``memory`` begin with number ``first``.
-    ``may_repeat``: whoever reads its rows adds them up, so they need not be net.
+    ``may_repeat``: the stage that reads its rows adds them up, so they need not be net.
 
     What a memory budget leaves is worked out for one cell after the other, so with a budget they do not run in
     parallel.

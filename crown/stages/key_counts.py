@@ -1,7 +1,7 @@
 """Enforced keys: of each the base tables count the rows that are there, and no batch leaves more than one.
 
 A batch is looked at while it is prepared. Where it would leave two rows with one key, its changes of that key are bad
-rows, all of them, because none of them is wrong by itself; whoever sets bad rows aside goes on with the rest. What a
+rows, all of them, because none of them is wrong by itself; where bad rows are set aside, the rest is applied. What a
 delete of an absent row would take away does not count. So the result is always that of a table which keeps its
 declaration, and everything that the planner makes of a declared key holds.
 """

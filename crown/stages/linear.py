@@ -19,8 +19,8 @@ from plans.schema import Column
 class Linear(Stage):
     """Runs a linear stage; ``sources``: the columns of what each term reads.
 
-    What it has no memory of, it reads from its sources again. ``netted``: whoever reads its rows nets them, or adds
-    them up, so they need not be net.
+    What it has no memory of, it reads from its sources again. ``netted``: the stage that reads its rows nets them, or
+    adds them up, so they need not be net.
     """
 
     def __init__(

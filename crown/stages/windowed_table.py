@@ -3,7 +3,7 @@
     net -> without late rows -> the rows that are in, in order -> net, and the deletes of what has expired
 
 The rows that are in are known, so this also decides what a delete finds. What the batch did is written down beside
-them, so that it can be taken back by whoever opens the state next. A change costs O(log n), and so does each row that
+them, so that a process that opens the state next can take it back. A change costs O(log n), and so does each row that
 leaves; nothing is ever gone through as a whole.
 """
 
@@ -138,7 +138,7 @@ class WindowedTable:
         return Zset.gathered([found, numbered], self._width), missing
 
     def _leaving(self) -> Iterator[Zset]:
-        """Yields, some at a time, the rows whose time is over, as deletes. Whoever asks has taken out those before."""
+        """Yields, some at a time, the rows whose time is over, as deletes. The caller has taken out those before."""
         room = 64
         while True:
             until, copies = self._bound()

@@ -23,7 +23,7 @@ class Budget:
     """The budget of a state in ``words``; ``parts`` are its arenas, one after the other.
 
     ``space``: in which they have to be reserved before they are used, if they must be. ``fixed``: every part may take
-    all there is, as its header says already, so nobody has to ask before each batch. ``whole``: this one.
+    all there is, as its header says already, so no batch has to ask before. ``whole``: this one.
     """
 
     def __init__(self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, space: Space | None = None) -> None:

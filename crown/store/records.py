@@ -58,7 +58,7 @@ class Records:
             self._margin = len(self._template) if set(forms) == {WORD} and self._weighed else 0
 
     def batches(self, tuples: Zset) -> Iterator[pa.RecordBatch]:
-        """Yields record batches of at most ``SLICE`` tuples; nobody may write to these any more. O(codes)."""
+        """Yields record batches of at most ``SLICE`` tuples; these must not be written to any more. O(codes)."""
         if 0 < len(tuples) <= SLICE:
             yield self.batch(tuples)
             return
@@ -66,7 +66,7 @@ class Records:
             yield self.batch(tuples[start : start + SLICE])
 
     def batch(self, tuples: Zset) -> pa.RecordBatch:
-        """Returns a record batch of tuples to which nobody writes any more. O(codes, and bytes of texts)."""
+        """Returns a record batch of tuples that are not written to any more. O(codes, and bytes of texts)."""
         rows = tuples.rows
         if len(rows) and len(self._schema):
             weights = np.ascontiguousarray(tuples.weights)

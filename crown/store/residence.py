@@ -1,9 +1,9 @@
 """How much of mapped files is in memory, and how it is given back to the system. On Linux.
 
-The pages of a file that have been touched stay in memory until the system is short of it. Whoever shares a host with
-other programs, or is counted by what is resident, does not wait for that: pages are written to the file and dropped.
-Nothing is lost by it, whatever runs meanwhile: a page that changes after it was written is not dropped, and one that
-was dropped is read again when it is touched.
+The pages of a file that have been touched stay in memory until the system is short of it. A program that shares a host
+with other programs, or is counted by what is resident, does not wait for that: pages are written to the file and
+dropped. Nothing is lost by it, whatever runs meanwhile: a page that changes after it was written is not dropped, and
+one that was dropped is read again when it is touched.
 
 Which pages go is decided as by a clock with a second chance. Whenever pages go, all pages are unmapped from this
 process; so those that are mapped the next time were touched in between, and they go last.
@@ -62,7 +62,7 @@ def used(files: Iterable[MappedFile]) -> int:
 
 
 def resident(files: Iterable[MappedFile]) -> int:
-    """Returns the bytes of the files that are in memory, whoever has them mapped. O(used bytes), some 20 ms per GiB."""
+    """Returns the bytes of the files that are in memory, by any process. O(used bytes), some 20 ms per GiB."""
     return _counted([(file, *span) for file in files for span in _spans(file)])
 
 

@@ -5,8 +5,8 @@ weight of 0.
 
 A tuple is a row, ``rows`` int64[n, width], whatever the memory looks like. Kernels that look tuples up or store them
 take them one after the other (``flat``); kernels that enumerate write one column after the other, and so does Arrow
-(``columns``). Both kinds are needed, so a Z-set keeps its rows in the memory of whoever made them, and turns them only
-when somebody asks for the other form. Nobody else transposes. Measured: to hash a tuple costs 5 to 50 ns, the same in
+(``columns``). Both kinds are needed, so a Z-set keeps its rows in the memory where they were made, and turns them only
+when the other form is read. No other code transposes. Measured: to hash a tuple costs 5 to 50 ns, the same in
 both forms; to turn it costs 1 to 7 ns.
 """
 
@@ -29,7 +29,7 @@ _FEW, _NARROW = 512, 4  # many narrow tuples are turned column by column, which 
 
 @dataclass(slots=True, eq=False)
 class Zset:
-    """Tuples of codes with weights; nobody changes one that another part of the program may see.
+    """Tuples of codes with weights; one that another part of the program may see is not changed.
 
     ``rows`` int64[n, width] in any memory layout, ``weights`` int64[n], not 0; ``payload``, if there is one,
     int64[words, n], what a tuple carries besides its weight, to be taken ``sign`` times. A Z-set that a kernel filled

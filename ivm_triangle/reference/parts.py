@@ -85,7 +85,7 @@ class Parts:
         self.thresholds = self._limits()
 
     def heavy(self, k: int, column: int, value: int) -> bool:
-        """Returns the flag of a value; values nobody has are light, except at eps = 0, where all are heavy."""
+        """Returns the flag of a value; values without rows are light, except at eps = 0, where all are heavy."""
         node = self.nodes[k][column].get(value)
         return node.heavy if node else self._born_heavy(k, column)
 

@@ -78,7 +78,7 @@ def _split(query: Query, part: frozenset[int]) -> tuple[tuple[Source, ...], list
 
 
 def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns a DISTINCT subquery as a relation: whoever reads its expressions reads that relation's columns."""
+    """Returns a DISTINCT subquery as a relation: what reads its expressions reads that relation's columns."""
     exprs = next(exprs for group, exprs in query.keys if group in part)
     inside, own, rest, others = _split(query, part)
     outputs = tuple((f"c{i}", expr) for i, expr in enumerate(exprs))

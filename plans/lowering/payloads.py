@@ -32,8 +32,8 @@ MOST_TERMS = 1024
 def summed(group: Group, query: Query, stages: Stages) -> GroupStage | None:
     """Returns the stage of a group over a join core, whose sums the join forms; None if it had none to form.
 
-    `query`: the group's input, with relations that are joined by inner joins and all count. Of what it has made before
-    it returned None nobody has use.
+    `query`: the group's input, with relations that are joined by inner joins and all count. Where it returns None,
+    discard what it has made before.
     """
     exprs = dict(query.outputs)
     types = {name: expr.type for name, expr in exprs.items()}

@@ -62,8 +62,8 @@ class Source:
 class Query:
     """`SELECT [DISTINCT] outputs FROM sources WHERE conditions`, all columns qualified: the join core.
 
-    `keys` lists the existential groups that are DISTINCT subqueries, with the expressions of their select list: whoever
-    fixes those fixes the one row that the group contributes. `names` are pairs (qualified column, name that its
+    `keys` lists the existential groups that are DISTINCT subqueries, with the expressions of their select list:
+    values for those fix the one row that the group contributes. `names` are pairs (qualified column, name that its
     variable should have), for languages that name variables. `warnings` are for the user: the query is read as it
     stands, but may mean something else.
     """

@@ -8,8 +8,8 @@ computed of it, too. Down to the base relations every occurrence gets its column
 - A join stage is cut by an attribute: atoms that have it are cut, the others everywhere. If every result is there once
   the attribute has to be an output as it is. In a bag weights add up, so any attribute of an atom that counts will do:
   every valuation has one value of it. (One of an atom that only says which rows meet could have several.)
-- Nobody asks where the rows of a sum come from, if they are added up again: then each term is cut as it likes, a base
-  relation by all the columns that are read.
+- It does not matter where the rows of a sum come from, if they are added up again: then each term is cut as it likes, a
+base relation by all the columns that are read.
 
 Two occurrences of a relation may be hashed by different columns. A cell's program then has a relation for each of
 these *roles*; all have the columns that any of them reads, so that they agree on what a delete finds.
@@ -79,7 +79,7 @@ def by_output(program: Program) -> Cut | None:
 
 
 def by_anything(program: Program) -> Cut | None:
-    """Returns the cut that copies least, the first of those, of a program whose rows are added up by somebody else.
+    """Returns the cut that copies least, the first of those, of a program whose rows are added up elsewhere.
 
     None if there is none. Cells may deliver the same row.
     """

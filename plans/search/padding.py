@@ -1,6 +1,6 @@
 """Left joins inside a join tree: the first columns of a relation are found by a key, or one row of NULLs stands there.
 
-A *padded* atom is joined by columns of one other atom and read by nobody else, so it is a leaf below that atom. It is
+A *padded* atom is joined by columns of one other atom and read by no other, so it is a leaf below that atom. It is
 left out while trees are searched, and hung where its key is: below a free node that is an input relation, as near to
 the root as there is one. A row above it then always finds something below: what the relation has for the key, or the
 padding. So an update of the left side costs what it costs in the inner join, and one of the relation that leaves a key

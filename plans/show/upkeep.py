@@ -187,7 +187,7 @@ _REMEDY = {
 
 
 def advice(program: Program) -> tuple[str, str]:
-    """Returns what the verdict means for whoever runs the query, and what to do about it; "" if there is nothing."""
+    """Returns what the verdict means for you, and what to do about it; "" if there is nothing."""
     costs = [upkeep(stage) for stage in program.stages]
     worst = max(costs, key=lambda cost: cost.growth)
     if worst.growth == ENCLOSED and not worst.path and worst.name == "group":

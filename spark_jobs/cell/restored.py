@@ -1,7 +1,8 @@
 """The engine of a cell as it was after a batch, in memory, for readers: nothing of the cell is touched.
 
-It comes from the newest snapshot up to that batch and the deltas since, never from the live engine, which somebody may
-be writing. Every file is checked as when a cell is rebuilt: checksums, owner, and that each follows the one before it.
+It comes from the newest snapshot up to that batch and the deltas since, never from the live engine, which another
+process may be writing. Every file is checked as when a cell is rebuilt: checksums, owner, and that each follows the one
+before it.
 """
 
 from __future__ import annotations

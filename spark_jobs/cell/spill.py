@@ -26,8 +26,8 @@ _TRIES = 3
 
 @dataclass
 class Spilled:
-    """What came of the limit: bytes of the live engine that are in memory now, −1 if nobody counts; bytes that went to
-    the disk only."""
+    """What came of the limit: bytes of the live engine that are in memory now, −1 if they are not counted; bytes that
+    went to the disk only."""
 
     folder: Path
     limit: int | None

@@ -1,7 +1,7 @@
 """Compiled kernels, loaded before the first batch, and compiled by one process while the others wait.
 
 The first use of a kernel on a machine compiles it, in seconds; later processes load it from a cache. Four workers that
-start together would compile everything four times, on the same cores. So whoever comes first compiles, under a lock.
+start together would compile everything four times, on the same cores. So the first compiles, under a lock.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from spark_jobs.errors import SparkJobError
 
 
 class CutShortError(SparkJobError):
-    """The input of a task ended too early; the task has failed already, and nobody reads this."""
+    """The input of a task ended too early; the task has failed already, and this is not read."""
 
 
 def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

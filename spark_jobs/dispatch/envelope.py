@@ -140,7 +140,7 @@ def envelope_of(
 def stamp(milliseconds: int, cells: int) -> int:
     """Returns what the rows of a batch that began at that time have in ``_cell``, divided by the number of cells.
 
-    By it a worker knows the batch that a row was read for: a frame that somebody kept, and reads while another batch
+    By it a worker knows the batch that a row was read for: a frame that was kept, and is read while another batch
     is being executed, has the number of that batch, but its own rows.
     """
     return milliseconds % stamp_period(cells)

@@ -1,6 +1,6 @@
 """Spark's ``xxhash64`` over Arrow columns, in NumPy: which cell a row goes to, told without Spark.
 
-``dispatch.shuffle`` hashes in the JVM. Whoever moves rows between cells that are stopped must put them where the next
+``dispatch.shuffle`` hashes in the JVM. Code that moves rows between stopped cells must put them where the next
 change of them will go, so the numbers here are those of Spark to the bit: the seed is 42, the hash of a column is the
 seed of the next, and a NULL leaves the seed as it is.
 """

@@ -120,7 +120,7 @@ def plain_errors(log: str | Path | None = None) -> Iterator[None]:
 
     The sentence says what was found, where, and what to do. Spark's own report goes to a file that the sentence names,
     in the folder ``log``; by default in the scratch folder. Use it around ``start()`` and ``awaitTermination()``.
-    Errors of ours, and Ctrl-C, pass as they are; so does the end of a pipe that nobody reads.
+    Errors of ours, and Ctrl-C, pass as they are; so does the end of a pipe that is closed.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

@@ -1,6 +1,6 @@
 """How a running job is doing, from the notes that its cells leave and from Spark's own checkpoint; no Spark runs here.
 
-Whoever can read the checkpoint can watch the job. The notes are those of the newest batches (``state_log.NOTES``).
+Reading the checkpoint is enough to watch the job. The notes are those of the newest batches (``state_log.NOTES``).
 """
 
 from __future__ import annotations

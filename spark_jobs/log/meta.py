@@ -93,7 +93,7 @@ def read_meta(folder: Folder | Path) -> dict[str, Any] | None:
 
 
 def _refuse_orphans(folder: Folder) -> None:
-    """Raises if the folder has cells, which nobody makes before ``meta.json`` is there."""
+    """Raises if the folder has cells, which are not made before ``meta.json`` is there."""
     cells = cell_folders(folder)
     if cells and read_meta(folder) is None:
         raise DamagedStateError(

@@ -1,7 +1,7 @@
 """Where a job keeps what: Spark's checkpoint, and the state, which is in it or in a place of its own.
 
 A checkpoint whose state is elsewhere says where, in ``crown/elsewhere.json``; so it is not taken for one that has none,
-and is found by whoever looks at the checkpoint.
+and is found by its place in the checkpoint.
 
 A state that was cut anew (``spark_jobs.recell``) is in a folder of its own beside the one before, and ``current.json``
 says which of them counts. That file is written in one step, so one of them does, whole, whatever happens.

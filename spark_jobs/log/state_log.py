@@ -7,7 +7,7 @@
     b.json        what the batch did (rows in, deltas out, ...), for the driver to read
     forgotten.json  the digests of deltas that were deleted to go back to an earlier batch, or are of cells before
 
-A delta is published once, by an atomic create-if-absent, and never changed; whoever comes second must bring the same
+A delta is published once, by an atomic create-if-absent, and never changed; a second writer must bring the same
 rows. It names the batch before it (``prev``) and the digest of its file, so the chain has no silent gaps and no links
 of another history: the state after batch ``b`` is the newest snapshot before ``b`` plus every delta since. Version −2
 is the empty engine, −1 a backfill. Every cell has a delta of every batch that Spark executed, with or without rows; so

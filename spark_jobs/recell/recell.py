@@ -4,7 +4,7 @@
 
 The old state is read and never written. The new one is written beside it, read back, and compared: its results must be
 those of the old one, by their number and a checksum. Then one write (``log.whereabouts.make_current``) lets it count.
-Whatever stops this before that write leaves the old state as it was, and a folder that nobody looks at.
+Whatever stops this before that write leaves the old state as it was, and a folder that is not looked at.
 
 The new cells begin with a snapshot of the batch that Spark committed last, so the next batch is the next one to them,
 too. Their live engines are made from it: those of the old cells are disowned.

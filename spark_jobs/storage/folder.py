@@ -93,7 +93,7 @@ class Folder(ABC):
         """Yields a path of this host; what is written there is the file, durably, when the context ends.
 
         If the context is left by an exception there is no file. The file need not appear in one step: its name must be
-        one that nobody else knows.
+        one that no other writer knows.
         """
 
     @abstractmethod
@@ -110,5 +110,5 @@ class Folder(ABC):
 
     @abstractmethod
     def trial(self) -> None:
-        """Writes a file that nobody needs, and deletes it: raises OSError unless the folder can be written, and a file
+        """Writes a file that is not needed, and deletes it: raises OSError unless the folder can be written, and a file
         created once only."""

@@ -93,7 +93,7 @@ class DeltaLog:
         except (DeltaError, OSError) as error:
             if self._stands(mine):
                 return
-            if _beaten(error):  # else nobody knows whether it was committed; the next start sweeps what was not
+            if _beaten(error):  # else it is not known whether it was committed; the next start sweeps what was not
                 self._folder.delete(files)
             raise uncommitted(self._folder, batch, error) from None
 

@@ -1,7 +1,7 @@
 """What a Delta table may hold that the package ``deltalake`` does not see, or sees wrong: refused in a sentence.
 
 Delta's own connector writes such tables, on demand or, in some places, by default. Read without this look they give
-NULLs, or rows that were deleted, and nobody is told.
+NULLs, or rows that were deleted, without a word.
 """
 
 from __future__ import annotations

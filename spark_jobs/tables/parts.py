@@ -2,7 +2,7 @@
 
 Rows that Spark writes cross into the JVM, and its Parquet writer takes most of a batch's time. Here only one row per
 cell crosses: which file, how large, and the statistics that a table's log keeps. A file is written under a name that no
-other attempt has, in the hidden folder ``_attempts`` of the table. Nobody reads it there until the driver has
+other attempt has, in the hidden folder ``_attempts`` of the table. It is not read there until the driver has
 committed the batch (``spark_jobs.tables.commits``); the file of an attempt that loses is never read.
 """
 

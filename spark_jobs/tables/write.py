@@ -55,7 +55,7 @@ def write_deltas(
       the columns of the output, ``_weight`` and ``_batch``; else those of ``maintain``, and the rows take the way
       through Spark once.
 
-    A table that has rows of somebody else, other columns, or not all batches of this stream is refused, when the first
+    A table that has rows of another writer, other columns, or not all batches of this stream is refused, when the first
     batch comes. Cost per batch: O(changes + deltas), and a commit of some 10 ms. Raises what ``maintain`` raises.
     """
     if format not in TABLES:

@@ -130,7 +130,7 @@ class _Reader:
             or at.live_parents(self.halves, g, k)
             or self.arena[g + k + 2 : g + k + words].any()
         )
-        assert empty, f"{self.plan.nodes[node].name}: a group that nobody refers to is not empty"
+        assert empty, f"{self.plan.nodes[node].name}: a group without references is not empty"
         return not used
 
     def references(self, node: int, g: int) -> int:
