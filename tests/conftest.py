@@ -10,6 +10,7 @@ import gc
 import os
 import random
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,11 +27,16 @@ _LONG = {"spark", "bench"}
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis looks the profile up
 def pytest_configure(config: pytest.Config) -> None:
-    """The campaign has the size that the environment says, and other examples each time, on a build server as well.
+    """Compiled sources are kept, even where the environment says otherwise (many containers do).
+
+    The workers, and some hundred processes that tests start, would compile everything again.
+    The campaign has the size that the environment says, and other examples each time, on a build server as well.
 
     Parallel workers find its first seed in their environment. Kernels count and hash modulo 2^64 on purpose; as plain
     Python, NumPy warns of that.
     """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if config.getoption("--hypothesis-profile") == "campaign" and not campaign.is_running():
         os.environ[campaign.SEED] = str(random.SystemRandom().randrange(10_000, 100_000_000))
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from tests import campaign
@@ -17,3 +19,38 @@ def seeds(few, more, first=0):
     start = first + few + campaign.first_seed()
     others = range(start, start + campaign.rounds(more)) if campaign.is_running() else ()
     return [*range(first, first + few), *(slow(seed) for seed in others)]
+
+
+def every(cases):
+    """Decorates a test of one case, its first parameter, so that it is one test of all cases.
+
+    A case that fails does not hide the others: the first failure is raised, and names all cases that fail. For laws
+    that take a moment; where a case takes longer, ``pytest.mark.parametrize`` lets cases run side by side.
+    """
+    given = list(cases)
+    assert given, "a law about nothing"
+
+    def decorated(test):
+        first, *fixtures = inspect.signature(test).parameters.values()
+        parts = given if isinstance(given[0], tuple) else [(case,) for case in given]
+        taken = len(parts[0])
+
+        def test_of_all(**values):
+            failed = []
+            for case in parts:
+                try:
+                    test(*case, **values)
+                except Exception as error:
+                    failed.append((case, error))
+            if failed:
+                _, error = failed[0]
+                names = "\n".join(f"  {', '.join(map(repr, case))}" for case, _ in failed)
+                error.add_note(f"{len(failed)} of {len(parts)} cases fail, this is the first:\n{names}")
+                raise error
+
+        test_of_all.__name__, test_of_all.__doc__ = test.__name__, test.__doc__
+        test_of_all.__module__, test_of_all.__qualname__ = test.__module__, test.__qualname__
+        test_of_all.__signature__ = inspect.Signature([first, *fixtures][taken:])
+        return test_of_all
+
+    return decorated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -72,3 +73,20 @@ def test_a_campaign_of_no_sensible_size_does_not_begin() -> None:
         "ERROR: CROWN_TEST_EXAMPLES is 'lots', which is no whole number below a billion: say for example "
         "CROWN_TEST_EXAMPLES=300, or `make test-slow EXAMPLES=300`"
     )
+
+
+def test_a_law_of_every_case_names_all_cases_that_fail(tmp_path: Path) -> None:
+    asked = []
+
+    @marks.every([("a", 1), ("b", 2), ("c", 3)])
+    def test_it(name: str, number: int, folder: Path) -> None:
+        asked.append((name, number, folder))
+        assert number == 2, name
+
+    assert list(inspect.signature(test_it).parameters) == ["folder"]
+    with pytest.raises(AssertionError, match="a") as caught:
+        test_it(folder=tmp_path)
+    assert asked == [("a", 1, tmp_path), ("b", 2, tmp_path), ("c", 3, tmp_path)]
+    assert caught.value.__notes__ == ["2 of 3 cases fail, this is the first:\n  'a', 1\n  'c', 3"]
+    with pytest.raises(AssertionError, match="about nothing"):
+        marks.every([])

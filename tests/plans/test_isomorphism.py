@@ -10,7 +10,7 @@ import pytest
 
 import plans
 from plans.theory.isomorphism import difference, isomorphic
-from tests.marks import seeds
+from tests.marks import every, seeds
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}, "r": {"a": "int64", "b": "int64", "name": "string"}}
 
@@ -92,14 +92,14 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("name", SAME)
+@every(SAME)
 def test_a_query_written_in_another_way_is_the_same(name):
     one, other = map(planned, SAME[name])
     assert isomorphic(one, other)
     assert isomorphic(other, one)
 
 
-@pytest.mark.parametrize("name", OTHER)
+@every(OTHER)
 def test_another_query_is_another_and_it_is_said_what_differs(name):
     one, other, said = planned(OTHER[name][0]), planned(OTHER[name][1]), OTHER[name][2]
     assert not isomorphic(one, other)

@@ -15,6 +15,7 @@ from plans.commands import explain as explain_command
 from plans.commands.declare import rates_of, schema_of, table_of
 from plans.errors import FileError
 from plans.search.rates import sample_rates
+from tests.marks import every
 
 G = {"g": Table("g", (Column("src", "int64"), Column("dst", "int64")), distinct=True)}
 THREE_HOP = (
@@ -126,9 +127,7 @@ def test_the_explain_command_takes_a_sample_and_a_number_of_cells(
         explain_command.run(parser.parse_args([*words[:4], f"g={tmp_path}/none.csv"]))
 
 
-@pytest.mark.parametrize(
-    ("arrow", "name"),
-    [
+@every([
         (pa.int8(), "int32"), (pa.uint16(), "int32"), (pa.uint32(), "int64"), (pa.float32(), "float64"),
         (pa.large_string(), "string"), (pa.dictionary(pa.int32(), pa.string()), "string"), (pa.date32(), "date"),
         (pa.timestamp("ns", "Europe/Berlin"), "timestamp"), (pa.timestamp("s"), "timestamp_ntz"),
@@ -140,8 +139,7 @@ def test_the_explain_command_takes_a_sample_and_a_number_of_cells(
         (pa.decimal128(38, -2), "decimal(38,0)"), (pa.decimal128(3, 5), "decimal(5,5)"),
         (pa.dictionary(pa.int8(), pa.string_view()), "string"), (pa.run_end_encoded(pa.int32(), pa.date32()), "date"),
         (pa.json_(), "string"), (pa.uuid(), "binary"), (pa.bool8(), "bool"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_arrow_types_have_a_planner_type(arrow: pa.DataType, name: str) -> None:
     assert type_of_arrow(arrow) == name
     assert type_of_arrow(arrow_type(name)) == name

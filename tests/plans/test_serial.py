@@ -11,6 +11,7 @@ from plans import Output, PlanError, Program, Table, plan, program
 from plans.expressions.build import call, col, lit
 from plans.program import Aggregate, Feed, GroupStage, JoinStage, LinearStage, PointwiseStage
 from plans.schema import Column
+from tests.marks import every
 from tests.plans.catalogue import CASES
 
 SCHEMA = {"R": {"a": "int64", "b": "string"}}
@@ -57,7 +58,7 @@ def test_a_fingerprint_ignores_text_and_notes_and_nothing_else() -> None:
     assert Program("q", made.tables, other).fingerprint != made.fingerprint
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@every(CASES)
 def test_a_program_of_one_plan_is_that_plan(case: Any) -> None:
     made = case.plan()
     whole = program(made)

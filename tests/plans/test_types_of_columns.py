@@ -16,15 +16,14 @@ import pytest
 import crown
 from plans.errors import PlanError
 from plans.schema import Column, Schema
+from tests.marks import every
 
 
 def column(given: Any) -> Column:
     return Schema.of({"r": {"a": given}})["r"].columns[0]
 
 
-@pytest.mark.parametrize(
-    ("given", "type_"),
-    [
+@every([
         (int, "int64"), (str, "string"), (float, "float64"), (bool, "bool"), (bytes, "binary"), (dt.date, "date"),
         (dt.datetime, "timestamp_ntz"), (int | None, "int64"), (Optional[str], "string"),  # noqa: UP045
         (pl.Int64, "int64"), (pl.Int8, "int32"), (pl.String(), "string"), (pl.Decimal(10, 2), "decimal(10,2)"),
@@ -35,16 +34,14 @@ def column(given: Any) -> Column:
         ("timestamptz", "timestamp"), ("timestamp  with time zone", "timestamp"), ("datetime", "timestamp_ntz"),
         ("numeric(10,2)", "decimal(10,2)"), ("Decimal(10)", "decimal(10,0)"), ("double precision", "float64"),
         ("real", "float64"), ("bytea", "binary"), ("blob", "binary"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_types_are_taken_as_users_write_them(given: Any, type_: str) -> None:
     assert column(given) == Column("a", type_)
     if isinstance(given, str):
         assert column(f"{given} NOT NULL") == Column("a", type_, True)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
+@every(
     [
         (Decimal, r"column r.a: the Python type Decimal does not say its digits\nhint: write 'decimal\(18,2\)'"),
         (Decimal | None, "does not say its digits"),
@@ -59,7 +56,7 @@ def test_types_are_taken_as_users_write_them(given: Any, type_: str) -> None:
         ([1], "a list is not a type of a column"),
         (None, "None is not a type of a column"),
         ("varchar(x)", "is not supported"),
-    ],
+    ]
 )
 def test_what_is_no_type_is_refused_with_what_to_write(given: Any, said: str) -> None:
     with pytest.raises(PlanError, match=said):

@@ -21,6 +21,7 @@ from plans import Expr, PlanError, arrow_type, plan
 from plans.expressions import evaluate
 from plans.expressions.build import call, cast, col, lit, substitute
 from plans.types import decimal_parts
+from tests.marks import every
 
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {
@@ -196,8 +197,7 @@ def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
         lit(3).evaluate({})
 
 
-@pytest.mark.parametrize(
-    "build",
+@every(
     [
         lambda: call("add", lit(1), lit("a")),
         lambda: call("eq", lit(1), lit(True)),
@@ -220,7 +220,7 @@ def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
         lambda: call("eq", lit("x"), lit(1)),
         lambda: call("like", lit("a"), lit("%" * 10_001)),
         lambda: lit(object()),
-    ],
+    ]
 )
 def test_operands_that_do_not_fit_are_refused(build: object) -> None:
     with pytest.raises(PlanError):

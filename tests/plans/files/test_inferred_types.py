@@ -18,6 +18,7 @@ from plans.files.unpacked import Place
 from plans.files.values import parsed, planned
 from plans.schema import Schema
 from plans.types import arrow_type
+from tests.marks import every
 
 HERE = Place("r")
 DUCKDB = {
@@ -69,8 +70,7 @@ def test_a_type_is_the_one_that_duckdb_finds(texts: list[str], kind: str, tmp_pa
     assert DUCKDB[theirs] == kind
 
 
-@pytest.mark.parametrize(
-    ("texts", "kind"),
+@every(
     [
         (["0x1F", "31"], "string"),  # DuckDB: both are 31
         (["1.5", "12345678901234567890"], "string"),  # a double that is another number
@@ -81,15 +81,13 @@ def test_a_type_is_the_one_that_duckdb_finds(texts: list[str], kind: str, tmp_pa
         (["nan", "inf"], "string"),
         (["2020-01-01", "2020-01-01 10:00:00"], "timestamp_ntz"),  # DuckDB: texts
         (["13:00"], "string"),  # there is no such type
-    ],
+    ]
 )
 def test_where_duckdb_rounds_or_merges_a_column_is_one_of_texts(texts: list[str], kind: str) -> None:
     assert kind_of(texts) == kind
 
 
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
+@every([
         ('{"a":1,"b":"1","c":true,"d":1.5}\n{"a":2,"b":"x","c":null,"d":2}', "int64 string bool float64"),
         ('{"a":12345678901234567890}\n{"a":1}', "decimal(38,0)"),
         ('{"a":"01234"}\n{"a":"1234"}', "string"),
@@ -103,8 +101,7 @@ def test_where_duckdb_rounds_or_merges_a_column_is_one_of_texts(texts: list[str]
         ('[{"a":1},{"a":2.5}]', "float64"),
         ('{"a":NaN}\n{"a":1}', "float64"),
         ('{"a":1e400}\n{"a":1}', "string"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_types_of_json_are_those_of_its_values(text: str, kinds: str) -> None:
     found = JsonRows(text.encode(), HERE).kinds()
     assert found is not None

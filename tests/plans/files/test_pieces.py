@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from plans.files.delimited import texts
 from plans.files.layout import Layout
 from plans.files.pieces import pieces
 from plans.files.unpacked import Place
+from tests.marks import every
 
 FIELDS = st.text('ab",\n ', max_size=6)
 
@@ -33,7 +33,7 @@ def test_rows_of_pieces_are_those_of_the_whole(rows: list[tuple[str, str]], size
     ]
 
 
-@pytest.mark.parametrize("data", [b"", b"a", b"a\nb", b"a\r\nb\r\n", b"a\rb\r", b'"a\nb', b"\n\n"])
+@every([b"", b"a", b"a\nb", b"a\r\nb\r\n", b"a\rb\r", b'"a\nb', b"\n\n"])
 def test_what_has_no_end_is_a_piece_too(data: bytes) -> None:
     for size in (1, 2, 100):
         assert b"".join(piece for _, piece in pieces(io.BytesIO(data), Place("r"), size)) == data

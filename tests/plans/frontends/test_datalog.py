@@ -11,7 +11,7 @@ import pytest
 
 from plans import PlanError, parse, plan, program
 from plans.queries.algebra import Query
-from tests.marks import seeds
+from tests.marks import every, seeds
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.plans.expressions.evaluator import results
@@ -99,8 +99,7 @@ def test_one_rule_of_plain_atoms_is_still_a_plan() -> None:
         plan("Q(a) :- g(a, b), not p(b).", TABLES)
 
 
-@pytest.mark.parametrize(
-    ("rule", "message", "column"),
+@every(
     [
         ("Q(c) :- g(a, b), not h(b, c).", "variable c of the head is in a negated atom alone", 3),
         ("Q(a) :- g(a, b), not h(b, c), c > 1.", "variable c is in a negated atom alone", 31),
@@ -123,7 +122,7 @@ def test_one_rule_of_plain_atoms_is_still_a_plan() -> None:
         ("Q(a) :- p(a) Q(a) :- t(a).", "expected ',' or '.', found 'Q'", 14),
         ("Q(a) :- p(a), a > 3 4.", "expected ',' or '.', found '4'", 21),
         ("Q(a) :- p(a), a > 3), a > 4.", "expected ',' or '.', found '\\)'", 20),
-    ],
+    ]
 )
 def test_what_is_no_rule_is_refused_at_its_place(rule: str, message: str, column: int) -> None:
     with pytest.raises(PlanError, match=message) as caught:
@@ -179,7 +178,7 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every(range(20))
 def test_a_damaged_rule_is_planned_or_refused_at_its_place(seed: int) -> None:
     rng = random.Random(seed)
     for number in range(40):

@@ -16,6 +16,7 @@ from plans.expressions.build import call, col, lit
 from plans.show import explain
 from plans.stack import MAX_NESTING
 from spark_jobs.dispatch.shuffle import _same_in_spark
+from tests.marks import every
 
 SCHEMA = {"g": {"a": "int64", "b": "int64"}}
 _T = TypeVar("_T")
@@ -84,8 +85,7 @@ def test_it_is_planned_and_maintained_from_deep_inside_a_program(query: str) -> 
     assert delta.num_rows == 1
 
 
-@pytest.mark.parametrize(
-    ("query", "place"),
+@every(
     [
         (_where("(" * 5000 + "a = 1" + ")" * 5000), "("),
         (_where("NOT " * 5000 + "a = 1"), "NOT"),
@@ -93,7 +93,7 @@ def test_it_is_planned_and_maintained_from_deep_inside_a_program(query: str) -> 
         (f"SELECT DISTINCT {'- ' * 5000}a AS x FROM g", "-"),
         (f"Q(a) :- g(a, b), {'(' * 5000}a = 1{')' * 5000}.", "("),
         (f"Q(a) :- g(a, b), a = {'- ' * 5000}1.", "-"),
-    ],
+    ]
 )
 def test_an_absurd_depth_is_refused_with_its_place(query: str, place: str) -> None:
     with pytest.raises(PlanError, match=f"too deeply here: more than {MAX_NESTING} levels") as caught:

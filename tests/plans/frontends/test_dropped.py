@@ -6,6 +6,7 @@ import pytest
 
 import crown
 from plans import PlanError, program
+from tests.marks import every
 
 SCHEMA = {
     "r": {"a": "int64", "b": "int64", "d": "date", "t": "timestamp_ntz", "p": "bool"},
@@ -20,8 +21,7 @@ def refused(query: str) -> str:
     return caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+@every(
     [
         ("DATE(t, 'UTC')", "DATE does not take so many arguments"),
         ("TIMESTAMP_NTZ(t, 'Europe/Berlin')", "TIMESTAMP_NTZ does not take so many arguments"),
@@ -44,15 +44,14 @@ def refused(query: str) -> str:
         ("COUNT(* EXCEPT (a))", "COUNT(*) with EXCEPT is not supported"),
         ("+", "SQL: nothing stands behind +"),
         ("MAP(a)", "SQL: the parser stumbles over this text (IndexError: list index out of range)"),
-    ],
+    ]
 )
 def test_arguments_of_a_call(call: str, message: str) -> None:
     assert refused(f"SELECT {call} AS v FROM r") == message
     assert refused(f"SELECT x.v FROM (SELECT {call} AS v FROM r) AS x") == message
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
+@every(
     [
         ("SELECT * ILIKE 'a%' FROM r", "* ILIKE is not supported"),
         ("SELECT ALL FROM r", "SQL: no column stands behind this word"),
@@ -89,14 +88,13 @@ def test_arguments_of_a_call(call: str, message: str) -> None:
         ),
         ("SELECT r.r.* FROM r", "a column has at most one qualifier here"),
         ("SELECT * FROM ROWS FROM (GENERATE_SERIES(1, 3)) AS t(a)", "ROWS in FROM is not supported"),
-    ],
+    ]
 )
 def test_clauses(query: str, message: str) -> None:
     assert refused(query) == message
 
 
-@pytest.mark.parametrize(
-    "query",
+@every(
     [
         "SELECT POSITION('a' IN CAST(a AS STRING)) AS v FROM r",
         "SELECT POSITION('a', CAST(a AS STRING), 2) AS v FROM r",
@@ -108,14 +106,13 @@ def test_clauses(query: str, message: str) -> None:
         "SELECT CASE a WHEN 2 THEN b END AS v, CASE WHEN a = 1 THEN 2 ELSE CASE WHEN b = 1 THEN 3 END END AS w FROM r",
         "SELECT a FROM r WHERE a BETWEEN 1 AND 3 AND b NOT BETWEEN 1 AND 2",
         "SELECT x.a FROM (SELECT a, ROW_NUMBER() OVER (ORDER BY b) AS n FROM r WHERE a > 1) AS x WHERE n < 3",
-    ],
+    ]
 )
 def test_what_stays_allowed(query: str) -> None:
     program(query, SCHEMA)
 
 
-@pytest.mark.parametrize(
-    ("tables", "columns"),
+@every(
     [
         ("r JOIN s USING (b)", "b a e c"),
         ("r NATURAL JOIN s", "b a e c"),
@@ -126,7 +123,7 @@ def test_what_stays_allowed(query: str) -> None:
         ("r SEMI JOIN s USING (b) JOIN u ON a = f", "b a r_e f u_e"),
         ("v JOIN r USING (b, a)", "b a g e"),
         ("v NATURAL JOIN r", "a b g e"),
-    ],
+    ]
 )
 def test_columns_that_are_joined_by_come_first(tables: str, columns: str) -> None:
     schema = {name: dict.fromkeys(of.split(), "int64") for name, of in TABLES.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plans import PlanError, plan, program
+from tests.marks import every
 from tests.plans.limits import PAGE, entries, error_of, schema
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -12,7 +13,7 @@ ENTRIES = list(entries(TEXT))
 SCHEMA = schema(TEXT)
 
 
-@pytest.mark.parametrize(("query", "error"), ENTRIES, ids=[query[:60] for query, _ in ENTRIES])
+@every(ENTRIES)
 def test_the_page_has_the_exact_error(query: str, error: str) -> None:
     found = error_of(query, SCHEMA)
     assert found == error, "run python -m tests.plans.limits, read the diff"
@@ -20,7 +21,7 @@ def test_the_page_has_the_exact_error(query: str, error: str) -> None:
     assert "<class" not in found
 
 
-@pytest.mark.parametrize("query", [query for query, _ in ENTRIES])
+@every([query for query, _ in ENTRIES])
 def test_errors_chain_no_foreign_traceback(query: str) -> None:
     with pytest.raises(PlanError) as caught:
         program(query, SCHEMA)
@@ -28,8 +29,7 @@ def test_errors_chain_no_foreign_traceback(query: str) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column"),
+@every(
     [
         ("SELECT DISTINCT src\nFROM G\nWHERE dts > 3", 3, 7),
         ("SELECT DISTINCT\n  x.src\nFROM G x\nTABLESAMPLE (1 ROWS)", 4, 1),
@@ -37,7 +37,7 @@ def test_errors_chain_no_foreign_traceback(query: str) -> None:
         ("Q(a) :-\n  G(a, b), b > 'x'.", 2, 14),
         ("(a)-[]->(b);\n  !(b)-[]->(c)", 2, 3),
         ("SELECT DISTINCT src\nFROM G JOIN P\nON src = name", 3, 4),
-    ],
+    ]
 )
 def test_errors_point_at_line_and_column(text: str, line: int, column: int) -> None:
     with pytest.raises(PlanError) as caught:
@@ -95,7 +95,7 @@ Q(a) :- a > 1
 """
 
 
-@pytest.mark.parametrize("text", ["", *NONSENSE.strip().splitlines()])
+@every(["", *NONSENSE.strip().splitlines()])
 def test_nonsense_is_a_plan_error(text: str) -> None:
     with pytest.raises(PlanError):
         plan(text, SCHEMA)

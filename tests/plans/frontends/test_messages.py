@@ -6,6 +6,7 @@ import pytest
 
 from plans import PlanError, QueryWarning, plan, program
 from plans.expressions.build import call, lit
+from tests.marks import every
 
 SCHEMA = {
     "G": {"columns": {"src": "int64", "dst": "int64"}, "distinct": True},
@@ -32,7 +33,7 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("call", FUNCTIONS)
+@every(FUNCTIONS)
 def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
     message, place, _ = refused(f"SELECT DISTINCT {call} AS v FROM P")
     word = call.split("(")[0].upper()
@@ -40,8 +41,7 @@ def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
     assert place == call
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
+@every(
     [
         ("name SIMILAR TO 'a'", "SIMILAR TO"),
         ("name LIKE ANY ('a', 'b')", "LIKE ANY"),
@@ -51,7 +51,7 @@ def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
         ("id > SOME (SELECT src FROM G)", "> SOME"),
         ("at AT TIME ZONE 'UTC'", "AT TIME ZONE"),
         ("name[0]", "[...]"),
-    ],
+    ]
 )
 def test_an_operator_is_called_as_the_user_writes_it(text: str, word: str) -> None:
     message, place, hint = refused(f"SELECT DISTINCT {text} AS v FROM P")
@@ -86,8 +86,7 @@ def test_a_clause_is_named_and_found(rest: str, words: str) -> None:
     assert place == words
 
 
-@pytest.mark.parametrize(
-    ("rest", "words"),
+@every(
     [
         ("MINUS SELECT dst FROM G ORDER BY src", "ORDER BY"),
         ("UNION ALL SELECT dst FROM G LIMIT 4", "LIMIT"),
@@ -95,7 +94,7 @@ def test_a_clause_is_named_and_found(rest: str, words: str) -> None:
         ("OFFSET 5", "OFFSET"),
         ("WHERE dst IN (SELECT id FROM P LIMIT 3)", "LIMIT"),
         ("WHERE 'LIMIT 3' = 'a' LIMIT 3", "LIMIT"),
-    ],
+    ]
 )
 def test_a_warning_names_and_finds_its_clause(rest: str, words: str) -> None:
     query = f"SELECT DISTINCT src FROM G {rest}"
@@ -107,8 +106,7 @@ def test_a_warning_names_and_finds_its_clause(rest: str, words: str) -> None:
     assert marks.removeprefix("  | ") == " " * query.rindex(words) + "^" * len(words)
 
 
-@pytest.mark.parametrize(
-    ("query", "said", "where"),
+@every(
     [
         ("SELECT src, dst FROM G GROUP BY src", "column dst is neither grouped by nor inside an aggregate", "dst"),
         ("SELECT GROUPING(dst) FROM G GROUP BY CUBE (src)", "GROUPING asks for what is not grouped by", "dst"),
@@ -133,7 +131,7 @@ def test_a_warning_names_and_finds_its_clause(rest: str, words: str) -> None:
         ("SELECT src FROM G GROUP BY src HAVING MAX(dst)", "a condition is expected, not a value of type int64", ""),
         ("SELECT *, COUNT(*) FROM G", "* beside aggregates or GROUP BY is not supported", "*"),
         ("SELECT src FROM G JOIN P ON COUNT(*) = id", "the aggregate COUNT cannot stand in ON", "COUNT(*)"),
-    ],
+    ]
 )
 def test_what_a_group_cannot_have_is_said_with_its_place(query: str, said: str, where: str) -> None:
     message, place, _ = refused(query)
@@ -148,8 +146,7 @@ def test_a_day_that_is_none_is_called_so(text: str) -> None:
     assert place == text
 
 
-@pytest.mark.parametrize(
-    ("query", "message", "place"),
+@every(
     [
         ("SELECT src,, dst FROM G", "nothing stands behind this comma", ","),
         ("SELECT src, FROM G", "nothing stands behind this comma", ","),
@@ -172,7 +169,7 @@ def test_a_day_that_is_none_is_called_so(text: str) -> None:
         ("SELECT DISTINCT id FROM P /* all", "the comment that begins here does not end", "/*"),
         ("SELECT DISTINCT CAST(id AS FANCY) AS i FROM P", "expected the name of a type", "FANCY"),
         ("SELECT DISTINCT TYPEOF(name, name) AS l FROM P", "2 arguments are given, at most 1 are taken", ")"),
-    ],
+    ]
 )
 def test_what_is_no_sql_is_refused_at_its_place(query: str, message: str, place: str) -> None:
     found, where, _ = refused(query)
@@ -213,8 +210,7 @@ def test_what_is_no_query_is_refused_without_a_word_to_the_log(query: str, caplo
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+@every(
     [
         ("LOWER(name, name)", "LOWER takes 1 argument, not 2"),
         ("LPAD(name)", "LPAD takes 2 to 3 arguments, not 1"),
@@ -230,7 +226,7 @@ def test_what_is_no_query_is_refused_without_a_word_to_the_log(query: str, caplo
             "the regular expression '*' has a * with nothing before it at its character 1: not supported",
         ),
         ("GET_JSON_OBJECT(name, 'a')", "GET_JSON_OBJECT: 'a' is not a path that is read here"),
-    ],
+    ]
 )
 def test_a_function_says_what_it_takes(call: str, message: str) -> None:
     found, place, _ = refused(f"SELECT DISTINCT {call} AS v FROM P")
@@ -238,21 +234,17 @@ def test_a_function_says_what_it_takes(call: str, message: str) -> None:
     assert place in call
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
+@every([
         "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", "(?<n>a)", "(a)\\1", "a*+", "a++", "a?+", "a{2}+", "[a[b]]",
         "[a&&b]", "[]a]", "[z-a]", "[a", "(a", "a)", "a{", "a{2,1}", "a{1001}", "a**", "^*", "\\Q", "\\G", "\\R",
         "\\p{Greek}", "a$b", "(a$)b", "(?x)a", "a(?i)b", "*", "+a", "\\",
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_regular_expression_that_java_and_re2_could_read_differently_is_refused(pattern: str) -> None:
     with pytest.raises(PlanError, match="the regular expression"):
         call("regexp_like", lit("text"), lit(pattern))
 
 
-@pytest.mark.parametrize(
-    ("query", "place", "meant"),
+@every(
     [
         ("SELEC src FROM G", "SELEC", "SELECT"),
         ("SELECT src FORM G", "FORM", "FROM"),
@@ -265,7 +257,7 @@ def test_a_regular_expression_that_java_and_re2_could_read_differently_is_refuse
         ("SELECT UPPR(name) FROM P", "UPPR(name)", "UPPER"),
         ("SELECT srcc FROM G", "srcc", "src"),
         ("SELECT src FROM GG", "GG", "G"),
-    ],
+    ]
 )
 def test_a_misspelled_word_is_pointed_at_with_the_word_that_was_meant(query: str, place: str, meant: str) -> None:
     _, found, hint = refused(query)

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from plans import Column, Plan, PlanError, Schema, Table, parse, plan
+from tests.marks import every
 
 SCHEMA = {"g": {"a": "int64", "b": "int64"}}
 RULE = "Q(a) :- g(a, b)."
 FRAME = pd.DataFrame({"a": [1]})
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
+@every(
     [
         (None, "not None"),
         (5, "not an int"),
@@ -33,7 +33,7 @@ FRAME = pd.DataFrame({"a": [1]})
         ({}, "is not a plan"),
         ("{", "the plan is not JSON"),
         ('{"a":' * 100_000, "nested too deeply"),
-    ],
+    ]
 )
 def test_what_is_no_query_is_refused(query: Any, message: str) -> None:
     with pytest.raises(PlanError) as caught:
@@ -51,8 +51,7 @@ def test_bytes_and_paths_come_with_advice() -> None:
         parse(None, SCHEMA)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
+@every(
     [
         (5, "a schema is a mapping of table names to columns, not 5"),
         ([], "not a list"),
@@ -75,7 +74,7 @@ def test_bytes_and_paths_come_with_advice() -> None:
         ({"g": {"columns": ["a"]}}, "columns has no types"),
         ({"g": {"a": "int64", "_Weight": "int64"}}, "must not have a column called _Weight"),
         ({"g": pa.schema([("_weight", pa.int64())])}, "must not have a column called _weight"),
-    ],
+    ]
 )
 def test_what_is_no_schema_is_refused(schema: Any, message: str) -> None:
     with pytest.raises(PlanError) as caught:
@@ -85,8 +84,7 @@ def test_what_is_no_schema_is_refused(schema: Any, message: str) -> None:
         plan(RULE, schema)
 
 
-@pytest.mark.parametrize(
-    "build",
+@every(
     [
         lambda: Table("g", {"a": "int64"}),  # type: ignore[arg-type]
         lambda: Table("g", ("a", "b")),  # type: ignore[arg-type]
@@ -96,7 +94,7 @@ def test_what_is_no_schema_is_refused(schema: Any, message: str) -> None:
         lambda: Column("a", None),  # type: ignore[arg-type]
         lambda: Column(5, "int64"),  # type: ignore[arg-type]
         lambda: Column("a", "intt"),
-    ],
+    ]
 )
 def test_wrong_declarations_are_refused(build: Any) -> None:
     with pytest.raises(PlanError):
@@ -108,8 +106,7 @@ def test_lists_of_columns_and_keys_do_as_well() -> None:
     assert plan("SELECT a, b FROM g", {"g": table}).tables[0].key == ("a",)
 
 
-@pytest.mark.parametrize(
-    "options",
+@every(
     [
         {"rates": 5},
         {"rates": [("g", 1)]},
@@ -120,7 +117,7 @@ def test_lists_of_columns_and_keys_do_as_well() -> None:
         {"dialect": None},
         {"tree": 5},
         {"tree": "x"},
-    ],
+    ]
 )
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(PlanError):

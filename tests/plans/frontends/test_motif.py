@@ -7,6 +7,7 @@ import random
 import pytest
 
 from plans import PlanError, program
+from tests.marks import every
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.plans.expressions.evaluator import results
@@ -46,10 +47,7 @@ def database(tables: dict[str, object], seed: int) -> Database:
     return made
 
 
-@pytest.mark.parametrize(
-    ("motif", "sql", "tables"),
-    [*((*case, EDGES) for case in CASES), *((*case, BOTH) for case in VERTEX_CASES)],
-)
+@every([*((*case, EDGES) for case in CASES), *((*case, BOTH) for case in VERTEX_CASES)])
 def test_a_negated_edge_is_an_anti_join(motif: str, sql: str, tables: dict[str, object]) -> None:
     made = program(motif, tables)
     for seed in range(5):

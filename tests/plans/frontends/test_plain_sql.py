@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from plans import PlanError, QueryWarning, program
+from tests.marks import every
 from tests.oracles import duck
 from tests.plans.expressions.evaluator import results
 from tests.plans.lowering.program_queries import TABLES
@@ -68,8 +69,7 @@ def test_rows_without_an_order_are_ordered_by_all_columns(query: str, word: str,
     means(query, f"SELECT b, a FROM r {oracle}")
 
 
-@pytest.mark.parametrize(
-    "query",
+@every(
     [
         "SELECT a, NULL AS x FROM r UNION ALL SELECT b, c FROM s",
         "SELECT NULL AS x, a FROM r UNION SELECT NULL, NULL FROM r UNION ALL SELECT d, k FROM t",
@@ -79,7 +79,7 @@ def test_rows_without_an_order_are_ordered_by_all_columns(query: str, word: str,
         "SELECT a, SUM(b) AS s, a + 1 AS c FROM r GROUP BY ALL",
         "SELECT SUM(b) AS s FROM r GROUP BY ALL",
         "SELECT DISTINCT (a) FROM r ORDER BY a NULLS FIRST LIMIT 2",
-    ],
+    ]
 )
 def test_a_value_without_a_type_has_that_of_its_context(query: str) -> None:
     means(query, query)

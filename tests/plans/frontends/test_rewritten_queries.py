@@ -6,12 +6,12 @@ import pytest
 
 import crown
 from plans import PlanError, plan, program
+from tests.marks import every
 
 TABLES = {"t": {"a": "int64", "b": "int64", "s": "string"}}
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
+@every(
     [
         ("SELECT * FROM (VALUES (1)) AS v(a)", "VALUES alone has nothing to maintain"),
         ("SELECT 1 AS one", "a SELECT without FROM has nothing to maintain"),
@@ -23,7 +23,7 @@ TABLES = {"t": {"a": "int64", "b": "int64", "s": "string"}}
         ("SELECT * FROM t PIVOT (SUM(b) FOR (s, a) IN ('x'))", "PIVOT compares 2 columns with 1 values"),
         ("SELECT * FROM t UNPIVOT ((v, w) FOR n IN (a, b))", "UNPIVOT lists as many columns"),
         ("SELECT * FROM t UNPIVOT (v FOR n IN (a, s))", "column 3 has the type string here and int64 before"),
-    ],
+    ]
 )
 def test_what_does_not_fit_is_refused(query: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):

@@ -11,6 +11,7 @@ import pytest
 import crown
 from plans import PlanError, plan
 from plans.frontends.sql.text.reader import DIALECTS
+from tests.marks import every
 
 SCHEMA = {"t": {"a": "int64", "i": "int32", "x": "float64", "s": "string", "d": "date", "ts": "timestamp_ntz"}}
 ROWS = [
@@ -48,7 +49,7 @@ TRANSLATED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("call", DUCKDB)
+@every(DUCKDB)
 def test_a_function_of_duckdb_means_what_duckdb_says(call: str) -> None:
     view = crown.view(f"SELECT a, {call} AS v FROM t", SCHEMA, dialect="duckdb")
     rows = [dict(zip(SCHEMA["t"], row, strict=True)) for row in ROWS]
@@ -69,7 +70,7 @@ def _plain(value: object) -> object:
     return value
 
 
-@pytest.mark.parametrize(("dialect", "call"), [(name, call) for name, calls in TRANSLATED.items() for call in calls])
+@every([(name, call) for name, calls in TRANSLATED.items() for call in calls])
 def test_a_function_of_another_dialect_is_planned(dialect: str, call: str) -> None:
     plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect=dialect)
 
@@ -96,6 +97,6 @@ def test_an_error_inside_of_a_translated_call_has_its_place() -> None:
     assert text[caught.value.position.column - 1 :].startswith("nothing")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@every(DIALECTS)
 def test_every_dialect_reads_a_plain_query(dialect: str) -> None:
     assert [out.name for out in plan("SELECT DISTINCT a FROM t WHERE i > 1", SCHEMA, dialect=dialect).output] == ["a"]

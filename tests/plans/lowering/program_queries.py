@@ -5,6 +5,10 @@ r(a, b), s(b, c): duplicates and NULLs; t(k, v, d): k is its key; u(a, x): an in
 
 from __future__ import annotations
 
+from functools import cache
+
+from plans import Program, program
+
 TABLES: dict[str, object] = {
     "r": {"a": "int64", "b": "int64"},
     "s": {"b": "int64", "c": "string"},
@@ -415,3 +419,9 @@ def lines(block: str) -> list[str]:
 
 BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED, WRITTEN)
 QUERIES = [query for block in BLOCKS for query in lines(block)]
+
+
+@cache
+def planned(query: str) -> Program:
+    """Returns the program of one of the queries; a process plans each once, whatever it is asked about it."""
+    return program(query, TABLES)

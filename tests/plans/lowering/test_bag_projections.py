@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans import plan
+from tests.marks import every
 from tests.plans.search.test_planner import _datalog, _maintain, _tables, check_normal_form
 
 E = {"a": "int64", "b": "int64"}
@@ -35,7 +35,7 @@ RULES = (
 )
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every(RULES)
 def test_such_a_query_is_maintained(rule: str) -> None:
     edges, free = _masks(rule)
     for seed in range(3):

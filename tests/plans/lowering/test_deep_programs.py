@@ -8,6 +8,7 @@ import time
 import pytest
 
 from plans import PlanError, Program, program
+from tests.marks import every
 
 SCHEMA = {"R": {"a": "int64", "b": "int64"}}
 
@@ -33,7 +34,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@every(LONG)
 def test_a_long_query_has_a_program(name: str) -> None:
     start = time.monotonic()
     made = program(LONG[name], SCHEMA)

@@ -6,9 +6,8 @@ from collections import Counter
 from decimal import Decimal
 from functools import cache
 
-import pytest
-
 from plans import program
+from tests.marks import every
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
 from tests.plans.expressions.evaluator import results
@@ -30,7 +29,7 @@ def rounded(rows: Counter[Row]) -> Counter[Row]:
     return out
 
 
-@pytest.mark.parametrize("number", sorted(QUERIES))
+@every(sorted(QUERIES))
 def test_a_query_has_the_rows_of_duckdb(number: int) -> None:
     made = program(QUERIES[number], TABLES)
     for seed in SEEDS:

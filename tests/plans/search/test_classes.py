@@ -15,8 +15,9 @@ from plans.program import JoinStage
 from plans.search.counted.classes import edges, join_class
 from plans.search.indexes import index_of
 from plans.show import programs, upkeep
+from tests.marks import every
 from tests.plans import tpch
-from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.lowering.program_queries import QUERIES, planned
 from tests.plans.search.test_touches import LOOSE, SNOW, SNOWFLAKE
 from tests.plans.search.test_touches import QUERIES as COUNTED
 
@@ -81,9 +82,9 @@ def test_an_ordered_aggregate_is_logarithmic() -> None:
     assert upkeep.verdict(made) == "incremental: O(log n) per change, n the values of a group"
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@every(QUERIES)
 def test_the_verdict_is_in_every_form(query: str) -> None:
-    made = program(query, TABLES)
+    made = planned(query)
     said = upkeep.verdict(made)
     assert said in " ".join(programs.text(made).split())
     explained = json.loads(programs.explained(made))
@@ -92,7 +93,7 @@ def test_the_verdict_is_in_every_form(query: str) -> None:
     assert Program.from_json(explained) == made
 
 
-@pytest.mark.parametrize("query", COUNTED)
+@every(COUNTED)
 def test_words_of_rows_and_keys_are_those_of_the_arena(query: str) -> None:
     plan = join(program(COUNTED[query], LOOSE))
     array = compile_plan(plan).array

@@ -13,6 +13,7 @@ from plans.search.normal_form import complete
 from plans.theory.classify import free_path, hierarchy_violation, is_free_connex, output_violation
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, cycle, gyo, neighbours, union
 from plans.theory.widths import edge_covers, fhtw
+from tests.marks import every
 from tests.plans.hypergraphs import acyclic_hypergraphs, has_join_tree, hypergraphs
 
 Query = tuple[tuple[int, ...], int]
@@ -88,8 +89,7 @@ def test_height_one_is_possible_exactly_for_q_hierarchical_queries(query: Query)
     assert hierarchical == (bool(forest.trees) and forest.trees[0].height == 1)
 
 
-@pytest.mark.parametrize(
-    ("edges", "cover", "width"),
+@every(
     [
         (TRIANGLE, 1.5, 1.5),
         (FOUR_CYCLE, 2.0, 2.0),
@@ -97,7 +97,7 @@ def test_height_one_is_possible_exactly_for_q_hierarchical_queries(query: Query)
         (LOOMIS_WHITNEY, 4 / 3, 4 / 3),
         (FIVE_CYCLE, 2.5, 2.0),
         (DUMBBELL, 3.0, 1.5),
-    ],
+    ]
 )
 def test_widths_are_the_known_ones(edges: tuple[int, ...], cover: float, width: float) -> None:
     area = union(edges, (1 << len(edges)) - 1)

@@ -17,6 +17,7 @@ from plans.errors import CrownError
 from plans.search.logs.amplification import Replay
 from plans.search.logs.profile import FOREVER, enclosureness, lifespans, profile
 from plans.search.logs.updates import Event, Row, kind_of, updates_of
+from tests.marks import every
 
 SCHEMA = {"R": {"a": "int64", "b": "int64"}, "S": {"a": "int64", "b": "int64"}, "T": {"a": "int64", "b": "int64"}}
 QUERIES = (
@@ -86,7 +87,7 @@ def _by_definition(made: Plan, updates: list[tuple[int, Row, bool]]) -> float:
     return max(total / count, 1.0) if count else 1.0
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every(range(12))
 def test_enclosureness_is_that_of_the_definition(seed: int) -> None:
     rng = random.Random(seed)
     for query in QUERIES[:4]:
@@ -112,7 +113,7 @@ def test_the_published_example_has_enclosureness_n_or_1() -> None:
     assert {t.tree: t.enclosureness for t in profile(QUERIES[0], SCHEMA, many).trees}["R(S)"] == n / 2
 
 
-@pytest.mark.parametrize("seed", range(6))
+@every(range(6))
 def test_fifo_streams_have_enclosureness_1_up_to_height_2(seed: int) -> None:
     for query in QUERIES:
         log = _log(random.Random(seed), ("R", "S", "T"), 120, fifo=True)

@@ -7,6 +7,7 @@ import pytest
 import plans
 from plans.search.cell_count import portion, worthwhile
 from plans.show import programs
+from tests.marks import every
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}, "r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "int64"}}
 STAR = "SELECT DISTINCT x.src a, x.dst b, y.dst c FROM g x, g y WHERE x.src = y.src"
@@ -20,8 +21,7 @@ def of(sql):
     return plans.program(sql, SCHEMA)
 
 
-@pytest.mark.parametrize(
-    ("sql", "cells", "part"),
+@every(
     [
         (STAR, 1, 1),
         (STAR, 2, 1 / 2),
@@ -30,7 +30,7 @@ def of(sql):
         (HOPS, 4, 5 / 12),
         (ENDS, 2, 3 / 4),
         (TOTAL, 2, 1),
-    ],
+    ]
 )
 def test_a_cell_gets_what_the_cut_sends_it(sql, cells, part):
     assert portion(of(sql), cells) == pytest.approx(part)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
-import pytest
-
 from plans import Plan
 from plans.show.picture.page import html
 from plans.show.picture.tree import svg
+from tests.marks import every
 from tests.plans.catalogue import CASES, Case
 from tests.plans.generate import DOCUMENT, GOLDEN, document, golden_files
 
@@ -20,7 +19,7 @@ def _id(case: Case) -> str:
     return case.name
 
 
-@pytest.mark.parametrize("name", FILES)
+@every(FILES)
 def test_explain_is_the_golden_one(name: str) -> None:
     assert (GOLDEN / name).read_text(encoding="utf-8") == FILES[name], (
         "run python -m tests.plans.generate, read the diff"
@@ -35,12 +34,12 @@ def test_the_page_of_plans_is_current() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.published], ids=_id)
+@every([case for case in CASES if case.published])
 def test_no_tree_is_higher_than_the_published_one(case: Case) -> None:
     assert case.plan().height <= case.published
 
 
-@pytest.mark.parametrize("case", CASES, ids=_id)
+@every(CASES)
 def test_a_plan_survives_json(case: Case) -> None:
     plan = case.plan()
     again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
@@ -48,7 +47,7 @@ def test_a_plan_survives_json(case: Case) -> None:
     assert again.fingerprint == plan.fingerprint
 
 
-@pytest.mark.parametrize("case", CASES, ids=_id)
+@every(CASES)
 def test_the_picture_is_one_self_contained_page(case: Case) -> None:
     plan = case.plan()
     page = html(plan)
@@ -60,7 +59,7 @@ def test_the_picture_is_one_self_contained_page(case: Case) -> None:
     assert plan._repr_html_() in page
 
 
-@pytest.mark.parametrize("case", CASES, ids=_id)
+@every(CASES)
 def test_the_drawing_is_well_formed_and_has_its_style(case: Case) -> None:
     drawing = ElementTree.fromstring(svg(case.plan()))
     assert drawing.tag.endswith("svg")

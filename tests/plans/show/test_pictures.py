@@ -23,8 +23,9 @@ from plans.show.mermaid import mermaid
 from plans.show.picture import flow
 from plans.show.picture.page import html
 from plans.windows import last_rows
+from tests.marks import every
 from tests.plans import tpch
-from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.lowering.program_queries import QUERIES, TABLES, planned
 from tests.plans.search.test_classes import CYCLE
 from tests.plans.search.test_touches import LOOSE
 from tests.plans.search.test_touches import QUERIES as COUNTED
@@ -65,9 +66,9 @@ def read(page: str) -> Balance:
     return found
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@every(QUERIES)
 def test_every_program_has_a_page_with_its_verdict(query: str) -> None:
-    made = program(query, TABLES)
+    made = planned(query)
     page = html(made)
     found = read(page)
     assert upkeep.verdict(made) in found.said
@@ -81,9 +82,9 @@ def test_every_program_has_a_page_with_its_verdict(query: str) -> None:
     assert page.count('class="crown tree"') == sum(isinstance(stage, JoinStage) for stage in made.stages)
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@every(QUERIES)
 def test_no_card_is_without_an_arrow(query: str) -> None:
-    made = program(query, TABLES)
+    made = planned(query)
     drawn = ElementTree.fromstring(flow.svg(made))
     space = "{http://www.w3.org/2000/svg}"
     arrows = sum(part.tag == f"{space}path" for part in drawn)
@@ -96,7 +97,7 @@ def test_no_card_is_without_an_arrow(query: str) -> None:
 def test_cards_of_a_layer_do_not_overlap() -> None:
     for query in QUERIES:
         rows: dict[str, list[tuple[float, float]]] = {}
-        for rect in ElementTree.fromstring(flow.svg(program(query, TABLES))).iter("{http://www.w3.org/2000/svg}rect"):
+        for rect in ElementTree.fromstring(flow.svg(planned(query))).iter("{http://www.w3.org/2000/svg}rect"):
             left = float(str(rect.get("x")))
             rows.setdefault(str(rect.get("y")), []).append((left, left + float(str(rect.get("width")))))
         for spans in rows.values():
@@ -104,7 +105,7 @@ def test_cards_of_a_layer_do_not_overlap() -> None:
             assert all(a[1] <= b[0] for a, b in pairwise(ordered))
 
 
-@pytest.mark.parametrize("query", COUNTED)
+@every(COUNTED)
 def test_the_legend_explains_the_marks_that_are_there(query: str) -> None:
     page = html(program(COUNTED[query], LOOSE))
     body, _, legend = page.partition("What the marks mean")

@@ -13,15 +13,16 @@ from plans.commands import explain as command
 from plans.reads import sources
 from plans.show import explain, programs
 from plans.show.mermaid import mermaid
-from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.marks import every
+from tests.plans.lowering.program_queries import QUERIES, TABLES, planned
 
 OUTER = "SELECT r.a, COUNT(t.v) AS n FROM r LEFT JOIN t ON r.b = t.k GROUP BY r.a"
 SCHEMA = ["--schema", "r(a bigint, b bigint)", "--schema", "t(k bigint, v bigint)"]
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@every(QUERIES)
 def test_every_program_is_shown(query: str) -> None:
-    made = program(query, TABLES)
+    made = planned(query)
     text = programs.text(made)
     assert str(made) == text
     if made.plan is not None:
@@ -35,7 +36,7 @@ def test_every_program_is_shown(query: str) -> None:
 
 def test_stages_read_only_what_comes_before_them() -> None:
     for query in QUERIES:
-        made = program(query, TABLES)
+        made = planned(query)
         names = {table.name for table in made.tables}
         for number, stage in enumerate(made.stages):
             for source in sources(stage):
@@ -88,9 +89,9 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("query", CUT)
+@every(CUT)
 def test_how_a_program_is_cut_is_said(query: str) -> None:
-    made = program(query, TABLES)
+    made = planned(query)
     said = " ".join(programs.text(made).split())
     assert f"cells {CUT[query]}" in said
     rounds = json.loads(programs.to_json(made))["cells"]["rounds"]
