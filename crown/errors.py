@@ -26,6 +26,7 @@ __all__ = [
     "QueryChangedError",
     "QueryWarning",
     "RecoveryWarning",
+    "SeveralRowsError",
     "SlowReaderError",
     "SnapshotError",
     "UnusableStateError",
@@ -59,6 +60,10 @@ class DuplicateKeyError(BadRowError):
 
 class MissingDeleteError(ChangeError):
     """``on_missing="raise"``: a delete found fewer copies than it removes; nothing of its batch has been applied."""
+
+
+class SeveralRowsError(ChangeError):
+    """A subquery that is used as a value would have two rows; nothing of the batch has been applied."""
 
 
 class MemoryBudgetError(CrownError):

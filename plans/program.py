@@ -239,7 +239,18 @@ class TimedStage:
         return (self.since is not None) + (self.until is not None)
 
 
-Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | TimedStage
+@dataclass(frozen=True)
+class SingleStage:
+    """The rows of `feed`, of which each value of `keys` has at most one: a batch that would leave two is refused.
+
+    `keys` are names of feed columns; without them the feed has at most one row. Copies of a row are several rows.
+    """
+
+    feed: Feed
+    keys: tuple[str, ...] = ()
+
+
+Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | TimedStage | SingleStage
 
 
 def identity(stage: Stage) -> dict[str, Any]:
@@ -256,6 +267,8 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.plan.output
     if isinstance(stage, GroupStage):
         return stage.outputs
+    if isinstance(stage, SingleStage):
+        return stage.feed.columns
     if isinstance(stage, (TopStage, TimedStage)):
         return stage.feed.columns[: len(stage.feed.columns) - stage.hidden]
     if isinstance(stage, OverStage):

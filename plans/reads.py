@@ -18,6 +18,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SingleStage,
     Stage,
     TimedStage,
     TopStage,
@@ -99,7 +100,7 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
     if isinstance(stage, GroupStage):
         return (stage.feed, *stage.values)
-    if isinstance(stage, (TopStage, OverStage)):
+    if isinstance(stage, (TopStage, OverStage, SingleStage)):
         return (stage.feed,)
     if isinstance(stage, TimedStage):
         return stage.feed, stage.clock
@@ -117,17 +118,8 @@ def inputs(stage: Stage) -> tuple[str | int, ...]:
 
 def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
     """Returns a stage whose occurrences, in the order of `inputs`, read these relations and stages instead."""
-    found = tuple(replace(feed, source=source) for feed, source in zip(feeds(stage), sources, strict=False))
-    if isinstance(stage, GroupStage):
-        return replace(stage, feed=found[0], values=found[1:])
-    if isinstance(stage, (TopStage, OverStage)):
-        return replace(stage, feed=found[0])
-    if isinstance(stage, TimedStage):
-        return replace(stage, feed=found[0], clock=found[1])
-    if isinstance(stage, PointwiseStage):
-        return replace(stage, leaves=found)
-    if isinstance(stage, LinearStage):
-        return replace(stage, terms=found)
+    if not isinstance(stage, JoinStage):
+        return fed(stage, [replace(feed, source=of) for feed, of in zip(feeds(stage), sources, strict=True)])
     names = [f"#{source}" if isinstance(source, int) else source for source in sources]
     old = {table.name.lower(): table for table in stage.plan.tables}
     read = zip(names, (atom.relation.lower() for atom in occurrences_of_plan(stage.plan)), strict=True)
@@ -135,6 +127,20 @@ def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
     rest = iter(names)
     nodes = tuple(_reading(node, rest) for node in stage.plan.nodes)
     return replace(stage, plan=replace(stage.plan, nodes=nodes, tables=tuple(tables.values())))
+
+
+def fed(stage: Stage, found: Sequence[Feed]) -> Stage:
+    """Returns a stage, no join, with other feeds, in the order of `feeds`."""
+    assert not isinstance(stage, JoinStage), "a join has no feeds"
+    if isinstance(stage, GroupStage):
+        return replace(stage, feed=found[0], values=tuple(found[1:]))
+    if isinstance(stage, TimedStage):
+        return replace(stage, feed=found[0], clock=found[1])
+    if isinstance(stage, PointwiseStage):
+        return replace(stage, leaves=tuple(found))
+    if isinstance(stage, LinearStage):
+        return replace(stage, terms=tuple(found))
+    return replace(stage, feed=found[0])
 
 
 def _reading(node: Node, names: Iterator[str]) -> Node:
@@ -175,7 +181,7 @@ def each_once(stage: Stage) -> bool:
         return not isinstance(stage.function, int) and stage.function[0] in _ONCE
     if isinstance(stage, (TopStage, OverStage)):
         return stage.distinct
-    return isinstance(stage, JoinStage) and stage.mode == "set"
+    return isinstance(stage, SingleStage) or (isinstance(stage, JoinStage) and stage.mode == "set")
 
 
 _ONCE = ("distinct", "union", "except", "intersect")

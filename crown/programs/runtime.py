@@ -38,6 +38,7 @@ from crown.stages.linear import Linear
 from crown.stages.over import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
+from crown.stages.single import Single
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.stages.timed import Timed
@@ -47,7 +48,7 @@ from crown.store.dictionary import with_room
 from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.clock import reads_clock
-from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, TimedStage, TopStage
+from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, SingleStage, TimedStage, TopStage
 from plans.program import Stage as Planned
 from plans.reads import key_of
 from plans.schema import Column
@@ -55,6 +56,8 @@ from plans.search.shares import Grid, grids_of
 from plans.wiring import wiring
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
+
+_OVER_ONE: dict[type, Callable[..., Stage]] = {TopStage: Top, OverStage: Over, SingleStage: Single}
 
 
 class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -126,10 +129,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 return CyclicCount(stage, self.wires, self.memory, first)
             return Join(stage, self.wires, self.memory, first, grid, may_repeat)
         part = self.memory.part(first)
-        if isinstance(stage, TopStage):
-            return Top(stage, self._columns_of(stage.feed.source), part)
-        if isinstance(stage, OverStage):
-            return Over(stage, self._columns_of(stage.feed.source), part)
+        if isinstance(stage, (TopStage, OverStage, SingleStage)):
+            return _OVER_ONE[type(stage)](stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, TimedStage):
             return Timed(stage, self._columns_of(stage.feed.source), self._columns_of(stage.clock.source), part)
         if isinstance(stage, GroupStage):

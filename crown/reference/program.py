@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crown.errors import SeveralRowsError
 from crown.reference import normalise
 from crown.reference.aggregates import aggregate
 from crown.reference.over import over, partitions
@@ -24,6 +25,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SingleStage,
     TimedStage,
     TopStage,
     outputs_of,
@@ -84,6 +86,10 @@ def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> 
             of = source(stage.feed)
             bags[number] = top(stage, bags[of], columns[of])
             made = outputs_of(stage)
+        elif isinstance(stage, SingleStage):
+            of = source(stage.feed)
+            bags[number] = single(stage, bags[of], columns[of])
+            made = outputs_of(stage)
         elif isinstance(stage, TimedStage):
             of, clock = source(stage.feed), source(stage.clock)
             bags[number] = timed(stage, (bags[of], bags[clock]), (columns[of], columns[clock]))
@@ -134,6 +140,16 @@ def top(stage: TopStage, bag: Bag, columns: Sequence[Column]) -> Bag:
     for rows in partitions(stage, fed(stage.feed, bag, columns)):
         for row in rows[stage.offset : stage.offset + stage.limit]:
             found[row[: len(row) - stage.hidden]] += 1
+    return found
+
+
+def single(stage: SingleStage, bag: Bag, columns: Sequence[Column]) -> Bag:
+    """Returns the rows that enter, whose source is ``bag``. SeveralRowsError if two of them have the same keys."""
+    found = fed(stage.feed, bag, columns)
+    place = [[output.name for output in stage.feed.columns].index(key) for key in stage.keys]
+    keys = Counter(tuple(row[at] for at in place) for row in found.elements())
+    if any(rows > 1 for rows in keys.values()):
+        raise SeveralRowsError(f"a value of {stage.keys} has several rows")
     return found
 
 

@@ -42,12 +42,14 @@ def comparable(left: str, right: str) -> str | None:
 
 
 def common(left: str, right: str) -> str | None:
-    """Returns the type of a value that is one of two, as in CASE and COALESCE; None and PlanError as for
-    `comparable`."""
-    return _common(left, right, _MADE)
+    """Returns the type of a value that is one of two, as in CASE, COALESCE and UNION; None if there is none.
+
+    Where no decimal holds both it gives up decimals after the point, as in Spark.
+    """
+    return _common(left, right, _MADE, rounds=True)
 
 
-def _common(left: str, right: str, whole: dict[str, tuple[int, int]]) -> str | None:
+def _common(left: str, right: str, whole: dict[str, tuple[int, int]], rounds: bool = False) -> str | None:
     if left == right or right == "null":
         return left
     if left == "null":
@@ -63,6 +65,8 @@ def _common(left: str, right: str, whole: dict[str, tuple[int, int]]) -> str | N
     (p, s), (q, t) = (decimal_parts(type_) or whole[type_] for type_ in (left, right))
     scale = max(s, t)
     precision = max(p - s, q - t) + scale
+    if precision > MAX_DIGITS and rounds:
+        return named(MAX_DIGITS, scale - (precision - MAX_DIGITS))
     if precision > MAX_DIGITS:
         raise PlanError(
             f"{left} and {right} together need {precision} digits, more than {MAX_DIGITS}",

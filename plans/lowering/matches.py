@@ -32,13 +32,15 @@ def crossing_keys(on: Iterable[Expr], inner: set[str]) -> Keys | None:
     return keys
 
 
-def outer_rows(text: str, sources: Sequence[Source], conditions: Iterable[Expr], read: Sequence[Expr]) -> Query:
+def outer_rows(
+    text: str, sources: Sequence[Source], conditions: Iterable[Expr], read: Sequence[Expr], exact: bool = False
+) -> Query:
     """Returns a query for the columns `read` of an outer side, named k0, k1, ..., each combination once.
 
-    Any superset of what the outer side holds will do: what is not there joins nothing. So of its sources those with
-    these columns suffice, with the conditions between them.
+    Any superset of what the outer side holds will do, unless it is to be `exact`: what is not there joins nothing. So
+    of its sources those with these columns suffice, with the conditions between them.
     """
-    needed = set().union(*(aliases_of(expr) for expr in read))
+    needed = {source.alias for source in sources} if exact else set().union(*(aliases_of(expr) for expr in read))
     if not needed:
         needed = {sources[0].alias}
     chosen = tuple(replace(source, group=0) for source in sources if source.alias in needed)

@@ -9,6 +9,7 @@ left out. Where the condition is more than equalities of one source's columns, t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plans.errors import PlanError
@@ -27,7 +28,7 @@ from plans.lowering.stages import (
     visible_columns,
 )
 from plans.plan import Output
-from plans.program import Feed
+from plans.program import Feed, SingleStage
 from plans.queries.algebra import FOUND, Query, Source, split, unused
 from plans.queries.conjunction import verdict
 from plans.queries.variables import join_type
@@ -70,7 +71,8 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: b
     keys = crossing_keys([part for part in crossing if part not in ours], {right.alias})
     if keys is not None and ours:
         keys = _matchable(keys, conjoin(ours))
-    if keys is None or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
+    alone = right.join == "single" and bool(crossing)  # only the rows that the left side asks for must be single
+    if keys is None or alone or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
         return _by_rows(query, right, own, crossing, visible_columns(right, read), stages)
     return _by_keys(query, right, own, keys, read, stages, leaf)
 
@@ -96,6 +98,9 @@ def _by_keys(
     computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=False))
     computed = computed or (constant(names[0], True),)
     there = Feed(origin(right.table), (*passed(visible), *computed), conjoin(where) if where else None)
+    if right.join == "single":
+        watched = there if not visible else replace(there, columns=passed(visible))
+        there = Feed(stages.add(SingleStage(watched)), (*passed(visible), *computed))
     ties = list(zip(lefts, names, strict=False))
     if leaf and len({alias for left in lefts for alias in aliases_of(left)}) == 1:
         plain = _padded_as_it_is(
@@ -138,8 +143,9 @@ def _by_rows(
     own."""
     read = list(dict.fromkeys(n for one in crossing for n in one.postorder() if n.op == "col"))
     read = [column for column in read if split(column.value)[0] != right.alias]
-    names = _key_names(right, len(read))
-    rows = outer_rows(query.text, query.sources, query.conditions, read)
+    watched = right.join == "single"  # refusals show the names, and are of rows that are there
+    names = _key_names(right, len(read), [split(column.value)[1] for column in read] if watched else ())
+    rows = outer_rows(query.text, query.sources, query.conditions, read, exact=watched)
     rows = replace(rows, outputs=tuple(zip(names, read, strict=True)))
     alias = unused("outer", [right.alias])
     keys = stages.source(alias, joined(rows, stages), distinct=True)
@@ -151,6 +157,8 @@ def _by_rows(
     number = joined(
         Query(query.text, (keys, plain), (*own, *on), tuple(outputs), right.join in ("anti", "mark")), stages
     )
+    if watched:
+        number = stages.add(SingleStage(Feed(number, passed(stages.columns(number))), tuple(names)))
     there = Feed(number, passed(stages.columns(number)))
     computed = tuple(Output(name, e.type, col(name, e.type)) for name, e in zip(names, read, strict=True))
     return _completed(query, right, list(zip(read, names, strict=True)), there, computed, rows, visible, stages)
@@ -208,12 +216,13 @@ def _plural(rows: Query) -> bool:
     return len(rows.sources) > 1
 
 
-def _key_names(right: Source, count: int) -> list[str]:
-    """Names of key columns beside the right side's own: at least one, which is a constant where there is no key."""
+def _key_names(right: Source, count: int, wishes: Sequence[str] = ()) -> list[str]:
+    """Names of key columns beside the right side's own, as wished: at least one, which is a constant where there is no
+    key."""
     taken = [column.name for column in right.table.columns]
     names: list[str] = []
     for i in range(max(count, 1)):
-        names.append(unused(f"k{i}", [*taken, *names, FOUND]))
+        names.append(unused(wishes[i] if wishes else f"k{i}", [*taken, *names, FOUND]))
     return names
 
 

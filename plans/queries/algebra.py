@@ -38,10 +38,11 @@ class Source:
     of a subquery whose multiplicity does not reach the result: 0 for the outermost query, whose rows are counted; any
     other number for an existential group (IN, EXISTS, a DISTINCT subquery). `join` says how the source is joined with
     those before it: `inner`, whose conditions are the query's; `left`, which pads rows without a partner with NULLs;
-    `anti`, which keeps only those; `mark`, which adds the column `found` (has the row a partner?). These three join
-    by their own conditions, `on`. `padded` is what lowering makes of `left` where it can: conditions of the query
-    equate (`<=>`) its key with columns of one other source, nothing but the output reads it, which does not read its
-    key, and `on` are the conditions over its own columns.
+    `single`, which does the same and refuses the batch that gives a row a second partner; `anti`, which keeps only rows
+    without one; `mark`, which adds the column `found` (has the row a partner?). These four join by their own
+    conditions, `on`. `padded` is what lowering makes of `left` where it can: conditions of the query equate (`<=>`) its
+    key with columns of one other source, nothing but the output reads it, which does not read its key, and `on` are the
+    conditions over its own columns.
     """
 
     alias: str

@@ -40,6 +40,11 @@ def at_most_one(relation: Relation) -> bool:
         known = _closed(relation, known)
 
 
+def joined_as_value(relation: Relation) -> str:
+    """Returns how a relation is joined that is used as a value: watched, unless it certainly has one row at most."""
+    return "left" if at_most_one(relation) else "single"
+
+
 def _fixed_keys(group: Group) -> bool:
     """Returns whether all that is grouped by has one value."""
     if not isinstance(group.input, Query):

@@ -21,7 +21,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, OverStage, Program, TimedStage, TopStage
+from plans.program import (
+    Feed,
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    OverStage,
+    Program,
+    SingleStage,
+    TimedStage,
+    TopStage,
+)
 from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
 from plans.search.shares import HASHABLE, counted, hashable
@@ -212,7 +222,7 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
         shown = {out.expr.value for out in stage.outputs if out.name == by.column and out.expr.op == "col"}
         places = [i for i in keys if not by.column or terms[0].columns[i].name in shown]
-    elif isinstance(stage, (TopStage, OverStage)):
+    elif isinstance(stage, (TopStage, OverStage, SingleStage)):
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
         places = [i for i in keys if not by.column or terms[0].columns[i].name == by.column]
     elif by.column:

@@ -20,15 +20,12 @@ from plans.program import (
     GroupStage,
     JoinStage,
     LinearStage,
-    OverStage,
-    PointwiseStage,
     Program,
     Stage,
-    TopStage,
     outputs_of,
 )
 from plans.queries.algebra import unused
-from plans.reads import feeds, inputs, reading
+from plans.reads import fed, feeds, inputs, reading
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
 from plans.search.partials import merged, partial
@@ -227,7 +224,8 @@ def _split(
     for other in outer:
         stage = program.stages[other]
         if taken is not None and arrived is not None and taken in feeds(stage):
-            after.append(_feeding(stage, taken, arrived, place))
+            there = (arrived if f == taken else replace(f, source=place[f.source]) for f in feeds(stage))
+            after.append(fed(stage, tuple(there)))
         else:
             after.append(reading(stage, [place[source] for source in inputs(stage)]))
     read = {source.lower() for stage in stages for source in inputs(stage) if isinstance(source, str)}
@@ -253,14 +251,6 @@ def _parts(after: list[Stage], relation: str) -> GroupStage | None:
 def _carries_sums(stage: Stage) -> bool:
     """Returns whether a stage's rows have sums beside their weights, which do not travel."""
     return isinstance(stage, JoinStage) and stage.plan.payload is not None and len(stage.plan.payload.terms) > 1
-
-
-def _feeding(stage: Stage, old: Feed, new: Feed, place: Mapping[str | int, str | int]) -> Stage:
-    """Returns a stage that reads `new` instead of the feed `old`."""
-    if isinstance(stage, (GroupStage, TopStage, OverStage)):
-        return replace(stage, feed=new)
-    found = tuple(new if feed == old else replace(feed, source=place[feed.source]) for feed in feeds(stage))
-    return PointwiseStage(found, stage.function) if isinstance(stage, PointwiseStage) else LinearStage(found)
 
 
 def _plain(feed: Feed) -> bool:

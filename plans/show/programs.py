@@ -20,6 +20,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SingleStage,
     Stage,
     TimedStage,
     TopStage,
@@ -152,6 +153,9 @@ def lines_of(stage: Stage) -> list[str]:
         since = [f"{stage.since} <= now"] if stage.since is not None else []
         until = [f"now < {stage.until}"] if stage.until is not None else []
         return [f"of {_feed(stage.feed)}", f"while {' and '.join(since + until)}", f"now of {_feed(stage.clock)}"]
+    if isinstance(stage, SingleStage):
+        each = f" for each {', '.join(stage.keys)}" if stage.keys else ""
+        return [f"of {_feed(stage.feed)}", f"at most one row{each}, or the batch is refused"]
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]

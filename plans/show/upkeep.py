@@ -15,6 +15,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SingleStage,
     Stage,
     TimedStage,
     TopStage,
@@ -48,6 +49,8 @@ def upkeep(stage: Stage) -> Upkeep:
         return Upkeep("linear", CONSTANT, "O(1) per change", "nothing")
     if isinstance(stage, PointwiseStage):
         return Upkeep("pointwise", CONSTANT, "O(1) per change", "a row and a count for each row of what is stored")
+    if isinstance(stage, SingleStage):
+        return Upkeep("single", CONSTANT, "O(1) per change", "every row, by its key")
     if isinstance(stage, TopStage):
         memory = "every row, in order"
         return Upkeep("top", LOGARITHMIC, "O(log n) per change, n the rows of a group, and the rows that move", memory)

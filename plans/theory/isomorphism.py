@@ -25,6 +25,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SingleStage,
     Stage,
     TimedStage,
     TopStage,
@@ -153,6 +154,9 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
     elif isinstance(stage, TimedStage):
         read = [_feed(feed, before, labels) for feed in (stage.feed, stage.clock)]
         fixed = repr(("timed", read, stage.since is None, stage.until is None))
+    elif isinstance(stage, SingleStage):
+        place = [column.name for column in stage.feed.columns]
+        fixed = repr(("single", _feed(stage.feed, before, labels), [place.index(key) for key in stage.keys]))
     elif isinstance(stage, PointwiseStage):
         fixed = repr(("pointwise", [_feed(leaf, before, labels) for leaf in stage.leaves], stage.function))
     else:

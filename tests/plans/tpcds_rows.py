@@ -72,7 +72,9 @@ def rows(tree: exp.Expression, seed: int) -> Database:
     found: dict[str, list[dict[str, Any]]] = {}
     for name in sorted(needed, key=lambda name: (name in _SALES, name)):
         many = _SIZES.get(name, 200 if name.endswith("_sales") else 60 if name in _SALES else 5)
-        found[name] = [_row(random, name, tables[name], wishes, found, number) for number in range(1, many + 1)]
+        found[name] = []
+        for number in range(1, many + 1):
+            found[name].append(_row(random, name, tables[name], wishes, found, number))
     database = Database({name: tables[name] for name in used})
     database.apply({name: [(tuple(row.values()), 1) for row in found[name]] for name in used})
     return database
@@ -104,22 +106,26 @@ def _row(
         else:
             row[column] = _any(random, type_)
     if name == "date_dim" and wishes["calendar"]:
-        row |= _calendar(random, wishes, row["d_date_sk"])
+        row |= _calendar(random, wishes, {other["d_date"] for other in found[name]})
     return row
 
 
-def _calendar(random: Random, wishes: dict[str, list[Any]], number: int) -> dict[str, Any]:
-    """Returns the columns of a day that follow from one another: days that a query asks for, and those a year later."""
+def _calendar(random: Random, wishes: dict[str, list[Any]], taken: set[datetime.date]) -> dict[str, Any]:
+    """Returns the columns of a day that follow from one another: days that a query asks for, those a year later, and
+    others where these are taken."""
     years = [year for year in wishes["d_year"] if isinstance(year, int)] or [2000]
     months = [month for month in wishes["d_moy"] if isinstance(month, int)] or range(1, 13)
     year, month = random.choice(years) + random.choice((0, 0, 1)), random.choice(months)
     days = [day for day in wishes["d_date"] if isinstance(day, datetime.date)]
-    day = random.choice(days) if days else datetime.date(year, month, random.choice((1, 2, 3, 10)))
+    dates = [number for number in wishes["d_dom"] if isinstance(number, int)]
+    day = random.choice(days) if days else datetime.date(year, month, random.choice(dates or (1, 2, 3, 10)))
+    while day in taken:
+        day += datetime.timedelta(random.randint(-9, 9))
     weeks = (day - datetime.date(1900, 1, 1)).days // 7
     return {
         "d_date": day, "d_year": day.year, "d_moy": day.month, "d_dom": day.day, "d_qoy": (day.month + 2) // 3,
-        "d_week_seq": weeks, "d_day_name": f"{day:%A}", "d_dow": day.isoweekday() % 7,
-        "d_quarter_name": f"{day.year}Q{(day.month + 2) // 3}",
+        "d_week_seq": weeks, "d_month_seq": 12 * day.year + day.month, "d_day_name": f"{day:%A}",
+        "d_dow": day.isoweekday() % 7, "d_quarter_name": f"{day.year}Q{(day.month + 2) // 3}",
     }  # fmt: skip
 
 

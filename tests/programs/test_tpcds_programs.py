@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
+from copy import deepcopy
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pytest
 import sqlglot
 from sqlglot import exp
 
 import crown
+from crown.errors import SeveralRowsError
 from plans import QueryWarning
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
-from tests.plans.test_tpcds import REFUSED, TEXTS
+from tests.plans.test_tpcds import TEXTS
 from tests.plans.tpcds_rows import changes, rows
 from tests.programs.results import added, rows_of
 
@@ -33,7 +36,7 @@ def test_a_query_of_tpcds_is_maintained(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_queries_of_tpcds_are_maintained() -> None:
-    answered = [name for name in sorted(set(TEXTS) - REFUSED) if max(maintained(name, seed) for seed in range(4))]
+    answered = [name for name in sorted(TEXTS) if max(maintained(name, seed) for seed in range(4))]
     assert len(answered) >= 95
 
 
@@ -54,9 +57,17 @@ def maintained(name: str, seed: int) -> int:
     seen = 0
     told: Counter[Row] = Counter()
     for batch in changes(full, seed):
-        added(told, view.apply({name: to_arrow(full.schema, name, some) for name, some in batch.items()}))
-        current.apply(batch)
-        expected, found = duck.results(tree.sql("duckdb"), current), rows_of(view)
+        given = {name: to_arrow(full.schema, name, some) for name, some in batch.items()}
+        after = deepcopy(current)
+        after.apply(batch)
+        try:
+            expected = duck.results(tree.sql("duckdb"), after)
+        except duckdb.InvalidInputException:  # a subquery that is a value has several rows
+            with pytest.raises(SeveralRowsError):
+                view.apply(given)
+            continue
+        added(told, view.apply(given))
+        current, found = after, rows_of(view)
         assert told == found, (name, seed)
         if tree.find(exp.Rollup) is not None and not found and expected.total() == 1:
             continue  # Spark has no grand total of no rows

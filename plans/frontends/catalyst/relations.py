@@ -15,6 +15,7 @@ from plans.frontends.catalyst.scalars import Meaning, literal, scalar, type_of
 from plans.frontends.catalyst.tree import Node, is_table, read
 from plans.program import Order
 from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
+from plans.queries.single import joined_as_value
 from plans.schema import Schema, Table
 
 _THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
@@ -108,10 +109,7 @@ def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | No
         added.append(replace(source, join="mark"))
         return col(f"{source.alias}.{FOUND}", "bool")
     if source.input is None or not groups.is_one_row(source.input):
-        raise PlanError(
-            "this subquery is not one value for certain",
-            hint="SELECT an aggregate without GROUP BY: MAX(...), SUM(...), COUNT(*)",
-        )
+        source = replace(source, join="single" if source.input is None else joined_as_value(source.input))
     added.append(source)
     return source.qualified(source.table.columns[0].name)
 
@@ -222,13 +220,11 @@ def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
         both = _beside(left, right)
         on = _condition(node, both, reading, ctes)
         return replace(both, conditions=(*both.conditions, *on))
-    if kind in ("LeftOuter", "RightOuter"):
+    if kind in _OUTER:
         right = reading.as_source(right)
         on = _condition(node, _beside(left, right), reading, ctes)
-        both = _beside(left, replace(right, sources=(replace(right.sources[0], join="left", on=on),)))
-        if kind == "LeftOuter":
-            return both
-        return replace(both, columns=(*right.columns, *left.columns))
+        both = _beside(left, replace(right, sources=(replace(right.sources[0], join=_OUTER[kind], on=on),)))
+        return replace(both, columns=(*right.columns, *left.columns)) if kind == "RightOuter" else both
     if kind == "FullOuter":
         return _full(node, left, right, reading, ctes)
     if kind == "LeftSemi":
@@ -249,6 +245,10 @@ def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
         found = read(node.fields["joinType"]["exists"])
         columns = (*columns, Named(found.id, "exists", col(f"{source.alias}.{FOUND}", "bool")))
     return replace(left, sources=(*left.sources, source), columns=columns)
+
+
+_OUTER = {"LeftOuter": "left", "RightOuter": "left", "LeftSingle": "single"}
+"""How Spark's joins that pad rows are called in the algebra."""
 
 
 def _beside(left: Block, right: Block) -> Block:

@@ -19,12 +19,10 @@ from plans.frontends.sql.shape import grouped, unwrapped
 from plans.frontends.sql.text.parse import double_quoted
 from plans.lowering.matches import Keys, crossing_keys
 from plans.queries.algebra import FOUND, Group, Query, Source, replaced, unused
-from plans.queries.single import at_most_one
+from plans.queries.single import joined_as_value
 
 Meaning = Callable[[exp.Expression], Expr | None]
 """What a part of an expression means beside what it is in its scope: None for all that has no further meaning."""
-
-_ONE_ROW = "it must have one row for certain: aggregates without GROUP BY, or a row that its declared key finds"
 
 
 def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -> Expr:
@@ -113,8 +111,8 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
 def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
     """Returns the value of a subquery of one row; NULL where it has none.
 
-    Aggregates without GROUP BY may be tied to the query around it by equalities. Of any other subquery it must be
-    certain that it has no second row.
+    Aggregates without GROUP BY may be tied to the query around it by equalities. Any other subquery is watched, unless
+    it is certain that it has no second row.
     """
     body = unwrapped(node)
     plain = isinstance(body, exp.Select) and not any(body.args.get(name) for name in ("group", "having", "distinct"))
@@ -140,32 +138,40 @@ def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
 
 
 def _one_row(node: exp.Subquery, body: exp.Expression, scope: Scope) -> Expr:
-    """Returns the value of a subquery that has at most one row; one that finds its row by a key may read the key around
-    it."""
-    sub, text = subqueries.subquery(body, scope), scope.text.text
-    relation, names = sub.relation, dict[Expr, str]()
-    single = relation
-    if sub.frame is not None:
-        aliases = sub.frame.aliases
-        for one in sub.crossing:
-            for side in subqueries.sides(one, aliases):
-                names.setdefault(side, f"k{len(names)}")
-        outputs = (*sub.frame.outputs, *((name, expr) for expr, name in names.items()))
-        relation = Query(text, tuple(sub.frame.sources), sub.own, outputs, sub.frame.distinct, tuple(sub.frame.keys))
-        around = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
-        known = tuple(replaced(one, around) for one in sub.crossing)  # what is around has one value for one row there
-        single = replace(relation, conditions=(*sub.own, *known))
-        if any(_outside(c, aliases) for expr in sub.outputs for c in expr.postorder()):
-            raise scope.text.error("this subquery selects what it reads of the query around it", node, "use a join")
-    assert relation is not None, "a subquery is a frame or a relation"
-    assert single is not None, "and so is this"
-    if len(relation.columns) - len(names) != 1 or not at_most_one(single):
-        raise scope.text.error("this subquery is not one value", node, _ONE_ROW)
+    """Returns the value of a subquery, which may read the query around it, and has at most one row for each of its
+    rows."""
+    sub, text = subqueries.subquery(body, scope), scope.text
+    if len(sub.outputs if sub.relation is None else sub.relation.columns) != 1:
+        raise text.error("a subquery that is a value has one column", node)
+    if sub.relation is not None:
+        source = replace(scope.frame.derived(sub.relation, "value"), join=joined_as_value(sub.relation))
+        scope.frame.sources.append(source)
+        return source.qualified(sub.relation.columns[0].name)
+    assert sub.frame is not None, "a subquery is a frame or a relation"
+    ((name, value),) = sub.frame.outputs
+    aliases = sub.frame.aliases
+    read = [*sub.crossing, *([value] if any(_outside(c, aliases) for c in value.postorder()) else [])]
+    if sub.frame.distinct and (value in read or crossing_keys(sub.crossing, aliases) is None):
+        raise text.error("DISTINCT in a subquery that is tied so to the query around it is not supported", node)
+    names = {} if value in read else {value: name}
+    for one in read:
+        for side in subqueries.sides(one, aliases):
+            wish = side.value.partition(".")[2] if side.op == "col" else f"k{len(names)}"  # refusals show it
+            names.setdefault(side, unused(wish, names.values()))
+    there = {} if value not in read else {TRUE: unused("there", names.values())}
+    outputs = tuple((name, expr) for expr, name in {**names, **there}.items())
+    relation = Query(text.text, tuple(sub.frame.sources), sub.own, outputs, sub.frame.distinct, tuple(sub.frame.keys))
+    around = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
+    known = tuple(replaced(one, around) for one in sub.crossing)  # what is around has one value for one row there
+    join = joined_as_value(replace(relation, conditions=(*sub.own, *known)))
     source = scope.frame.derived(relation, "value")
     theirs = {expr: source.qualified(name) for expr, name in names.items()}
     on = tuple(replaced(one, theirs) for one in sub.crossing)
-    scope.frame.sources.append(replace(source, join="left", on=on))
-    return source.qualified(relation.columns[0].name)
+    scope.frame.sources.append(replace(source, join=join, on=on))
+    if value not in read:
+        return theirs[value]
+    missing = call("isnull", source.qualified(there[TRUE]))
+    return call("case", missing, cast(NULL, value.type), replaced(value, theirs))
 
 
 def _outside(expr: Expr, aliases: set[str]) -> bool:

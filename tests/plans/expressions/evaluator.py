@@ -33,6 +33,7 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SingleStage,
     TimedStage,
     TopStage,
     outputs_of,
@@ -62,6 +63,8 @@ def results(program: Program, database: Database) -> Bag:
             made = pointwise(stage, [fed(leaf, known) for leaf in stage.leaves])
         elif isinstance(stage, TopStage):
             made = first(stage, fed(stage.feed, known))
+        elif isinstance(stage, SingleStage):
+            made = single(stage, fed(stage.feed, known))
         elif isinstance(stage, OverStage):
             made = shape(outputs_of(stage)), over(stage, fed(stage.feed, known)[1])
         elif isinstance(stage, TimedStage):
@@ -129,6 +132,14 @@ def first(stage: TopStage, rows: Relation) -> Relation:
         inside = min(rank + copies, stage.offset + stage.limit) - max(rank, stage.offset)
         made[row[: len(row) - stage.hidden]] += max(inside, 0)
     return columns[: len(columns) - stage.hidden], +made
+
+
+def single(stage: SingleStage, rows: Relation) -> Relation:
+    columns, bag = rows
+    keys = [[name for name, _ in columns].index(key) for key in stage.keys]
+    copies = Counter(tuple(row[k] for k in keys) for row in bag.elements())
+    assert all(n == 1 for n in copies.values()), "a key has several rows"
+    return rows
 
 
 def timed(stage: TimedStage, rows: Relation, clock: Relation) -> Relation:

@@ -341,7 +341,8 @@ GROUPS = (
     ),
     Group(
         "`CASE`, `IF`",
-        "branches as `=`, of one type; whole numbers with decimals give a DECIMAL, any with a DOUBLE a DOUBLE",
+        "branches as `=`, of one type; whole numbers with decimals give a DECIMAL (of 38 digits at most: those behind "
+        "the point give way), any with a DOUBLE a DOUBLE",
         "",
         "All branches are evaluated: NULL from one that is not taken does no harm.",
         (

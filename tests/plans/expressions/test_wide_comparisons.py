@@ -56,3 +56,11 @@ def test_values_may_be_equal_and_constants_compared() -> None:
 def test_an_equality_of_columns_needs_one_type() -> None:
     with pytest.raises(PlanError, match="together need 76 digits"):
         call("eq", col("r.a", "decimal(38,0)"), col("t.b", "decimal(38,38)"))
+
+
+def test_one_of_two_decimals_keeps_its_digits_before_the_point() -> None:
+    either = call("coalesce", col("a", "decimal(37,20)"), col("b", "decimal(38,11)"))
+    assert either.type == "decimal(38,11)"
+    long, wide = Decimal("9" * 17 + "." + "5" * 20), Decimal("9" * 27 + "." + "1" * 11)
+    columns = {"a": pa.array([long, None], pa.decimal128(37, 20)), "b": pa.array([None, wide], pa.decimal128(38, 11))}
+    assert either.evaluate(columns, 2).to_pylist() == [Decimal("9" * 17 + "." + "5" * 10 + "6"), wide]
