@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from crown.errors import ChangeError, SeveralRowsError
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.feeds import Reader
-from crown.stages.protocol import Part
+from crown.stages.protocol import Part, Stage
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.program import SingleStage
@@ -23,8 +24,8 @@ from plans.schema import Column
 _SHOWN = 3  # rows in a message
 
 
-class Single:
-    """Runs a single stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
+class Single(Stage):
+    """Runs a single stage; ``source``: the columns of what it reads.
 
     A record: the codes of the key, then those of the other columns, and 1.
     """
@@ -45,7 +46,7 @@ class Single:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. Expected O(rows touched).
+        """Applies a batch. Expected O(rows touched).
 
         Raises SeveralRowsError, MemoryBudgetError, and ChangeError for a delete of a row that is not there.
         """
@@ -67,8 +68,8 @@ class Single:
             raise
         return net
 
+    @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.undo``."""
         with self._part.budget.lifted():
             return self.apply([net.negated() for net in nets])
 
@@ -107,23 +108,23 @@ class Single:
         return Zset(rows, records[:, -1].copy())
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """See ``Stage.scan``. O(rows)."""
+        """Yields the rows. O(rows)."""
         for keys, records in self._rows.scan():
             yield self._joined(keys, records)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """See ``Stage.multiplicity``. O(1)."""
+        """Returns how often a row is there. O(1)."""
         return int((self._of(row[self._key]).rows == row).all(axis=1).sum())
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
+    @override
     def mark_values(self) -> None:
-        """See ``Stage.mark_values``."""
         self._part.mark_words(self._rows.table, [self.columns[i] for i in (*self._key, *self._rest)])
 
+    @override
     def check_invariants(self) -> None:
-        """See ``Stage.check_invariants``."""
         for _, records in self._rows.scan():
             assert (records[:, -1] == 1).all(), "a key has another number of rows than one"
         assert self._key or len(self._rows) <= 1, "there are several rows without a key"
