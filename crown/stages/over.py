@@ -20,18 +20,17 @@ import numpy as np
 from typing_extensions import override
 
 from crown.errors import ChangeError
-from crown.kernels import arena as A
+from crown.kernels.arena import H_STEPS
 from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.frames import Frames, Stretches, Sums
-from crown.stages.kernels import groups
 from crown.stages.kernels import partitions as kernels
-from crown.stages.kernels.ordered import DEPTH, EXACT
+from crown.stages.kernels.ordered import EXACT
 from crown.stages.protocol import Part, Stage
 from crown.stages.reach import Located, Reach
-from crown.store.codec import uses_dictionary
+from crown.stages.trees import Partitions
 from crown.store.zset import Zset
 from plans.program import OverStage
 from plans.schema import Column
@@ -54,13 +53,14 @@ class Over(Stage):
         made = tuple(Column(one.name, one.type) for one in stage.functions)
         self.columns = (*self._all[: self._shown], *made)
         place = {column.name: i for i, column in enumerate(self._all)}
-        self._keyed = [place[name] for name in stage.keys]
-        self._spec = order_words(self._all, stage.order, self._keyed)
         self._sums = Sums(stage.functions, self._all, part.dictionary)
         self._frames = Frames(stage.functions, self._all, stage.order, self._sums, part.dictionary)
+        keyed = [place[name] for name in stage.keys]
+        self._trees = Partitions(
+            part, int(table_at(0)), [column.type for column in self._all], keyed,
+            order_words(self._all, stage.order, keyed), self._sums.shape,
+        )  # fmt: skip
         self._reach = Reach(stage, self._all, self)
-        self._path = np.zeros(2 * DEPTH + self._sums.words, np.int64)
-        self._table = int(table_at(0))
         part.open(1)
 
     # A batch
@@ -94,10 +94,7 @@ class Over(Stage):
         touched = self._reach.of(keys, net.weights)
         old = self._valued(touched.before, touched.lows, touched.highs)
         self._change(net, done)
-        after = np.zeros(len(touched.some), np.int64)
-        some = np.ascontiguousarray(keys[:, touched.some])
-        keyed = self._strides(len(after))[1]
-        kernels.find_all(self._part.arena, self._table, keyed, len(self._keyed), some, after)
+        after = self._trees.find(keys[:, touched.some])
         new = self._valued(after, touched.new_lows, touched.new_highs)
         weights = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
@@ -106,12 +103,12 @@ class Over(Stage):
         part, keys = self._part, np.ascontiguousarray(net.columns())
         n, changes = len(net), np.ascontiguousarray(net.weights)
         sums = self._sums.of(keys, changes)[0] if self._sums.shape[1] else np.empty((n, 0), np.int64)
-        strides, keyed = self._strides(n)
+        trees = self._trees
 
         def work() -> bool:
             found = kernels.change(
-                part.arena, self._table, keyed, len(self._keyed), self._spec, len(self._spec) // 4, strides,
-                self._sums.shape, keys, changes, sums, *part.dictionary.memory, self._path, done,
+                part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape, keys,
+                changes, sums, *part.dictionary.memory, trees.path, done,
             )  # fmt: skip
             if found == kernels.ABSENT:
                 raise ChangeError("a batch deletes a row below a window function that is not there")
@@ -119,39 +116,14 @@ class Over(Stage):
 
         part.insist(work)
 
-    def _strides(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        strides = np.arange(max(self._width, 1), dtype=np.int64) * n
-        return strides, np.array([*(strides[at] for at in self._keyed), 0], np.int64)
-
     def places(self, keys: np.ndarray) -> Located:
         """Returns where rows are. O(log n) each."""
-        keys, n = np.ascontiguousarray(keys), keys.shape[1]
-        handles, ranks, copies = (np.zeros(n, np.int64) for _ in range(3))
-        strides, keyed = self._strides(n)
-        kernels.find_all(self._part.arena, self._table, keyed, len(self._keyed), keys, handles)
-        self._locate(handles, keys, len(self._spec) // 4, EXACT, strides, ranks, copies)
-        return handles, ranks, copies
+        handles = self._trees.find(keys)
+        return handles, *self._trees.located(handles, keys, len(self._trees.spec) // 4, EXACT)
 
     def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
         """Returns which places rows would have. O(log n) each."""
-        ranks, copies = np.zeros_like(handles), np.zeros_like(handles)
-        self._locate(handles, np.ascontiguousarray(keys), columns, mode, self._strides(len(handles))[0], ranks, copies)
-        return ranks
-
-    def _locate(
-        self,
-        handles: np.ndarray,
-        keys: np.ndarray,
-        columns: int,
-        mode: int,
-        strides: np.ndarray,
-        ranks: np.ndarray,
-        copies: np.ndarray,
-    ) -> None:
-        kernels.locate_all(
-            self._part.arena, handles, len(self._keyed), self._spec, columns, mode, strides, self._sums.shape, keys,
-            *self._part.dictionary.memory, self._path, ranks, copies,
-        )  # fmt: skip
+        return self._trees.located(handles, keys, columns, mode)[0]
 
     # Values
     # ------------------------------------------------------------------------------------------------------------------
@@ -177,9 +149,7 @@ class Over(Stage):
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
         """Returns how many rows partitions have. O(1) each."""
-        out = np.empty(len(handles), np.int64)
-        kernels.sizes(self._part.arena, handles, len(self._keyed), out)
-        return out
+        return self._trees.sizes(handles)
 
     def _copied(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows at some positions of partitions, codes, int64[width, n], and the sums of those before."""
@@ -187,7 +157,7 @@ class Over(Stage):
         starts = np.cumsum(lengths) - lengths
         rows = np.empty((int(lengths.sum()), self._width), np.int64)
         heads = np.empty((len(handles), int(self._sums.shape[1])), np.int64)
-        kernels.copied(self._part.arena, handles, len(self._keyed), self._sums.shape, firsts, ends, starts, rows, heads)
+        kernels.copied(self._part.arena, handles, self._trees.k, self._sums.shape, firsts, ends, starts, rows, heads)
         return np.ascontiguousarray(rows.T), heads
 
     def _stretches(
@@ -201,10 +171,10 @@ class Over(Stage):
     ) -> Stretches:
         """Returns the rows at positions ``firsts`` to ``ends`` of partitions, or some more; those at ``lows`` to
         ``highs`` are wanted."""
-        arena, k, shape = self._part.arena, len(self._keyed), self._sums.shape
+        arena, k, shape = self._part.arena, self._trees.k, self._sums.shape
         firsts, ends = firsts.copy(), ends.copy()
-        kernels.align(arena, handles, k, shape, firsts, 0, self._path)
-        kernels.align(arena, handles, k, shape, ends, 1, self._path)
+        kernels.align(arena, handles, k, shape, firsts, 0, self._trees.path)
+        kernels.align(arena, handles, k, shape, ends, 1, self._trees.path)
         columns, heads = self._copied(handles, firsts, ends)
         tails = np.zeros_like(heads)
         if self._sums.tails:
@@ -230,17 +200,9 @@ class Over(Stage):
     # Reading
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _groups(self) -> Iterator[np.ndarray]:
-        """Yields the handles of all partitions."""
-        slot = 0
-        while slot >= 0:
-            handles = np.empty(_SCANNED, np.int64)
-            slot, n = groups.scan(self._part.arena, self._table, slot, handles)
-            yield handles[:n]
-
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, partition by partition, each copy by itself."""
-        for handles in self._groups():
+        for handles in self._trees.blocks():
             sizes = self.sizes(handles)
             batch = np.cumsum(sizes) // _SCANNED
             for number in np.unique(batch):
@@ -265,31 +227,13 @@ class Over(Stage):
 
     @override
     def mark_values(self) -> None:
-        marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
-        for handles in self._groups() if marked else ():
-            out = np.empty(3 * self._rows() + 64, np.int64)  # a node of 32 children or more for each 8 rows, at most
-            for i in marked:
-                n = kernels.codes_of(
-                    self._part.arena, handles, len(self._keyed), self._sums.shape, i, self._path, out
-                )  # fmt: skip
-                self._part.dictionary.mark_codes(out[:n])
+        self._trees.mark_all()
 
     @override
     def check_invariants(self) -> None:
-        found, strides = 0, np.arange(max(self._width, 1), dtype=np.int64)
-        for handles in self._groups():
-            here = kernels.check(
-                self._part.arena, len(self._keyed), self._spec, len(self._spec) // 4, strides, self._sums.shape,
-                handles, *self._part.dictionary.memory, self._path,
-            )  # fmt: skip
-            assert here >= 0, "the rows of a partition are not in order, or their sums are not theirs"
-            found += here
-        assert found == self._rows(), "rows are not what was counted"
-
-    def _rows(self) -> int:
-        return int(self._part.arena[self._table + A.T_TALLIES])
+        self._trees.check_all()
 
     def stats(self) -> dict[str, Any]:
         """Partitions, distinct rows, and the entries and rows that changes ever looked at."""
-        arena = self._part.arena
-        return {"groups": int(arena[self._table + A.T_COUNT]), "rows": self._rows(), "steps": int(arena[A.H_STEPS])}
+        steps = int(self._part.arena[H_STEPS])
+        return {"groups": self._trees.count, "rows": len(self._trees), "steps": steps}

@@ -21,9 +21,9 @@ from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
-from crown.stages.kernels import periods, retained, tops
+from crown.stages.kernels import periods, retained
 from crown.stages.protocol import Part, Stage
-from crown.store.codec import uses_dictionary
+from crown.stages.trees import Trees
 from crown.store.zset import Zset
 from plans.program import Order, TimedStage
 from plans.schema import Column
@@ -51,15 +51,15 @@ class Timed(Stage):
         place = {column.name: i for i, column in enumerate(self._all)}
         self._since = None if stage.since is None else place[stage.since]
         self._until = None if stage.until is None else place[stage.until]
-        self._identity = np.arange(self._width, dtype=np.int64)
         table = int(table_at(0))
         if part.open(1):
             record = int(retained.block(part.arena, _WORDS))
             part.arena[table + A.T_TALLIES] = record
             part.arena[record + _TIME] = NULL
         self._record = int(part.arena[table + A.T_TALLIES])
+        types = [column.type for column in self._all]
         self._trees = [
-            (self._record + root, at, order_words(self._all, (Order(self._all[at].name),)))
+            (self._record + root, at, Trees(part, types, order_words(self._all, (Order(self._all[at].name),))))
             for root, at in ((_SINCE, self._since), (_UNTIL, self._until))
             if at is not None
         ]
@@ -105,21 +105,26 @@ class Timed(Stage):
             for rows in self._scan(high):
                 yield self._shown(rows if after == high else rows.negated())
             return
-        for root, at, _ in self._trees:
-            for rows in self._between(root, at, low, high):
+        for number, (_, at, _) in enumerate(self._trees):
+            for rows in self._between(number, low, high):
                 if at != self._since and self._since is not None:  # passed by its beginning, too: it was found by that
                     starts = rows.rows[:, self._since]
                     rows = rows[(starts <= low) | (starts > high)]
                 changes = self._within(rows, after).astype(np.int64) - self._within(rows, before)
                 yield self._shown(Zset(rows.rows, rows.weights * changes)[changes != 0])
 
-    def _between(self, root: int, at: int, low: int, high: int) -> Iterator[Zset]:
+    def _between(self, number: int, low: int, high: int) -> Iterator[Zset]:
         """Yields, some at a time, the rows of a tree with a time above ``low`` and not above ``high``."""
-        cursor = np.zeros(2, np.int64)
+        root, at, trees = self._trees[number]
+        cursor, above = np.zeros(3, np.int64), np.zeros(self._width, np.int64)
+        above[at] = low
         room = 64
-        while not cursor[1]:
+        while not cursor[2]:
             rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
-            m = periods.between(self._part.arena, root, self._width, at, low, high, cursor, rows, weights)
+            m = periods.between(
+                self._part.arena, root, trees.shape, trees.spec, trees.strides(1), above,
+                *self._part.dictionary.memory, trees.path, high, cursor, rows, weights,
+            )  # fmt: skip
             yield Zset(rows[:m], weights[:m])
             room = min(2 * room, _SCANNED)
 
@@ -137,15 +142,15 @@ class Timed(Stage):
 
     def _change(self, number: int, net: Zset, done: list[int]) -> None:
         """Changes one tree; ``done`` has how far each got."""
-        root, _, order = self._trees[number]
+        root, _, trees = self._trees[number]
         n, keys, changes = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
-        taken, strides = np.zeros(n, np.int64), self._identity * n
+        taken = np.zeros(n, np.int64)
 
         def work() -> bool:
             done[number] = int(
                 retained.change(
-                    self._part.arena, root, order, strides, self._width, keys, changes,
-                    *self._part.dictionary.memory, taken, done[number],
+                    self._part.arena, root, trees.shape, trees.spec, trees.strides(n), keys, changes,
+                    *self._part.dictionary.memory, trees.path, taken, done[number],
                 )
             )  # fmt: skip
             return done[number] == n
@@ -166,10 +171,10 @@ class Timed(Stage):
 
     def _scan(self, time: int) -> Iterator[Zset]:
         """Yields the rows, with their hidden columns, whose periods have the time in them."""
-        root, at, _ = self._trees[0]
+        _, at, _ = self._trees[0]
         if time != NULL:
             low, high = (NULL, time) if at == self._since else (time, _LATEST)
-            for rows in self._between(root, at, low, high):
+            for rows in self._between(0, low, high):
                 yield rows[self._within(rows, time)]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
@@ -181,28 +186,22 @@ class Timed(Stage):
 
     @override
     def mark_values(self) -> None:
-        marked = [i for i, column in enumerate(self._all) if uses_dictionary(column.type)]
-        for rows in self._everything(0) if marked else ():
-            for i in marked:
-                self._part.dictionary.mark_codes(np.ascontiguousarray(rows.rows[:, i]))
+        for root, _, trees in self._trees:
+            trees.mark_values(np.array([root], np.int64))
 
     def _everything(self, number: int) -> Iterator[Zset]:
-        root, at, _ = self._trees[number]
-        return self._between(root, at, NULL, _LATEST)
+        return self._between(number, NULL, _LATEST)
 
     def check_invariants(self) -> None:
         """Checks the invariants: every tree is in order, and all have the same rows."""
         known = []
-        for number, (root, _, order) in enumerate(self._trees):
-            here = tops.check(
-                self._part.arena, 0, order, self._identity, self._width, np.array([root], np.int64),
-                *self._part.dictionary.memory,
-            )  # fmt: skip
+        for number, (root, _, trees) in enumerate(self._trees):
+            (here,) = trees.check_invariants(np.array([root], np.int64))
             rows = Zset.gathered(list(self._everything(number)), self._width)
-            assert not len(rows) or here == len(rows), "the rows of a time are not in order"
+            assert here == len(rows), "the rows of a time are not in order"
             known.append(sorted(zip(rows.rows.tolist(), rows.weights.tolist(), strict=True)))
         assert all(one == known[0] for one in known), "the trees of a period have different rows"
 
     def stats(self) -> dict[str, Any]:
-        """Returns distinct rows, whether they are there or not, and the nodes that changes ever visited."""
+        """Returns distinct rows, whether they are there or not, and the entries that changes ever looked at."""
         return {"rows": sum(map(len, self._everything(0))), "steps": int(self._part.arena[A.H_STEPS])}

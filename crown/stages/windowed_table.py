@@ -18,10 +18,10 @@ from crown.errors import MissingDeleteError
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_TALLIES, release
 from crown.kernels.strings import NULL
 from crown.stages.columns import order_of
-from crown.stages.kernels import orders, tops
 from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.retained import COUNTERS, MARK, ROWS, UNDO
 from crown.stages.protocol import Part
+from crown.stages.trees import Trees
 from crown.store.codec import decode, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset
@@ -45,18 +45,18 @@ class WindowedTable:
         self._at = len(columns) if window.arrival else [column.name for column in columns].index(window.by)
         others = [i for i in range(len(columns)) if i != self._at]
         numbered = [self._at] if window.arrival else []
-        self._identity = np.arange(max(self._width, 1), dtype=np.int64)
-        self._ordered = self._spec([self._at, *others])
-        self._by_row = self._spec([*others, *numbered])
+        self._ordered = self._in_order([self._at, *others])
+        self._by_row = self._in_order([*others, *numbered])
         if part.arena[table + _RECORD] == 0:
             part.arena[table + _RECORD] = kernels.block(part.arena, kernels.WORDS)
             part.arena[part.arena[table + _RECORD] + MARK] = NULL
         self._record = int(part.arena[table + _RECORD])
 
-    def _spec(self, places: Sequence[int]) -> np.ndarray:
-        """Returns an order of rows for the kernels: by the codes at these places, rising."""
-        kinds = [orders.BY_WORD if i >= len(self._columns) else order_of(self._columns[i].type) for i in places]
-        return np.array([[i, kind, 0, 0] for i, kind in zip(places, kinds, strict=True)], np.int64).reshape(-1)
+    def _in_order(self, places: Sequence[int]) -> Trees:
+        """Returns what kernels are told of a tree whose rows are ordered by these columns, rising."""
+        types = [*(column.type for column in self._columns), *["int64"] * self.window.arrival]
+        words = [[i, order_of(types[i]), 0, 0] for i in places]
+        return Trees(self._part, types, np.array(words, np.int64).reshape(-1))
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -124,9 +124,10 @@ class WindowedTable:
             keys = np.vstack([deletes.columns(), np.full(len(deletes), NULL, np.int64)])
             room = min(int(wanted.sum()), int(counters[ROWS - MARK]))
             rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+            trees = self._by_row
             m = kernels.oldest(
-                self._part.arena, self._record + kernels.BY_ROW, self._by_row, self._identity * len(deletes),
-                self._width, keys, wanted, *self._part.dictionary.memory, rows, weights,
+                self._part.arena, self._record + kernels.BY_ROW, trees.shape, trees.spec, trees.strides(len(deletes)),
+                keys, wanted, *self._part.dictionary.memory, trees.path, rows, weights,
             )  # fmt: skip
             found = Zset(rows[:m], -weights[:m])
             missing[gone < 0] = wanted
@@ -144,8 +145,9 @@ class WindowedTable:
             until, copies = self._bound()
             rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
             m = kernels.front(
-                self._part.arena, self._record + kernels.ORDERED, self._width, self._at, until, copies, rows, weights
-            )
+                self._part.arena, self._record + kernels.ORDERED, self._ordered.shape, self._at, until, copies, rows,
+                weights,
+            )  # fmt: skip
             if m:
                 yield Zset(rows[:m], -weights[:m])
             if m < room:
@@ -165,30 +167,29 @@ class WindowedTable:
             return taken
         done: list[int] = []
         try:
-            for root, order in self._trees():
+            for root, trees in self._trees():
                 done.append(0)
-                self._change(root, order, events, events.weights, taken, done)
+                self._change(root, trees, events, events.weights, taken, done)
         except BaseException:
             with self._part.budget.lifted():
-                for (root, order), n in zip(self._trees(), done, strict=False):
+                for (root, trees), n in zip(self._trees(), done, strict=False):
                     back = np.where(np.arange(len(events)) < n, -taken, 0)
-                    self._change(root, order, events, back, np.zeros_like(taken), [0])
+                    self._change(root, trees, events, back, np.zeros_like(taken), [0])
             raise
         self._counters()[ROWS - MARK] += int(taken.sum())
         return taken
 
     def _change(
-        self, root: int, order: np.ndarray, events: Zset, weights: np.ndarray, taken: np.ndarray, done: list[int]
+        self, root: int, trees: Trees, events: Zset, weights: np.ndarray, taken: np.ndarray, done: list[int]
     ) -> None:
         """Changes one tree; the last of ``done`` is how far it got."""
         n, keys, changes = len(events), np.ascontiguousarray(events.columns()), np.ascontiguousarray(weights)
-        strides = self._identity * n
 
         def work() -> bool:
             done[-1] = int(
                 kernels.change(
-                    self._part.arena, root, order, strides, self._width, keys, changes,
-                    *self._part.dictionary.memory, taken, done[-1],
+                    self._part.arena, root, trees.shape, trees.spec, trees.strides(n), keys, changes,
+                    *self._part.dictionary.memory, trees.path, taken, done[-1],
                 )
             )  # fmt: skip
             return done[-1] == n
@@ -274,18 +275,14 @@ class WindowedTable:
             yield rows.project(range(len(self._columns)))
 
     def _scan(self) -> Iterator[Zset]:
-        handles, cursor = np.array([self._record + kernels.ORDERED], np.int64), np.zeros(2, np.int64)
-        while not cursor[0]:
-            rows, weights = np.empty((_SCANNED, self._width), np.int64), np.empty(_SCANNED, np.int64)
-            m = tops.windows(self._part.arena, 0, self._width, handles, cursor, 0, _ALL, rows, weights)
-            yield Zset(rows[:m], weights[:m])
+        return self._ordered.rows(np.array([self._record + kernels.ORDERED], np.int64))
 
     def _counters(self) -> np.ndarray:
         """Returns the counters, not a copy: the watermark first."""
         return self._part.arena[self._record + MARK : self._record + MARK + COUNTERS]
 
-    def _trees(self) -> list[tuple[int, np.ndarray]]:
-        """Returns the word with the root of each tree, and its order."""
+    def _trees(self) -> list[tuple[int, Trees]]:
+        """Returns the word with the root of each tree, and what kernels are told of it."""
         found = [(self._record + kernels.ORDERED, self._ordered)]
         return [*found, (self._record + kernels.BY_ROW, self._by_row)] if self.window.arrival else found
 
@@ -303,24 +300,18 @@ class WindowedTable:
 
     def mark_values(self) -> None:
         """Marks what the rows refer to in the dictionary, and what the last batches do. O(state)."""
-        marked = [i for i, column in enumerate(self._columns) if uses_dictionary(column.type)]
-        if marked:
-            for rows in (*self._scan(), self._written()[0]):
-                for i in marked:
-                    self._part.dictionary.mark_codes(np.ascontiguousarray(rows.rows[:, i]))
+        for root, trees in self._trees():
+            trees.mark_values(np.array([root], np.int64))
+        written = self._written()[0]
+        for i, column in enumerate(self._columns):
+            if uses_dictionary(column.type):
+                self._part.dictionary.mark_codes(np.ascontiguousarray(written.rows[:, i]))
 
     def check_invariants(self) -> None:
         """Raises AssertionError unless the trees are in order, have the same rows, and none whose time is over."""
-        counts = [
-            tops.check(
-                self._part.arena, 0, order, self._identity, self._width, np.array([root], np.int64),
-                *self._part.dictionary.memory,
-            )
-            for root, order in self._trees()
-        ]  # fmt: skip
+        counts = [int(trees.check_invariants(np.array([root], np.int64))[0]) for root, trees in self._trees()]
         found = list(self._scan())
-        if len(self):
-            assert counts == [sum(map(len, found))] * len(counts), "the rows within a window are not in order"
+        assert counts == [sum(map(len, found))] * len(counts), "the rows within a window are not in order"
         assert sum(int(rows.weights.sum()) for rows in found) == len(self), "rows are not what was counted"
         until, copies = self._bound()
         if self.window.counts:

@@ -377,12 +377,16 @@ class Groups(Stage):
     @override
     def mark_values(self) -> None:
         self._part.mark_words(self._table, self._keys)
-        self._multisets.mark_values()
+        self._multisets.mark_values(self._every())
+
+    def _every(self) -> np.ndarray:
+        """Returns the handles of all groups; of the only one also before the first batch."""
+        every = list(self._blocks()) if not self.stage.whole else [self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()]
+        return np.concatenate([np.empty(0, np.int64), *every])
 
     @override
     def check_invariants(self) -> None:
-        every = list(self._blocks()) if not self.stage.whole else [self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()]
-        handles = np.concatenate([np.empty(0, np.int64), *every])
+        handles = self._every()
         assert (self.parts[0][handles + self._k] == 0).all(), "a group has a number outside of a batch"
         assert self.stage.whole or (self._stored(handles).rows[:, 0] > 0).all(), "a group without rows is there"
         self._multisets.check_invariants(handles)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.arena import T_COUNT
+from crown.kernels.arena import T_COUNT, T_TALLIES
 from crown.stages.columns import Column, Frame, order_of
 from crown.stages.groups.addends import Addends
 from crown.stages.kernels import heaps
 from crown.stages.kernels import multisets as kernels
 from crown.stages.protocol import Part
+from crown.stages.trees import Trees
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.payloads.sums import Values
@@ -23,8 +24,8 @@ from plans.payloads.sums import Values
 class Multiset:
     """The values of ``values``, whose columns have the ``types``; ``place``: its first word, from a group.
 
-    ``kept``: in a tree, of the order ``spec`` (see ``crown.stages.kernels.trees``), or in heaps of these sides.
-    ``feed``: the number of the feed that they come from.
+    ``kept``: in ``trees``, or in heaps of these sides, of the order ``spec``, or in none. ``feed``: the number of the
+    feed that they come from.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Multiset:
     types: tuple[str, ...]
     kept: int
     spec: np.ndarray
+    trees: Trees
     place: int
     feed: int
 
@@ -40,12 +42,16 @@ class Multiset:
         """Returns the words of a value with the group and the multiset that has it."""
         return kernels.OWNER + len(self.types)
 
+    def roots(self, handles: np.ndarray) -> np.ndarray:
+        """Returns the handles of the trees of groups."""
+        return handles + (self.place + kernels.ROOT)
+
 
 def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
-    """Returns the order of values: what is said, then the argument; whose they are comes last, it is the same."""
-    said = [(kernels.OWNER + i, i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
-    words = [[at, order_of(types[i]), falling, last] for at, i, falling, last in (*said, (kernels.OWNER, 0, 0, 0))]
-    return np.array([*words, *([at, 0, 0, 0] for at in range(kernels.OWNER))], np.int64).reshape(-1)
+    """Returns the order of values: what is said, then the argument, which is the first column."""
+    said = [(i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
+    words = [[at, order_of(types[at]), falling, last] for at, falling, last in (*said, (0, False, False))]
+    return np.array(words, np.int64).reshape(-1)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +97,8 @@ class Multisets:
         for i, (values, how) in enumerate(kept.items()):
             kinds = tuple(types[name] for name in values.columns)
             at = place + kernels.MULTISET * i
-            made.append(Multiset(i, values, kinds, how, _spec(values, kinds), at, feed_of(values)))
+            spec = _spec(values, kinds)
+            made.append(Multiset(i, values, kinds, how, spec, Trees(part, kinds, spec), at, feed_of(values)))
         self.all = tuple(made)
         self._by_values = {multiset.values: multiset for multiset in self.all}
 
@@ -101,7 +108,8 @@ class Multisets:
         return kernels.MULTISET * len(self.all)
 
     def __len__(self) -> int:
-        return int(self._part.arena[self._table + T_COUNT])
+        """Returns how many different values all groups have."""
+        return int(self._part.arena[self._table + T_TALLIES])
 
     def apply(
         self, fed: Sequence[Events], handles: np.ndarray
@@ -130,18 +138,26 @@ class Multisets:
 
     def _run(self, change: _Change, weights: np.ndarray, n: int) -> np.ndarray:
         multiset, part = change.multiset, self._part
-        keys = np.ascontiguousarray(change.keys[:, :n])
-        identity = np.arange(multiset.width, dtype=np.int64)
-        strides = identity * n
+        trees, ordered = multiset.trees, multiset.kept == kernels.TREE
+        keys = np.ascontiguousarray(change.keys[kernels.OWNER if ordered else 0 :, :n])
         flips, change.done = np.empty(n, np.int64), 0
+        spec, values, strides = multiset.spec, part.dictionary.memory, np.arange(multiset.width, dtype=np.int64) * n
 
         def work() -> bool:
-            found = int(
-                kernels.change(
-                    part.arena, self._table, strides, multiset.width, multiset.spec, keys, weights[:n], change.places,
-                    multiset.kept, *part.dictionary.memory, flips, change.done,
-                )
-            )  # fmt: skip
+            if ordered:
+                found = int(
+                    kernels.change_ordered(
+                        part.arena, self._table, trees.shape, spec, strides, keys, weights[:n], change.places, *values,
+                        trees.path, flips, change.done,
+                    )
+                )  # fmt: skip
+            else:
+                found = int(
+                    kernels.change(
+                        part.arena, self._table, strides, multiset.width, spec, keys, weights[:n], change.places,
+                        multiset.kept, *values, flips, change.done,
+                    )
+                )  # fmt: skip
             change.done = found if found >= 0 else -1 - found
             if found < 0:
                 raise ChangeError(
@@ -179,7 +195,7 @@ class Multisets:
 
     def end(self, values: Values, handles: np.ndarray, side: int) -> np.ndarray:
         """Returns the least (``side`` MINIMA) or greatest values (codes) of groups; NULL of an empty one. O(1) per
-        group from heaps, expected O(log n) from a tree."""
+        group from heaps, O(log n) from a tree."""
         one = self._by_values[values]
         if one.kept == kernels.TREE:
             last = self.sizes(values, handles) - 1
@@ -189,57 +205,51 @@ class Multisets:
         return out
 
     def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
-        """Returns how many values groups have, copies counted. O(1) per group."""
-        one, out = self._by_values[values], np.empty(len(handles), np.int64)
-        kernels.sizes(self._part.arena, handles, one.place, one.width, out)
-        return out
+        """Returns how many values groups have, copies counted; they are kept in trees. O(1) per group."""
+        one = self._by_values[values]
+        return one.trees.sizes(one.roots(handles))
 
     def values_at(self, values: Values, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the values (codes) at positions of groups, from 0, copies counted; NULL where there is none. Expected
+        """Returns the values (codes) at positions of groups, from 0, copies counted; NULL where there is none.
         O(log n) per group."""
-        one, out = self._by_values[values], np.empty(len(handles), np.int64)
-        kernels.values_at(self._part.arena, handles, one.place, one.width, positions, out)
-        return out
+        one = self._by_values[values]
+        return one.trees.at(one.roots(handles), positions, 0)
 
     def in_order(self, values: Values, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the different values (codes) of groups in order, how often each is there, and where each group's
         begin and the last ones end. O(values)."""
-        one, arena = self._by_values[values], self._part.arena
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(arena[handles + one.place])])
-        codes, copies = np.empty(int(starts[-1]), np.int64), np.empty(int(starts[-1]), np.int64)
-        kernels.in_order(arena, handles, one.place, one.width, starts, codes, copies)
-        return codes, copies, starts
+        one = self._by_values[values]
+        found = Zset.gathered(list(one.trees.rows(one.roots(handles))), len(one.types))
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._part.arena[handles + one.place])])
+        return np.ascontiguousarray(found.rows[:, 0]), found.weights, starts
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
-    def mark_values(self) -> None:
-        """Marks what the multisets refer to in the dictionary. O(state)."""
+    def mark_values(self, handles: np.ndarray) -> None:
+        """Marks what the multisets of groups refer to in the dictionary. O(state)."""
         for multiset in self.all:
-            for i, type_ in enumerate(multiset.types):
-                if uses_dictionary(type_):
-                    self._part.dictionary.mark_codes(self._codes(multiset, kernels.OWNER + i))
-
-    def _codes(self, multiset: Multiset, word: int) -> np.ndarray:
-        out = np.empty(len(self), np.int64)
-        return out[: kernels.codes_of(self._part.arena, self._table, multiset.number, word, out)]
+            if multiset.kept == kernels.TREE:
+                multiset.trees.mark_values(multiset.roots(handles))
+            elif uses_dictionary(multiset.types[0]):
+                out = np.empty(int(self._part.arena[self._table + T_COUNT]), np.int64)
+                n = kernels.codes_of(self._part.arena, self._table, multiset.number, kernels.OWNER, out)
+                self._part.dictionary.mark_codes(out[:n])
 
     def check_invariants(self, handles: np.ndarray) -> None:
         """Recounts the values of all groups, ``handles``, and walks their trees. Raises AssertionError. O(state)."""
-        handles = np.sort(handles)
+        handles, found = np.sort(handles), 0
         for multiset in self.all:
-            counted, nodes = np.zeros(len(handles), np.int64), np.empty(len(handles), np.int64)
-            kernels.recount(self._part.arena, self._table, multiset.number, multiset.width, handles, counted)
+            counted = np.zeros(len(handles), np.int64)
+            if multiset.kept == kernels.TREE:
+                counted = multiset.trees.check_invariants(multiset.roots(handles))
+            else:
+                kernels.recount(self._part.arena, self._table, multiset.number, multiset.width, handles, counted)
             assert (self._part.arena[handles + multiset.place] == counted).all(), "values are not what was counted"
+            found += int(counted.sum())
             for side in (heaps.MINIMA, heaps.MAXIMA):
                 if multiset.kept & side:
                     lengths = self._part.arena[handles + multiset.place + side] >> 32
                     assert ((lengths >= counted) & (lengths <= 2 * counted + 9)).all(), "a heap has the wrong length"
                     assert ((counted > 0) | (lengths == 0)).all(), "the heap of an empty multiset is there"
-            if multiset.kept == kernels.TREE:
-                identity = np.arange(multiset.width, dtype=np.int64)
-                kernels.check(
-                    self._part.arena, handles, multiset.place, multiset.width, multiset.spec, identity,
-                    *self._part.dictionary.memory, nodes,
-                )  # fmt: skip
-                assert (nodes == counted).all(), "the values of a group are not in order"
+        assert found == len(self), "values are not what was counted"

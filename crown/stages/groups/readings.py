@@ -64,7 +64,7 @@ def _end(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Di
 
 
 def _percentile(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the value at a share of the way, between two values on a line. Expected O(log n) per group."""
+    """Returns the value at a share of the way, between two values on a line. O(log n) per group."""
     assert one.share is not None, "a percentile has a share"
     n = multisets.sizes(one.values, handles)
     at = one.share * np.maximum(n - 1, 0)
@@ -76,7 +76,7 @@ def _percentile(one: Reading, multisets: Multisets, handles: np.ndarray, diction
 
 
 def _at_least(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the first value such that a share of the values do not come behind it. Expected O(log n) per group."""
+    """Returns the first value such that a share of the values do not come behind it. O(log n) per group."""
     assert one.share is not None, "a percentile has a share"
     n = multisets.sizes(one.values, handles)
     at = np.maximum(np.ceil(one.share * n).astype(np.int64) - 1, 0)

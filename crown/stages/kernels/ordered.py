@@ -1,8 +1,8 @@
 """Ordered bags of rows: a B+-tree per group, with copies and exact sums at every child.
 
 ``shape`` (int64[3 + 2 * numbers]) says what a row has: ``width`` codes; ``k`` words of sums; how many numbers these
-are; and per number its first word and its limbs. A node has room for 4, 8, 16 or 32 entries; only a
-root that is a leaf has less than 32::
+are; and per number its first word and its limbs. A node has room for as many entries as fill its block, 32 or
+more; a root that is a leaf has room for what it needs::
 
     LEVEL     0 of a leaf
     LENGTH    entries
@@ -27,7 +27,7 @@ tree has at most a constant number of words per row, whatever was deleted.
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, release
+from crown.kernels.arena import alloc, class_words, release, size_class
 from crown.kernels.jit import device
 from crown.kernels.limbs import add, clear
 from crown.kernels.pointers import prefetch
@@ -35,7 +35,7 @@ from crown.kernels.strings import NULL
 from crown.stages.kernels.orders import less
 
 LEVEL, LENGTH, ROOM, NEXT, BACK, HEAD = 0, 1, 2, 3, 4, 5
-FAN_OUT, LEAST = 32, 4
+FAN_OUT = 32  # entries that a node has room for at least
 DEPTH = 24  # levels: more than 2^31 rows can make
 EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of rows that compare equal; behind them
 
@@ -44,6 +44,13 @@ EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of 
 def _words(shape, room, level):
     """Returns the words of a node."""
     return HEAD + room * (1 + shape[0] + shape[1] + (1 if level > 0 else 0))
+
+
+@device
+def full(shape, level):
+    """Returns the entries that a node has room for, but a root that is a leaf."""
+    size = _words(shape, 1, level) - HEAD
+    return (class_words(size_class(HEAD + FAN_OUT * size)) - HEAD) // size
 
 
 @device
@@ -233,7 +240,7 @@ def _split(arena, shape, parent, e, at_end):
     node = arena[child_at(arena, shape, parent, e)]
     length = arena[node + LENGTH]
     kept = length - 1 if at_end else length // 2
-    other = _new(arena, shape, FAN_OUT, arena[node + LEVEL])
+    other = _new(arena, shape, full(shape, arena[node + LEVEL]), arena[node + LEVEL])
     _move(arena, shape, node, kept, other, 0, length - kept)
     arena[node + LENGTH] = kept
     arena[other + LENGTH] = length - kept
@@ -270,20 +277,20 @@ def _make_room(arena, root_at, shape, path):
     O(1)."""
     root = arena[root_at]
     if root == 0:
-        arena[root_at] = _new(arena, shape, LEAST, 0)
+        arena[root_at] = _new(arena, shape, 1, 0)
         return
-    room = arena[root + ROOM]
-    if room < FAN_OUT:  # the root is a leaf
-        _resize(arena, root_at, shape, 2 * room)
+    depth, room = arena[root + LEVEL], arena[root + ROOM]
+    most = full(shape, depth)
+    if room < most:  # the root is a leaf
+        _resize(arena, root_at, shape, min(most, room + room // 2 + 1))
         return
-    depth = arena[root + LEVEL]
     lowest = depth
-    while lowest >= 0 and arena[path[2 * lowest] + LENGTH] == FAN_OUT:
+    while lowest >= 0 and arena[path[2 * lowest] + LENGTH] == arena[path[2 * lowest] + ROOM]:
         lowest -= 1
     leaf = path[2 * depth]
     at_end = arena[leaf + NEXT] == 0 and path[2 * depth + 1] == arena[leaf + LENGTH]
     if lowest < 0:
-        parent = _new(arena, shape, FAN_OUT, depth + 1)
+        parent = _new(arena, shape, full(shape, depth + 1), depth + 1)
         arena[parent + LENGTH] = 1
         arena[child_at(arena, shape, parent, 0)] = root
         source, target = row_at(arena, shape, root, 0), row_at(arena, shape, parent, 0)
@@ -346,8 +353,29 @@ def leave(arena, root_at, shape, copies, sums, s, path):
     if arena[root + LENGTH] == 0:
         _free(arena, shape, root)
         arena[root_at] = 0
-    elif arena[root + LEVEL] == 0 and arena[root + ROOM] > LEAST and arena[root + LENGTH] <= arena[root + ROOM] // 4:
-        _resize(arena, root_at, shape, arena[root + ROOM] // 2)
+    elif arena[root + LEVEL] == 0 and arena[root + LENGTH] <= arena[root + ROOM] // 4:
+        _resize(arena, root_at, shape, 2 * arena[root + LENGTH])
+
+
+@device
+def copies_there(arena, root, found, path):
+    """Returns how often the row is there that ``locate`` has looked for in mode EXACT."""
+    if not found:
+        return 0
+    depth = arena[root + LEVEL]
+    return arena[path[2 * depth] + HEAD + path[2 * depth + 1]]
+
+
+@device
+def put(arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, copies, sums, s, path):
+    """Adds copies of a row, or takes away (see ``enter`` and ``leave``); returns the entries looked at. O(log n)."""
+    if copies > 0:
+        return enter(
+            arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, copies, sums, s, path
+        )  # fmt: skip
+    if copies < 0:
+        leave(arena, root_at, shape, copies, sums, s, path)
+    return 0
 
 
 @device
@@ -362,12 +390,12 @@ def _tidied(arena, shape, parent, e):
         return True
     if e + 1 < arena[parent + LENGTH]:
         behind = arena[child_at(arena, shape, parent, e + 1)]
-        if length + arena[behind + LENGTH] <= FAN_OUT // 2:
+        if length + arena[behind + LENGTH] <= arena[node + ROOM] // 2:
             _merge(arena, shape, parent, e)
             return True
     if e > 0:
         before = arena[child_at(arena, shape, parent, e - 1)]
-        if length + arena[before + LENGTH] <= FAN_OUT // 2:
+        if length + arena[before + LENGTH] <= arena[node + ROOM] // 2:
             _merge(arena, shape, parent, e - 1)
             return True
     return False

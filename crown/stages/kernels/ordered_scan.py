@@ -7,7 +7,6 @@ from crown.kernels.limbs import add, clear
 from crown.stages.kernels.ordered import (
     BACK,
     DEPTH,
-    FAN_OUT,
     HEAD,
     LENGTH,
     LEVEL,
@@ -15,6 +14,7 @@ from crown.stages.kernels.ordered import (
     ROOM,
     child_at,
     compare,
+    full,
     row_at,
     sums_at,
 )
@@ -47,9 +47,43 @@ def at_position(arena, root, shape, position, sums, s):
 
 
 @device
-def codes(arena, root, shape, column, path, out, m):
-    """Writes a column of all rows of a tree, and of what its children's entries say, from ``out[m]`` on; returns how
-    many there are then. O(n)."""
+def here(arena, leaf, e):
+    """Returns an entry as a leaf and a place; that of the end of a leaf is the first one of the next, or leaf 0."""
+    if leaf != 0 and e == arena[leaf + LENGTH]:
+        return arena[leaf + NEXT], 0
+    return leaf, e
+
+
+@device
+def emit(arena, root, shape, first, end, sign, rows, weights, m, room):
+    """Writes the rows at positions ``first`` to ``end`` (copies counted) of a tree without sums, from row ``m`` of the
+    output on.
+
+    Returns (rows in the output, the first position not written): the output has room for ``room`` rows.
+    O(log n + rows).
+    """
+    if first >= end:
+        return m, end
+    leaf, e, before = at_position(arena, root, shape, first, rows, 0)
+    at, width = first, shape[0]
+    while at < end and m < room:
+        leaf, e = here(arena, leaf, e)
+        copies = min(arena[leaf + HEAD + e] - before, end - at)
+        source = row_at(arena, shape, leaf, e)
+        for c in range(width):
+            rows[m * width + c] = arena[source + c]
+        weights[m] = sign * copies
+        m += 1
+        at += copies
+        before = 0
+        e += 1
+    return m, at
+
+
+@device
+def codes(arena, root, shape, column, path, out, m, room):
+    """Writes a column of all rows of a tree, and of what its children's entries say, from ``out[m]`` on, as far as
+    there is room; returns how many there are then. O(n)."""
     depth = -1
     if root != 0:
         depth, path[0], path[1] = 0, root, 0
@@ -59,8 +93,10 @@ def codes(arena, root, shape, column, path, out, m):
             depth -= 1
             continue
         path[2 * depth + 1] = e + 1
-        out[m] = arena[row_at(arena, shape, node, e) + column]
-        m += 1
+        if e > 0 or arena[node + LEVEL] == 0:
+            if m < room:
+                out[m] = arena[row_at(arena, shape, node, e) + column]
+            m += 1
         if arena[node + LEVEL] > 0:
             depth += 1
             path[2 * depth], path[2 * depth + 1] = arena[child_at(arena, shape, node, e)], 0
@@ -116,7 +152,7 @@ def sound(arena, root, shape, spec, columns, strides, values, octets, path):
         if e > 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
             return -1
         child = arena[child_at(arena, shape, node, e)]
-        if arena[child + LEVEL] != arena[node + LEVEL] - 1 or arena[child + ROOM] != FAN_OUT:
+        if arena[child + LEVEL] != arena[node + LEVEL] - 1 or arena[child + ROOM] != full(shape, arena[child + LEVEL]):
             return -1
         if not _sums_of(arena, shape, node, e, child, path):
             return -1

@@ -7,12 +7,13 @@ A partition is a record in a table: its key (``k`` codes) and the root of the tr
 from __future__ import annotations
 
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_TALLIES, alloc, release
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import add, clear, negate
 from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
 from crown.kernels.tables import find, hash_key, insert, make_room, remove
-from crown.stages.kernels.ordered import EXACT, HEAD, LENGTH, NEXT, enter, leave, locate, row_at, total
-from crown.stages.kernels.ordered_scan import at_position, codes, sound
+from crown.stages.kernels.ordered import EXACT, HEAD, LENGTH, NEXT, copies_there, locate, put, row_at, total
+from crown.stages.kernels.ordered_scan import at_position, codes, emit, sound
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
 
@@ -43,21 +44,17 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
         found, rank, steps = locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, octets, path)
         arena[H_STEPS] += steps
         ranks[i] = rank
-        if found:
-            depth = arena[root]
-            copies[i] = arena[path[2 * depth] + HEAD + path[2 * depth + 1]]
+        copies[i] = copies_there(arena, root, found, path)
 
 
-@kernel("words, int, words, int, words, int, words, words, table, words, table, words, bytes, words, words")
-def change(
-    arena, t, keyed, k, spec, columns, strides, shape, keys, changes, sums, values, octets, path, done
-):  # fmt: skip
+@kernel("words, int, words, int, words, words, words, table, words, table, words, bytes, words, words")
+def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values, octets, path, done):
     """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], of all that change).
 
     ``keys`` int64[columns, n]. ``done`` (int64[1], 0 at first): rows changed. Returns DONE; OVER_BUDGET, call it again
     to go on; or ABSENT, where a delete finds too few copies. O(log n) per row.
     """
-    n = changes.size
+    n, columns = changes.size, spec.size // 4
     arena, keyed, spec, strides, shape = (
         words(arena),
         constants(keyed),
@@ -77,37 +74,41 @@ def change(
         if group == 0:
             if d < 0:
                 return ABSENT
-            make_room(arena, t)
-            group = alloc(arena, k + 1)
-            for j in range(k):
-                arena[group + j] = keys[keyed[j] + i]
-            arena[group + k] = 0
-            insert(arena, t, tag, group)
+            group = opened(arena, t, tag, keyed, k, keys, i)
         root_at = group + k
         root = arena[root_at]
         found, _, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
-        if d > 0:
-            steps += enter(
-                arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
-            )  # fmt: skip
-            if not found:
-                arena[t + T_TALLIES] += 1
-        else:
-            if not found:
-                return ABSENT
-            depth = arena[root]
-            left = arena[path[2 * depth] + HEAD + path[2 * depth + 1]] + d
-            if left < 0:
-                return ABSENT
-            leave(arena, root_at, shape, d, sums, i * size, path)
-            if left == 0:
-                arena[t + T_TALLIES] -= 1
-            if arena[root_at] == 0:
-                remove(arena, t, tag, group)
-                release(arena, group, k + 1)
+        before = copies_there(arena, root, found, path)
+        if before + d < 0:
+            return ABSENT
+        steps += put(
+            arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
+        )  # fmt: skip
+        arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
+        if arena[root_at] == 0:
+            closed(arena, t, tag, k, group)
         arena[H_STEPS] += steps
         done[0] = i + 1
     return DONE
+
+
+@device
+def opened(arena, t, tag, keyed, k, keys, i):
+    """Returns a new partition with the key of a row, still without rows. Amortized O(1)."""
+    make_room(arena, t)
+    group = alloc(arena, k + 1)
+    for j in range(k):
+        arena[group + j] = keys[keyed[j] + i]
+    arena[group + k] = 0
+    insert(arena, t, tag, group)
+    return group
+
+
+@device
+def closed(arena, t, tag, k, group):
+    """Takes out a partition without rows. Expected O(1)."""
+    remove(arena, t, tag, group)
+    release(arena, group, k + 1)
 
 
 @kernel("words, words, int, words")
@@ -134,6 +135,45 @@ def align(arena, handles, k, shape, positions, up, scratch):
             positions[i] -= before
             if up == 1:
                 positions[i] += arena[leaf + HEAD + e]
+
+
+@kernel("words, words, int, words, words, int, words, words")
+def codes_at(arena, handles, k, shape, positions, column, scratch, out):
+    """Writes a column of the rows at ``positions`` (from 0, copies counted) of trees, NULL where there is none.
+    O(log n) each. ``scratch`` is for the sums before them."""
+    n = handles.size
+    arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
+    scratch, out = words(scratch), words(out)
+    for i in range(n):
+        out[i] = NULL
+        if positions[i] >= 0:
+            leaf, e, _ = at_position(arena, arena[handles[i] + k], shape, positions[i], scratch, 0)
+            if leaf != 0 and e < arena[leaf + LENGTH]:
+                out[i] = arena[row_at(arena, shape, leaf, e) + column]
+
+
+@kernel("words, words, int, words, words, int, int, table, words")
+def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
+    """Writes the rows of partitions at positions ``offset`` to ``end``, with their copies, partition by partition and
+    in order; their trees have no sums.
+
+    ``cursor`` (int64[2]) is how far it got: partition and position, (0, ``offset``) at first. Returns the rows written;
+    all is done when the cursor is behind the last partition. O(log n) per partition, O(1) per row.
+    """
+    n, room = handles.size, weights.size
+    arena, handles, shape, cursor = words(arena), words(handles), words(shape), words(cursor)
+    rows, weights = words(rows), words(weights)
+    m = 0
+    while cursor[0] < n and m < room:
+        root = arena[handles[cursor[0]] + k]
+        last = min(end, total(arena, root))
+        m, at = emit(arena, root, shape, cursor[1], last, 1, rows, weights, m, room)
+        if at >= last:
+            cursor[0] += 1
+            cursor[1] = offset
+        else:
+            cursor[1] = at
+    return m
 
 
 @kernel("words, words, int, words, words, words, words, table, table")
@@ -164,32 +204,26 @@ def copied(arena, handles, k, shape, firsts, ends, starts, rows, heads):
             e += 1
 
 
-@kernel("words, int, words, int, words, words, words, words, bytes, words")
-def check(arena, k, spec, columns, strides, shape, handles, values, octets, path):
-    """Counts the rows of partitions by going over all of them; -1 if a tree is empty or none (see ``ordered.sound``).
-
-    ``path`` has room for sums behind.
-    """
-    n = handles.size
+@kernel("words, int, words, words, words, words, words, bytes, words, words")
+def check(arena, k, spec, strides, shape, handles, values, octets, path, out):
+    """Writes how many different rows each tree has, by going over all of them; -1 if it is none (see
+    ``ordered_scan.sound``). ``path`` has room for sums behind."""
+    n, columns = handles.size, spec.size // 4
     arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
-    handles, values, octets, path = words(handles), words(values), words(octets), words(path)
-    found = 0
+    handles, values, octets, path, out = words(handles), words(values), words(octets), words(path), words(out)
     for g in range(n):
-        here = sound(arena, arena[handles[g] + k], shape, spec, columns, strides, values, octets, path)
-        if here <= 0:
-            return -1
-        found += here
-    return found
+        out[g] = sound(arena, arena[handles[g] + k], shape, spec, columns, strides, values, octets, path)
 
 
 @kernel("words, words, int, words, int, words, words")
 def codes_of(arena, handles, k, shape, column, path, out):
-    """Writes a column of all that the trees of partitions refer to; returns how many codes. O(rows)."""
-    n = handles.size
+    """Writes a column of all that the trees of partitions refer to, as far as there is room; returns how many codes
+    these are. O(rows)."""
+    n, room = handles.size, out.size
     arena, handles, shape, path, out = words(arena), words(handles), words(shape), words(path), words(out)
     m = 0
     for i in range(n):
-        m = codes(arena, arena[handles[i] + k], shape, column, path, out, m)
+        m = codes(arena, arena[handles[i] + k], shape, column, path, out, m, room)
     return m
 
 

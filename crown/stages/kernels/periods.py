@@ -1,42 +1,50 @@
 """Rows in the order of a time that they have: one tree of all rows, searched by a range of times.
 
-Trees are those of ``crown.stages.kernels.trees``, in the order of one word of the rows, then of all others.
+Trees are those of ``crown.stages.kernels.ordered``, without sums, in the order of one word of the rows, rising, then of
+all others.
 """
 
 from __future__ import annotations
 
 from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import words
-from crown.stages.kernels.trees import AFTER, BEFORE, COPIES, following
+from crown.kernels.pointers import constants, words
+from crown.stages.kernels.ordered import BEHIND, HEAD, LEVEL, locate, row_at
+from crown.stages.kernels.ordered_scan import here
 
 
-@kernel("words, int, int, int, int, int, words, table, words")
-def between(arena, root_at, width, at, low, high, cursor, rows, weights):
-    """Writes the rows of a tree whose word ``at`` is above ``low`` and not above ``high``, with their copies, in order.
+@kernel("words, int, words, words, words, words, words, bytes, words, int, words, table, words")
+def between(arena, root_at, shape, spec, strides, low, values, octets, path, high, cursor, rows, weights):
+    """Writes the rows of a tree whose time is above that of the row ``low`` and not above ``high``, with their copies,
+    in order.
 
-    ``cursor`` (int64[2]): the next node, 0 to begin with, and 1 when all is written. Returns how many rows were
-    written; there is room for ``weights.size``. O(log rows) to begin with, O(1) amortized per row. Changes nothing.
+    ``cursor`` (int64[3]): leaf and entry of the next row, 0 to begin with, and 1 when all is written. Returns how many
+    rows were written; there is room for ``weights.size``. O(log rows) to begin with, O(1) per row. Changes nothing.
     """
     room = weights.size
-    arena, cursor, rows, weights = words(arena), words(cursor), words(rows), words(weights)
-    node = cursor[0]
-    if node == 0:
-        below = arena[root_at]
-        while below != 0:
-            arena[H_STEPS] += 1
-            if arena[below + at] > low:
-                node, below = below, arena[below + width + BEFORE]
-            else:
-                below = arena[below + width + AFTER]
+    arena, shape, spec, strides, low = words(arena), words(shape), constants(spec), constants(strides), words(low)
+    values, octets, path = words(values), words(octets), words(path)
+    cursor, rows, weights = words(cursor), words(rows), words(weights)
+    leaf, e, width, at = cursor[0], cursor[1], shape[0], spec[0]
+    root = arena[root_at]
+    if leaf == 0 and root != 0:
+        _, _, steps = locate(arena, root, shape, spec, 1, BEHIND, low, strides, 0, values, octets, path)
+        arena[H_STEPS] += steps
+        depth = arena[root + LEVEL]
+        leaf, e = path[2 * depth], path[2 * depth + 1]
     m = 0
-    while node != 0 and m < room and arena[node + at] <= high:
+    cursor[2] = 1
+    leaf, e = here(arena, leaf, e)
+    while leaf != 0 and arena[row_at(arena, shape, leaf, e) + at] <= high:
+        if m == room:
+            cursor[2] = 0
+            break
         arena[H_STEPS] += 1
+        source = row_at(arena, shape, leaf, e)
         for c in range(width):
-            rows[m * width + c] = arena[node + c]
-        weights[m] = arena[node + width + COPIES]
+            rows[m * width + c] = arena[source + c]
+        weights[m] = arena[leaf + HEAD + e]
         m += 1
-        node = following(arena, width, node)
-    cursor[0] = node
-    cursor[1] = 1 if node == 0 or arena[node + at] > high else 0
+        leaf, e = here(arena, leaf, e + 1)
+    cursor[0], cursor[1] = leaf, e
     return m

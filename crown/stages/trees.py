@@ -1,0 +1,163 @@
+"""Rows in order, as stages keep them: trees that are all alike, and partitions of rows, which have a tree each.
+
+What a kernel is told of a tree, and what is the same wherever one is kept: reading it in order, marking its values,
+checking it. Changes differ by stage: each has a kernel for its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from crown.kernels.arena import T_COUNT, T_TALLIES
+from crown.stages.kernels import groups
+from crown.stages.kernels import partitions as kernels
+from crown.stages.kernels.ordered import DEPTH
+from crown.stages.protocol import Part
+from crown.store.codec import uses_dictionary
+from crown.store.zset import Zset
+
+_SCANNED = 1 << 12
+_MOST = 1 << 62
+
+
+class Trees:
+    """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.ordered``).
+
+    A tree is named by a handle: the word that has its root is ``k`` words behind. ``shape``: what its rows sum up.
+    """
+
+    def __init__(
+        self, part: Part, types: Sequence[str], spec: np.ndarray, k: int = 0, shape: np.ndarray | None = None
+    ) -> None:
+        self.part = part
+        self.width = len(types)
+        self.spec = spec
+        self.k = k
+        self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
+        self.path = np.zeros(2 * DEPTH + int(self.shape[1]), np.int64)  # where kernels keep the way to a row
+        self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
+
+    def strides(self, n: int) -> np.ndarray:
+        """Returns where the columns of ``n`` rows begin, int64[width, n] in one piece."""
+        return np.arange(max(self.width, 1), dtype=np.int64) * n
+
+    def sizes(self, handles: np.ndarray) -> np.ndarray:
+        """Returns how many rows trees have, copies counted; 0 of handle 0. O(1) each."""
+        out = np.empty(len(handles), np.int64)
+        kernels.sizes(self.part.arena, handles, self.k, out)
+        return out
+
+    def located(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns how many copies are before rows in trees, by the first ``columns`` of the order, and how often they
+        are there (see ``ordered.locate``); 0 for handle 0. O(log n) each."""
+        ranks, copies = np.zeros_like(handles), np.zeros_like(handles)
+        kernels.locate_all(
+            self.part.arena, handles, self.k, self.spec, columns, mode, self.strides(len(handles)), self.shape,
+            np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, ranks, copies,
+        )  # fmt: skip
+        return ranks, copies
+
+    def at(self, handles: np.ndarray, positions: np.ndarray, column: int) -> np.ndarray:
+        """Returns a column of the rows at positions of trees, from 0, copies counted; NULL where there is none.
+        O(log n) each."""
+        out = np.empty(len(handles), np.int64)
+        kernels.codes_at(
+            self.part.arena, handles, self.k, self.shape, np.ascontiguousarray(positions), column, self.path, out
+        )  # fmt: skip
+        return out
+
+    def rows(self, handles: np.ndarray, offset: int = 0, end: int = _MOST) -> Iterator[Zset]:
+        """Yields the rows at these positions of trees without sums, tree by tree, in order, with their copies.
+        O(log n) per tree, O(1) per row."""
+        cursor = np.array([0, offset], np.int64)
+        while cursor[0] < len(handles):
+            rows, weights = np.empty((_SCANNED, self.width), np.int64), np.empty(_SCANNED, np.int64)
+            m = kernels.scan(self.part.arena, handles, self.k, self.shape, cursor, offset, end, rows, weights)
+            yield Zset(rows[:m], weights[:m])
+
+    def mark_values(self, handles: np.ndarray) -> None:
+        """Marks what trees refer to in the dictionary. O(rows)."""
+        for column in self._marked:
+            out = np.empty(0, np.int64)
+            while True:
+                found = int(
+                    kernels.codes_of(self.part.arena, handles, self.k, self.shape, column, self.path, out)
+                )  # fmt: skip
+                if found <= len(out):
+                    break
+                out = np.empty(found, np.int64)
+            self.part.dictionary.mark_codes(out[:found])
+
+    def check_invariants(self, handles: np.ndarray) -> np.ndarray:
+        """Returns how many different rows each tree has. Raises AssertionError for what is no tree. O(rows)."""
+        out = np.empty(len(handles), np.int64)
+        kernels.check(
+            self.part.arena, self.k, self.spec, self.strides(1), self.shape, handles, *self.part.dictionary.memory,
+            self.path, out,
+        )  # fmt: skip
+        assert (out >= 0).all(), "rows are not in order, or their sums are not theirs"
+        return out
+
+
+class Partitions(Trees):
+    """Partitions of a stage's rows, each a record of a table: its key, the columns ``keyed``, and its tree.
+
+    ``table``: a header word; it counts the different rows.
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        table: int,
+        types: Sequence[str],
+        keyed: Sequence[int],
+        spec: np.ndarray,
+        shape: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(part, types, spec, len(keyed), shape)
+        self.table = table
+        self._keyed = np.array([*keyed, 0], np.int64)
+
+    def __len__(self) -> int:
+        """Returns how many different rows there are."""
+        return int(self.part.arena[self.table + T_TALLIES])
+
+    @property
+    def count(self) -> int:
+        """Returns how many partitions there are."""
+        return int(self.part.arena[self.table + T_COUNT])
+
+    def keyed(self, n: int) -> np.ndarray:
+        """Returns where the columns of the key begin among those of ``n`` rows."""
+        return self._keyed * n
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Returns the handles of the partitions of rows, int64[width, n]; 0 where there is none. O(1) each."""
+        n = keys.shape[1]
+        out = np.empty(n, np.int64)
+        kernels.find_all(self.part.arena, self.table, self.keyed(n), self.k, np.ascontiguousarray(keys), out)
+        return out
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yields the handles of all partitions, some at a time."""
+        slot = 0
+        while slot >= 0:
+            handles = np.empty(_SCANNED, np.int64)
+            slot, n = groups.scan(self.part.arena, self.table, slot, handles)
+            yield handles[:n]
+
+    def mark_all(self) -> None:
+        """Marks what the rows refer to in the dictionary. O(rows)."""
+        for handles in self.blocks() if self._marked else ():
+            self.mark_values(handles)
+
+    def check_all(self) -> None:
+        """Raises AssertionError unless every partition has rows in order, as many as were counted. O(rows)."""
+        found = 0
+        for handles in self.blocks():
+            here = self.check_invariants(handles)
+            assert (here > 0).all(), "a partition without rows is there"
+            found += int(here.sum())
+        assert found == len(self), "rows are not what was counted"
