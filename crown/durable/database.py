@@ -12,9 +12,10 @@ import pyarrow as pa
 from crown.databases import Database
 from crown.durable.held import InFolder
 from crown.durable.journal import Journal
-from crown.durable.kinds import PROGRAM
+from crown.durable.kinds import PROGRAM, DatabaseKind
 from crown.durable.recovery import NOTE
 from crown.errors import CrownError
+from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.database_engine import DatabaseEngine
 from plans.program import Program
@@ -69,6 +70,29 @@ class DurableDatabase(
             self._note = before
             raise
         return self._told(deltas)
+
+    def history(self) -> list[tuple[int, Any]]:
+        """Returns the batches to which ``as_of`` can go back, the oldest first, each with the note that it left.
+
+        ``keep=`` snapshots and the log between them make it longer. O(bytes of the log).
+        """
+        return self._journal.history()
+
+    def as_of(self, batch: int) -> Database:
+        """Returns a database in memory that is what this one was after a batch. The folder stays as it is.
+
+        Raises CrownError if the folder does not go back so far. O(state + bytes of the log since the snapshot before).
+
+        >>> import tempfile
+        >>> from crown.durable.opening import open_database
+        >>> with open_database(tempfile.mkdtemp(), {"r": {"a": "int64"}}) as db:
+        ...     _ = db.apply({"r": {"a": [1]}}, note="monday")
+        ...     _ = db.apply({"r": {"a": [2]}}, note="tuesday")
+        ...     db.history(), db.as_of(1).table("r").num_rows
+        ([(1, 'monday'), (2, 'tuesday')], 1)
+        """
+        kind = DatabaseKind(self._journal.identity, self.path, self._memory_budget)
+        return Database(self._journal.past(kind, number_of(batch, "batch", 0)), self._memory_budget, None, batch)
 
     def stats(self) -> dict[str, Any]:
         """Returns ``Database.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 from crown.durable.files import Lock, sync
 from crown.durable.identity import Identity
 from crown.durable.mark import Mark
-from crown.durable.recovery import Kind, Recovered, Recovery, numbers
+from crown.durable.recovery import Kind, Recovered, Recovery, history, numbers, past
 from crown.durable.segment import Segment, Tables
-from crown.errors import NotDurableError
+from crown.errors import CrownError, NotDurableError
 from crown.options import Sync
 
 E = TypeVar("E")
@@ -76,6 +76,16 @@ class Journal:
         self.batches = self.synced = found.batches
         self._mark.write(self.batches, self.synced)
         return found
+
+    def past(self, kind: Kind[E], batch: int) -> E:
+        """Returns the engine as it was after a batch, in memory. Raises what ``crown.durable.recovery.past`` raises."""
+        if not 0 <= batch <= self.batches:
+            raise CrownError(f"batch {batch}: {self.folder} has had {self.batches} batches; give 0 to {self.batches}")
+        return past(self.folder, self.identity.view, kind, batch)
+
+    def history(self) -> list[tuple[int, Any]]:
+        """Returns the batches that are in the log, the oldest first, each with its note. O(bytes of the log)."""
+        return history(self.folder, self.identity.view)
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,8 @@ class ViewKind(Kind[ProgramEngine]):
 class DatabaseKind(Kind[DatabaseEngine]):
     """The engine of a database: views are registered and dropped between batches.
 
-    ``after``: the deltas of the batches after that one are kept in ``deltas``, by the number of the batch.
+    ``after``: of the batches after that one, ``deltas`` keeps the changes of tables and the deltas of views, by the
+    number of the batch.
     """
 
     identity: Identity
@@ -89,6 +90,6 @@ class DatabaseKind(Kind[DatabaseEngine]):
         wanted = self.after is not None and batch > self.after
         found = engine.run(engine.prepare(tables), deltas=wanted)
         if wanted:
-            self.deltas[batch] = found
+            self.deltas[batch] = {**tables, **found}
         engine.batches = batch
         return engine

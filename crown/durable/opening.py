@@ -130,7 +130,7 @@ def reopened_database(
     after: int | None = None,
     **options: Unpack[DurableDatabaseOptions],
 ) -> tuple[DurableDatabase, dict[int, dict[str, pa.Table]]]:
-    """Returns what ``open_database`` does, and by their numbers the deltas of the batches behind number ``after``.
+    """Returns what ``open_database`` does, and by number the changes and deltas of the batches behind number ``after``.
 
     So a program that hands deltas on can hand on what a crash kept back. The log must still have these batches; what it
     does not have is missing in the deltas.

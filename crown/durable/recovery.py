@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,7 +25,8 @@ import pyarrow as pa
 
 from crown.durable.identity import Identity
 from crown.durable.segment import Reader
-from crown.errors import DamagedStateError, RecoveryWarning, SnapshotError
+from crown.errors import CrownError, DamagedStateError, RecoveryWarning, SnapshotError
+from crown.programs.snapshot import saved_with
 from plans.callers import levels_to_caller
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
@@ -195,6 +196,54 @@ class Recovery(Generic[E]):
         if end is not None:
             path = self._folder / f"{base}.log"
             shutil.copyfile(path, path.with_name(path.name + ".damaged"))
+
+
+def past(folder: Path, view: str, kind: Kind[E], batch: int) -> E:
+    """Returns the engine of a folder as it was after a batch. O(state + bytes of the log since the snapshot before).
+
+    Raises CrownError if the folder does not go back so far, DamagedStateError for a file that is damaged.
+    """
+    base = _oldest(folder, batch)
+    engine = kind.create() if base == 0 else kind.load(folder / f"{base}.snapshot")[0]
+    for number, header, tables in _logged(folder, view, base):
+        if number > batch:
+            break
+        engine = kind.replay(engine, number, header, tables)
+    return engine
+
+
+def history(folder: Path, view: str) -> list[tuple[int, Any]]:
+    """Returns the batches that a folder goes back to, the oldest first, each with its note. O(bytes of the log)."""
+    base = _oldest(folder, None)
+    first = [(base, saved_with(folder / f"{base}.snapshot").get(NOTE))] if base else []
+    return first + [(number, header.get(NOTE)) for number, header, _ in _logged(folder, view, base)]
+
+
+def _oldest(folder: Path, batch: int | None) -> int:
+    """Returns the batch of the newest snapshot up to a batch, or of the oldest there is; 0 for the first log."""
+    snapshots = numbers(folder, "snapshot")
+    if (folder / "0.log").exists():
+        snapshots.insert(0, 0)
+    before = [number for number in snapshots if batch is None or number <= batch]
+    if not before:
+        raise CrownError(
+            f"{folder} goes back to batch {min(snapshots, default=0)}, not to batch {batch}; with a larger keep=, "
+            "more snapshots are kept from then on"
+        )
+    return before[0] if batch is None else before[-1]
+
+
+def _logged(folder: Path, view: str, base: int) -> Iterator[tuple[int, dict[str, Any], dict[str, pa.Table]]]:
+    """Yields the batches behind batch ``base``: number, header and tables. DamagedStateError if one is missing."""
+    number = base
+    for start in (start for start in numbers(folder, "log") if start >= base):
+        reader = Reader(folder / f"{start}.log", view, start)
+        for header, tables in reader.batches() if start == number else ():
+            number += 1
+            yield number, header, tables
+        if reader.fault is not None or start > number:
+            gone = f"{folder / f'{number}.log'} is gone"
+            raise DamagedStateError(f"{reader.fault.said if reader.fault else gone}. {_COPY}")
 
 
 def _warn(message: str) -> None:

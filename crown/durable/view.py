@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from crown.durable.held import InFolder
 from crown.durable.journal import Journal
+from crown.durable.kinds import ViewKind
+from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.program import ProgramEngine
 from crown.views import View
@@ -38,6 +40,22 @@ class DurableView(
     ) -> None:
         super().__init__(engine, quarantine_dir, journal.batches, unread, quiet)
         self._hold(journal, snapshot_bytes)
+
+    def as_of(self, batch: int) -> View:
+        """Returns a view in memory that is what this one was after a batch. The folder stays as it is.
+
+        ``keep=`` says how many snapshots are kept, with their log. Raises CrownError if the folder does not go back so
+        far. O(state + bytes of the log since the snapshot before).
+
+        >>> import crown, tempfile
+        >>> with crown.open("SELECT COUNT(*) AS n FROM r", tempfile.mkdtemp(), {"r": {"a": "int64"}}) as view:
+        ...     view.update({"r": {"a": [1]}})
+        ...     view.update({"r": {"a": [2, 3]}})
+        ...     list(view.as_of(1)), list(view)
+        ([{'n': 1}], [{'n': 3}])
+        """
+        kind = ViewKind(self._journal.identity, self.path, None)
+        return View(self._journal.past(kind, number_of(batch, "batch", 0)), None, batch, self._unread)
 
     def stats(self) -> dict[str, Any]:
         """Returns ``View.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""

@@ -60,6 +60,13 @@ def load_several(
     return _load(DatabaseEngine, True, path, None, memory_budget)
 
 
+def saved_with(path: Path) -> dict[str, Any]:
+    """Returns what was saved with the engine that a snapshot holds, without reading its state. SnapshotError."""
+    with words_file.opened(path) as file:
+        extra: dict[str, Any] = words_file.read_header(file, path, KIND, "crown", _FIELDS)["extra"]
+    return extra
+
+
 def _load(
     make: type[_Engine],
     several: bool,

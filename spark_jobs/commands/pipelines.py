@@ -5,23 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.pipeline import FULL, Pipeline, Report
 from spark_jobs.pipelines.project import Project
 from spark_jobs.session import quietly, session_of_command
 
 HELP = (
-    "keep the materialized views of a Declarative Pipelines project up to date: plan, run, watch, status, full-refresh"
+    "keep the materialized views of a Declarative Pipelines project up to date: plan, run, watch, status, "
+    "full-refresh, restore"
 )
 _WHAT = {
     "plan": "show how each view would be kept; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
     "watch": "run again and again, with the state kept open, until Ctrl-C",
     "status": "show version, views and sources of the state",
+    "restore": "bring sources, views and tables back to what they were after an earlier version (--to)",
     "full-refresh": "forget the state and the tables, and compute everything again",
 }
 
@@ -39,11 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"
     )
+    parser.add_argument(
+        "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
+    )
     parser.add_argument("--json", action="store_true", help="write one JSON object, for programs")
 
 
 def run(args: argparse.Namespace) -> int:
     """Plans, runs or shows a pipeline."""
+    if (args.action == "restore") != (args.to is not None):
+        raise SourceError("crown pipelines restore takes --to VERSION, and no other action does")
     project = Project.of(Path(args.project))
     with quietly():
         spark = session_of_command(f"crown pipelines {project.name}", conf=dict(project.configuration))
@@ -59,8 +69,12 @@ def run(args: argparse.Namespace) -> int:
             found = pipeline.status()
             print(json.dumps(found) if args.json else _status(found))
         else:
-            report = pipeline.run() if args.action == "run" else pipeline.full_refresh()
-            _show_report(report, args.json)
+            does: dict[str, Callable[[], Report]] = {
+                "run": pipeline.run,
+                "full-refresh": pipeline.full_refresh,
+                "restore": partial(pipeline.restore, args.to),
+            }
+            _show_report(does[args.action](), args.json)
     finally:
         spark.stop()
     return 0
@@ -107,7 +121,10 @@ def _status(found: dict[str, object]) -> str:
         return "no run yet"
     views = found["views"]
     assert isinstance(views, dict), "views are counted by name"
-    lines = [f"version {found['version']}, {found['bytes']} bytes of state"]
+    history = found["history"]
+    assert isinstance(history, list), "versions are listed"
+    back = f", can be restored to {history[0]} to {history[-1]}" if history else ""
+    lines = [f"version {found['version']}, {found['bytes']} bytes of state{back}"]
     return "\n".join([*lines, *(f"{name}  {rows} rows" for name, rows in views.items())])
 
 

@@ -9,13 +9,12 @@ finished by the next one: it has the deltas again from the log, and a table take
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,19 +24,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from crown.durable.database import DurableDatabase
-from crown.durable.files import write_durably
-from crown.durable.opening import reopened_database
-from crown.errors import CrownError
+from crown.guards.arguments import number_of
 from crown.ingest.columns import WEIGHT
 from plans.errors import PlanError
 from plans.schema import Schema
 from plans.types import arrow_type
 from spark_jobs.catalyst import clone
-from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
 from spark_jobs.pipelines.analysis import Analysis, Analyzed, Given, active, analyzed, recalled, remember
 from spark_jobs.pipelines.project import Definition, Project
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
+from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.storage.address import address
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.results import target_at
@@ -78,12 +76,13 @@ class Pipeline:
     (``refresh="auto"``), or refused (``refresh="incremental"``).
     """
 
-    def __init__(self, spark: SparkSession, path: Path, refresh: str = "auto") -> None:
+    def __init__(self, spark: SparkSession, path: Path, refresh: str = "auto", keep: int = 1) -> None:
         if refresh not in _POLICIES:
             raise SourceError(f"refresh={refresh!r}: give one of {', '.join(_POLICIES)}")
         self._spark = spark
         self._path = path
         self._refresh = refresh
+        self._keep = number_of(keep, "keep", 0)
         self._sources: dict[str, Given] = {}
         self._definitions: list[Definition] = []
         self._into: dict[str, tuple[str, str | None]] = {}
@@ -91,7 +90,7 @@ class Pipeline:
     @classmethod
     def of(cls, spark: SparkSession, project: Project, refresh: str = "auto") -> Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
-        made = cls(spark, project.storage, refresh)
+        made = cls(spark, project.storage, refresh, project.keep)
         project.load(spark)
         made._definitions = list(project.definitions)
         for name, where in project.sources.items():
@@ -161,7 +160,7 @@ class Pipeline:
     def status(self) -> dict[str, Any]:
         """Returns version, views, positions of the sources and sizes of the state; an empty mapping before the first
         run."""
-        state = _State(self._path)
+        state = PipelineState(self._path, self._keep)
         if state.current() is None:
             return {}
         with state.opened(None) as (database, _):
@@ -171,6 +170,7 @@ class Pipeline:
                 "views": {name: int(database[name].count()) for name in database.views},
                 "sources": sorted(note.get("positions", {})),
                 "bytes": database.stats().get("live_bytes"),
+                "history": sorted(versions(database)),
             }
 
     def full_refresh(self) -> Report:
@@ -179,8 +179,38 @@ class Pipeline:
         for view in analysis.views:
             if view.definition.name.lower() not in self._into:
                 shutil.rmtree(self._path / "tables" / view.definition.name, ignore_errors=True)
-        _State(self._path).forget()
+        PipelineState(self._path, self._keep).forget()
         return self.run()
+
+    def restore(self, version: int) -> Report:
+        """Makes a new version with the rows that sources, views and tables had after an earlier one.
+
+        The definitions stay as they are. The next run reads the sources from where that version had read them, so mend
+        them first. ``status()["history"]`` has the versions that can be restored; ``keep`` makes it longer. Raises
+        SourceError for any other. O(state).
+        """
+        begun = time.monotonic()
+        state = PipelineState(self._path, self._keep)
+        if state.current() is None:
+            raise SourceError("there is no version to restore: this pipeline has not run yet")
+        with state.opened(None) as (database, redone):
+            self._finish(state, database, redone)
+            ends, note = versions(database), database.note
+            if version not in ends:
+                known = ", ".join(map(str, sorted(ends)))
+                raise SourceError(
+                    f"version {version} cannot be restored: the state goes back to these versions: {known}. Give one "
+                    "of them; with a larger keep, more are kept from then on"
+                )
+            before = database.as_of(ends[version][0])
+            names = [table.name for table in database.tables]
+            rows = {name: difference(before.table(name), database.table(name)) for name in names}
+            report = Report(note["version"] + 1)
+            report.read = {name: (found.num_rows, f"version {version}") for name, found in rows.items()}
+            note = {**note, "version": report.version, "positions": ends[version][1]["positions"], "whole": True}
+            self._deliver(state, database, note, [{**rows, **database.apply(rows, note=note)}], report)
+        report.seconds = time.monotonic() - begun
+        return report
 
     # A run
     # ------------------------------------------------------------------------------------------------------------------
@@ -199,7 +229,7 @@ class Pipeline:
         The state stays open in between, so a run costs what has changed in the sources, and not what the state is.
         Raises what ``run`` raises. Close the iterator to let go of the state.
         """
-        state = _State(self._path)
+        state = PipelineState(self._path, self._keep)
         begun = time.monotonic()
         analysis = self._current(state)
         schema = self._tables(analysis)
@@ -216,7 +246,7 @@ class Pipeline:
                     schema = self._tables(analysis)
             state.rebuild(schema)
 
-    def _current(self, state: _State) -> Analysis:
+    def _current(self, state: PipelineState) -> Analysis:
         return recalled(self._spark, self._definitions, self._sources, state.analysis) or self._analysis()
 
     def _analysis(self) -> Analysis:
@@ -238,7 +268,7 @@ class Pipeline:
         tables += [view.table for view in analysis.views if view.refused is not None]
         return Schema(tuple(tables))
 
-    def _finish(self, state: _State, database: DurableDatabase, redone: list[dict[str, pa.Table]]) -> None:
+    def _finish(self, state: PipelineState, database: DurableDatabase, redone: list[dict[str, pa.Table]]) -> None:
         """Brings the tables of a version that a run left undone up to it."""
         note = database.note
         if not note or note["version"] == state.committed():
@@ -247,7 +277,7 @@ class Pipeline:
             self._write(database, name, since, note, redone)
         self._commit(state, database)
 
-    def _apply(self, analysis: Analysis, state: _State, database: DurableDatabase) -> Report:
+    def _apply(self, analysis: Analysis, state: PipelineState, database: DurableDatabase) -> Report:
         note = database.note or {**_NOTHING, "id": uuid.uuid4().hex}
         version = note["version"] + 1
         report, positions, rows = Report(version), dict(note["positions"]), {}
@@ -274,16 +304,29 @@ class Pipeline:
         for name, delta in self._computed(analysis, database, computed):
             whole = name == computed[-1].definition.name
             deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            written = {n: pool.submit(self._write, database, n, since[n], note, deltas) for n in since}
-        report.changed = {name: future.result() for name, future in written.items()}
-        self._commit(state, database)
+        self._deliver(state, database, note, deltas, report)
         remember(self._spark, analysis, state.analysis)
         if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
             database.snapshot()  # the next run would read all that again
         return report
 
-    def _commit(self, state: _State, database: DurableDatabase) -> None:
+    def _deliver(
+        self,
+        state: PipelineState,
+        database: DurableDatabase,
+        note: Mapping[str, Any],
+        deltas: list[dict[str, pa.Table]],
+        report: Report,
+    ) -> None:
+        """Writes the deltas of a version to the tables of the views, and reports what they took."""
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            written = {
+                n: pool.submit(self._write, database, n, since, note, deltas) for n, since in note["since"].items()
+            }
+        report.changed = {name: future.result() for name, future in written.items()}
+        self._commit(state, database)
+
+    def _commit(self, state: PipelineState, database: DurableDatabase) -> None:
         """Notes that all tables are up to the version of the state; deletes those of views that are gone."""
         for folder in (self._path / "tables").glob("*"):
             if folder.name not in database.note["since"]:
@@ -356,12 +399,14 @@ class Pipeline:
         return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
 
 
-def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto") -> Pipeline:
+def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto", keep: int = 1) -> Pipeline:
     """Returns a pipeline whose state and tables are in the local folder ``path``; see ``Pipeline``.
 
     ``refresh``: ``"auto"`` has Spark compute views anew that cannot be maintained; ``"incremental"`` refuses them.
+    ``keep``: snapshots of the state that are kept before the newest, each as large as the state, and what came since:
+    ``restore`` goes back so far.
     """
-    return Pipeline(spark, Path(path), refresh)
+    return Pipeline(spark, Path(path), refresh, keep)
 
 
 def _content(
@@ -377,72 +422,3 @@ def _content(
     schema = pa.schema([*((c.name, arrow_type(c.type)) for c in table.columns), (WEIGHT, pa.int64())])
     parts = [found[name].select(schema.names).cast(schema) for found in deltas if name in found]
     return pa.concat_tables(parts) if parts else schema.empty_table(), keys
-
-
-class _State:
-    """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
-
-    def __init__(self, path: Path) -> None:
-        self._folder = path / "crown"
-
-    @property
-    def analysis(self) -> Path:
-        """Returns the file in which the analysis of the views is written down."""
-        return self._folder / "analysis.json"
-
-    def current(self) -> Path | None:
-        """Returns the folder of the database; None before the first run."""
-        found = self._folder / "state"
-        return found if (found / "meta.json").exists() else None
-
-    def forget(self) -> None:
-        """Deletes the state."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def committed(self) -> int:
-        """Returns up to which version all tables are."""
-        return self._read()[0]
-
-    def commit(self, version: int, batches: int) -> None:
-        """Notes that all tables are up to a version, which ends with that batch of the database."""
-        write_durably(self._folder / "committed.json", json.dumps({"version": version, "batches": batches}).encode())
-
-    def _read(self) -> tuple[int, int]:
-        try:
-            given = json.loads((self._folder / "committed.json").read_bytes())
-            return int(given["version"]), int(given["batches"])
-        except FileNotFoundError:
-            return 0, 0
-        except (ValueError, KeyError, TypeError):
-            raise CheckpointError(
-                f"{self._folder / 'committed.json'} is damaged: a full refresh computes everything again"
-            ) from None
-
-    def rebuild(self, schema: Schema) -> None:
-        """Makes a database of other tables of this one: rows of a table whose columns are the same are taken over.
-
-        Views are registered by the run that follows.
-        """
-        fresh, old = self._folder / "state.new", self._folder / "state"
-        shutil.rmtree(fresh, ignore_errors=True)
-        with reopened_database(old)[0] as before:
-            same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
-            note = dict(before.note or {})
-            note["positions"] = {n: p for n, p in note.get("positions", {}).items() if n in {s.lower() for s in same}}
-            with reopened_database(fresh, schema)[0] as made:
-                made.apply({name: before.table(name) for name in same}, note=note)
-                self.commit(note["version"], made.batches)
-        shutil.rmtree(old)
-        fresh.rename(old)
-
-    @contextmanager
-    def opened(self, schema: Schema | None) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:
-        """Opens the database, and gives the deltas of the batches that are not in all tables."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        try:
-            known = schema if self.current() is None else None
-            database, deltas = reopened_database(self._folder / "state", known, after=self._read()[1])
-        except CrownError as error:
-            raise CheckpointError(f"the state of the pipeline cannot be used: {error}") from error
-        with database:
-            yield database, [deltas[batch] for batch in sorted(deltas)]

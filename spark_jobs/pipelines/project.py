@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from spark_jobs.errors import SourceError
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
-_SOURCE, _DELTA = "crown.source.", "delta:"
+_SOURCE, _DELTA, _KEEP = "crown.source.", "delta:", "crown.keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -100,6 +101,14 @@ class Project:
             where = value.removeprefix(_DELTA)
             found[key.removeprefix(_SOURCE)] = where if "://" in where else str(self.folder / where)
         return found
+
+    @property
+    def keep(self) -> int:
+        """Returns how many older snapshots of the state are kept: ``crown.keep`` in the configuration, by default 1."""
+        given = self.configuration.get(_KEEP, "1")
+        if not re.fullmatch("[0-9]{1,6}", given):
+            raise SourceError(f"{self.file}: {_KEEP}: {given}: write how many snapshots are kept, 0 or more")
+        return int(given)
 
     def stamp(self) -> list[tuple[str, int, int]]:
         """Returns name, size and time of each of its files: other ones if the project has changed."""

@@ -18,8 +18,9 @@ import crown
 from crown.durable.database import DurableDatabase
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import recalled
-from spark_jobs.pipelines.pipeline import Pipeline, _State
+from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.tables.merge import DeltaResult
 from tests.marks import slow
 
@@ -162,7 +163,10 @@ class Died(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("step", [slow("before the log"), "behind the log", "in the tables", slow("before the mark")])
+STEPS = [slow("before the log"), "behind the log", "before the tables", slow("in the tables"), slow("before the mark")]
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     source = random.Random(3)
     shop.change(source)
@@ -173,10 +177,12 @@ def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest
             patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0, before=True))
         elif step == "behind the log":
             patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0))
+        elif step == "before the tables":
+            patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 0, before=True))
         elif step == "in the tables":
             patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 2))
         else:
-            patch.setattr(_State, "commit", _dies(_State.commit, 0, before=True))
+            patch.setattr(PipelineState, "commit", _dies(PipelineState.commit, 0, before=True))
         with pytest.raises(Died):
             shop.pipeline().run()
     shop.pipeline().run()
@@ -287,8 +293,10 @@ def test_a_watched_pipeline_takes_what_changes_and_reads_its_state_once(
     shop: Shop, spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Path] = []
-    original = _State.opened
-    monkeypatch.setattr(_State, "opened", lambda self, schema: opened.append(self._folder) or original(self, schema))
+    original = PipelineState.opened
+    monkeypatch.setattr(
+        PipelineState, "opened", lambda self, schema: opened.append(self._folder) or original(self, schema)
+    )
     source = random.Random(4)
     shop.change(source)
     rounds = shop.pipeline().watch(0.0)
@@ -366,3 +374,55 @@ def test_a_source_is_a_table_or_a_delta_table(spark, tmp_path: Path) -> None:
     for words in ({}, {"table": "t", "delta": "d"}):
         with pytest.raises(SourceError, match="give a table, or delta="):
             made.source("r", **words)
+
+
+def _tables(shop: Shop) -> dict[str, Counter[tuple[object, ...]]]:
+    return {view: table(shop.folder / "storage" / "tables" / view) for view in RECOMPUTED}
+
+
+@pytest.mark.parametrize("step", ["", "behind the log", slow("in the tables"), slow("before the mark")])
+def test_every_version_in_the_history_can_be_restored(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    file = shop.folder / "spark-pipeline.yml"
+    file.write_text(file.read_text() + "configuration: {crown.keep: 100}\n")
+    source = random.Random(6)
+    after = {}
+    for _ in range(4):
+        shop.change(source)
+        version = shop.pipeline().run().version
+        after[version] = _tables(shop)
+    assert shop.pipeline().status()["history"] == sorted(after)
+    for wanted in (2, 4, 1):
+        with monkeypatch.context() as patch:
+            if step == "behind the log":
+                patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0))
+            elif step == "in the tables":
+                patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 2))
+            elif step == "before the mark":
+                patch.setattr(PipelineState, "commit", _dies(PipelineState.commit, 0, before=True))
+            if step:
+                with pytest.raises(Died):
+                    shop.pipeline().restore(wanted)
+            else:
+                shop.pipeline().restore(wanted)
+        if step:  # the version stands, so whatever opens the state next finishes it
+            latest = shop.pipeline().status()["version"]
+            shop.pipeline().restore(latest)
+        assert _tables(shop) == after[wanted]
+    shop.pipeline().run()
+    shop.check()
+    shop.change(source)
+    shop.pipeline().run()
+    shop.check()
+
+
+def test_a_version_that_cannot_be_restored_is_said(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path / "state", keep=0)
+    with pytest.raises(SourceError, match="this pipeline has not run yet"):
+        made.restore(1)
+    made.source("r", lambda: spark.range(3))
+    made.view("v", "SELECT id % 2 AS k, COUNT(*) AS n FROM r GROUP BY id % 2")
+    made.run()
+    with pytest.raises(SourceError, match="version 7 cannot be restored: the state goes back to these versions: 1"):
+        made.restore(7)
+    with pytest.raises(crown.CrownError, match="keep must be a whole number"):
+        crown.spark.pipeline(spark, tmp_path / "other", keep=-1)

@@ -1,0 +1,94 @@
+"""``PipelineState``: the folder in which a pipeline keeps its database, and up to which version its tables are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crown.durable.database import DurableDatabase
+from crown.durable.files import write_durably
+from crown.durable.opening import reopened_database
+from crown.errors import CrownError
+from plans.schema import Schema
+from spark_jobs.errors import CheckpointError
+
+
+class PipelineState:
+    """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self._folder = path / "crown"
+        self._keep = keep
+
+    @property
+    def analysis(self) -> Path:
+        """Returns the file in which the analysis of the views is written down."""
+        return self._folder / "analysis.json"
+
+    def current(self) -> Path | None:
+        """Returns the folder of the database; None before the first run."""
+        found = self._folder / "state"
+        return found if (found / "meta.json").exists() else None
+
+    def forget(self) -> None:
+        """Deletes the state."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def committed(self) -> int:
+        """Returns up to which version all tables are."""
+        return self._read()[0]
+
+    def commit(self, version: int, batches: int) -> None:
+        """Notes that all tables are up to a version, which ends with that batch of the database."""
+        write_durably(self._folder / "committed.json", json.dumps({"version": version, "batches": batches}).encode())
+
+    def _read(self) -> tuple[int, int]:
+        try:
+            given = json.loads((self._folder / "committed.json").read_bytes())
+            return int(given["version"]), int(given["batches"])
+        except FileNotFoundError:
+            return 0, 0
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(
+                f"{self._folder / 'committed.json'} is damaged: a full refresh computes everything again"
+            ) from None
+
+    def rebuild(self, schema: Schema) -> None:
+        """Makes a database of other tables of this one: rows of a table whose columns are the same are taken over.
+
+        Views are registered by the run that follows.
+        """
+        fresh, old = self._folder / "state.new", self._folder / "state"
+        shutil.rmtree(fresh, ignore_errors=True)
+        with reopened_database(old)[0] as before:
+            same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
+            note = dict(before.note or {})
+            note["positions"] = {n: p for n, p in note.get("positions", {}).items() if n in {s.lower() for s in same}}
+            with reopened_database(fresh, schema)[0] as made:
+                made.apply({name: before.table(name) for name in same}, note=note)
+                self.commit(note["version"], made.batches)
+        shutil.rmtree(old)
+        fresh.rename(old)
+
+    @contextmanager
+    def opened(self, schema: Schema | None) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:
+        """Opens the database, and gives the deltas of the batches that are not in all tables."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            known = schema if self.current() is None else None
+            database, deltas = reopened_database(self._folder / "state", known, after=self._read()[1], keep=self._keep)
+        except CrownError as error:
+            raise CheckpointError(f"the state of the pipeline cannot be used: {error}") from error
+        with database:
+            yield database, [deltas[batch] for batch in sorted(deltas)]
+
+
+def versions(database: DurableDatabase) -> dict[int, tuple[int, Mapping[str, Any]]]:
+    """Returns by version the last batch of each that is in the log, and its note."""
+    return {note["version"]: (batch, note) for batch, note in database.history() if note and note["whole"]}
