@@ -27,6 +27,7 @@ from plans.expressions.coercion import (
     common,
     comparable,
     decimal_result,
+    mean_type,
     named,
     numeric,
 )
@@ -255,6 +256,11 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
             hint="cast both sides to decimals with fewer digits",
         )
     return Expr(op, named(precision, scale), (left, right))
+
+
+def mean(type_: str, total: Expr, count: Expr) -> Expr:
+    """Returns the mean of values of a decimal type: their sum by their number, rounded once; NULL if there are none."""
+    return Expr("div", mean_type(type_), (total, count))
 
 
 def _places(arg: Expr) -> tuple[int, int]:

@@ -89,6 +89,12 @@ def decimal_result(op: str, left: tuple[int, int], right: tuple[int, int]) -> tu
     return _bounded(max(p - s, q - t) + scale + 1, scale)
 
 
+def mean_type(type_: str) -> str:
+    """Returns the type of the mean of decimals of a type: four more digits behind the point."""
+    precision, scale = as_decimal(type_)
+    return named(min(precision + 4, MAX_DIGITS), min(scale + 4, MAX_DIGITS))
+
+
 def _bounded(precision: int, scale: int) -> tuple[int, int]:
     if precision <= MAX_DIGITS:
         return precision, scale

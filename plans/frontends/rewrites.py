@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, conjoin, lit
+from plans.expressions.build import Expr, call, cast, conjoin, lit, mean
 from plans.expressions.coercion import numeric
+from plans.types import decimal_parts
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,14 @@ def _joined(given: Called, add: Add) -> Expr:
     return add(replace(given, values=(cast(value, "string"),)))
 
 
+def _mean(given: Called, add: Add) -> Expr:
+    """Returns AVG: of decimals a decimal, which is the quotient of two aggregates."""
+    type_ = given.values[0].type
+    if decimal_parts(type_) is None:
+        return add(given)
+    return mean(type_, add(replace(given, function="sum")), add(replace(given, function="count")))
+
+
 def _percentile(given: Called, add: Add) -> Expr:
     if not numeric(given.values[0].type) or given.values[0].type == "null":
         raise PlanError(f"MEDIAN and percentiles need numbers, not {given.values[0].type}")
@@ -107,6 +116,7 @@ def _of_bits(given: Called, add: Add) -> Expr:
 
 
 _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
+    "avg": _mean,
     "bool_and": _of_truth("min"),
     "bool_or": _of_truth("max"),
     "any_value": _as("min"),

@@ -9,6 +9,7 @@ from plans.expressions.build import TRUE, Expr, col
 from plans.frontends.aggregates import result_type
 from plans.frontends.datalog.terms import WORDS, Terms
 from plans.frontends.datalog.tokens import Token
+from plans.frontends.rewrites import Called, rewritten
 from plans.payloads.sums import ONCE
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Source, check_output_name, unused
@@ -126,17 +127,22 @@ class Head(Terms):
             columns[name] = expr
             return name
 
+        def add(argument: Argument, given: Called) -> Expr:
+            arguments = tuple(column(value, written.get(value, "x")) for value in given.values)
+            type_ = result_type(given.function, given.values[0].type) if given.values else "int64"
+            distinct = given.distinct and given.function not in ONCE
+            wish = argument.wish if given.function == argument.function else f"{argument.wish}_{given.function}"
+            made = unused(wish, [*columns, *calls, WEIGHT])
+            calls[made] = Aggregate(made, type_, given.function, arguments, distinct)
+            return col(made, type_)
+
         written = {variable: name for name, variable in self.variables.items()}
         outputs: list[tuple[str, Expr]] = []
         keys: list[str] = []
         for name, argument in zip(names, arguments, strict=True):
             if argument.function:
-                type_, value = self.aggregate(argument)
-                given = () if value is None else (column(value, written.get(value, "x")),)
-                distinct = argument.distinct and argument.function not in ONCE
-                made = unused(argument.wish, [*columns, *calls, WEIGHT])
-                calls[made] = Aggregate(made, type_, argument.function, given, distinct)
-                outputs.append((name, col(made, type_)))
+                given = Called(argument.function, self.aggregated(argument), argument.distinct)
+                outputs.append((name, self.guard(argument.token, partial(rewritten, given, partial(add, argument)))))
                 continue
             shown = self.value(argument.token)
             if shown.op == "col":
@@ -149,15 +155,15 @@ class Head(Terms):
         rows = self.rows(tuple(columns.items()) or (("one", TRUE),))
         return Group(rows, tuple(dict.fromkeys(keys)), tuple(calls.values()), tuple(outputs), None, not keys)
 
-    def aggregate(self, argument: Argument) -> tuple[str, Expr | None]:
-        """Returns the type of an aggregate and the value that it aggregates: none for count()."""
+    def aggregated(self, argument: Argument) -> tuple[Expr, ...]:
+        """Returns the value that an aggregate is of: none for count()."""
         if argument.empty and (argument.function != "count" or argument.distinct):
             raise self.error(f"Datalog: {argument.function} takes one value", argument.token, hint="name a variable")
         if argument.empty:
-            return "int64", None
+            return ()
         self.index = argument.start
         value = self.sum()
         self.want(")")
         if value.type == "null":
             raise self.error("Datalog: an aggregate of NULL has no type", argument.token, hint="name a variable")
-        return self.guard(argument.token, partial(result_type, argument.function, value.type)), value
+        return (value,)

@@ -12,7 +12,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.expressions.build import TRUE, Expr, call, cast, col
+from plans.expressions.build import TRUE, Expr, call, cast, col, mean
 from plans.expressions.coercion import common
 from plans.frames import PARTITION, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
@@ -26,6 +26,7 @@ from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Aggregate, Order
 from plans.queries.algebra import Group, Over, Query, Relation
+from plans.types import decimal_parts
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,24 @@ class Windows:
         return "" if node.table or self.scope.lookup(node.name) else node.name.lower()
 
     def call(self, node: exp.Window) -> Expr:
-        """Returns the value of a window function, as a column that is not there yet."""
+        """Returns the value of a window function, as a column that is not there yet; AVG of decimals is two."""
+        averaged = self._averaged(node)
+        if averaged is not None:
+            total, count = (self.call(_instead(node, kind)) for kind in (exp.Sum, exp.Count))
+            return mean(averaged, total, count)
         known = next((i for i, one in enumerate(self.calls) if one.node == node), None)
         if known is None:
             known = len(self.calls)
             self.calls.append(self._call(node, f"#{known}"))
         return col(f"@#{known}", self.calls[known].function.type)
+
+    def _averaged(self, node: exp.Window) -> str | None:
+        """Returns the type of the decimals that a window function is the AVG of; None if it is none."""
+        inner = _called(node)
+        if function_of(inner) != "avg" or isinstance(inner.this, exp.Distinct):
+            return None
+        type_ = self.column(self._read(next(inner.iter_expressions()))).type
+        return type_ if decimal_parts(type_) else None
 
     def _call(self, node: exp.Window, name: str) -> Call:
         text = self.scope.text
@@ -238,6 +251,20 @@ class Windows:
         outputs = (*((key, source.qualified(key).type) for key in keys), *((a.name, a.type) for a in aggregates))
         shown = tuple((name, col(name, type_)) for name, type_ in outputs)
         return Group(inner, keys, aggregates, shown, None, not keys)
+
+
+def _called(node: exp.Window) -> exp.Expression:
+    """Returns the function of a window function, without FILTER."""
+    inner: exp.Expression = node.this
+    return inner.this if isinstance(inner, exp.Filter) else inner
+
+
+def _instead(node: exp.Window, kind: type[exp.AggFunc]) -> exp.Window:
+    """Returns a window function with another aggregate of the same value."""
+    made = node.copy()
+    inner = _called(made)
+    inner.replace(kind(this=next(inner.iter_expressions()).copy()))
+    return made
 
 
 _HINT = "ranks, LAG and LEAD, values of a frame, COUNT, SUM, AVG, MIN, MAX, deviations and regressions are maintained"

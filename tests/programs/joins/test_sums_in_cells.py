@@ -26,7 +26,7 @@ from tests.programs.joins.test_cells_of_programs import CELLS, Cells, compare, d
 
 TOLD = """
 SELECT AVG(a) AS m FROM r
-SELECT AVG(d) AS m, SUM(d) AS s, MIN(v) AS lo FROM t
+SELECT AVG(v) AS m, SUM(d) AS s, MIN(v) AS lo FROM t
 SELECT SUM(x) AS s, COUNT(x) AS n, MAX(x) AS hi FROM u
 SELECT a + b AS k, AVG(b) AS m FROM r GROUP BY a + b
 SELECT a + b AS k, STDDEV_SAMP(b) FILTER (WHERE a > 1) AS v, COUNT_IF(a = 1) AS n FROM r GROUP BY a + b
@@ -64,6 +64,14 @@ def test_what_is_rounded_once_is_put_together_out_of_exact_parts(query):
     ((partial,), (whole,)) = telling(cut)
     assert [column.type for column in cut[1].maintained.tables[0].columns].count("int64") >= len(partial.exported)
     assert whole.imported[0].limbs == partial.exported[0].limbs == 1
+    compare(query)
+
+
+def test_a_mean_of_decimals_is_put_together_out_of_a_sum_and_a_number():
+    query = "SELECT AVG(d) AS m, SUM(d) AS s, MIN(v) AS lo FROM t"
+    tells, told = telling(rounds(program(query, TABLES), CELLS))
+    assert not tells
+    assert not told
     compare(query)
 
 
