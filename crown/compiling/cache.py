@@ -12,8 +12,8 @@ import logging
 import os
 import pickle
 import re
+import secrets
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -103,14 +103,17 @@ class KernelCache(_Cache):
 
 
 def _write(file: Path, held: bytes) -> None:
-    """Writes a file so that no process reads half of it."""
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+    """Writes a file so that no process reads half of it.
+
+    Other users may read it, as the umask says: an image brings kernels that root compiled and another user runs.
+    """
+    temporary = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as opened:
+        with open(temporary, "xb") as opened:
             opened.write(held)
         os.replace(temporary, file)
     except OSError:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,16 @@ def test_a_kernel_is_compiled_once_and_then_found(here: Path) -> None:
     assert sum(compiled().stats.cache_hits.values()) == 1
 
 
+def test_other_users_may_read_what_the_umask_lets_them(here: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        compiled()
+    finally:
+        os.umask(before)
+    assert [file.stat().st_mode & 0o777 for file in files(here)] == [0o644]
+    assert [file.name for file in here.iterdir()] == [file.name for file in files(here)]
+
+
 def test_other_types_are_another_file(here: Path) -> None:
     compiled()
     assert not is_cached(kernel(double), (numba.int32,))
@@ -88,11 +97,11 @@ def test_a_folder_that_cannot_be_written_is_said_once(
     cache._cannot_be_written.cache_clear()
     here.mkdir(exist_ok=True)
 
-    def refused(**of: object) -> tuple[int, str]:
+    def refused(*of: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system", f"{here}/kernel{next(numbers)}")  # each time another file
 
     numbers = count()
-    monkeypatch.setattr(tempfile, "mkstemp", refused)
+    monkeypatch.setattr(cache, "open", refused, raising=False)
     with caplog.at_level(logging.WARNING, "crown"):
         compiled()
         compiled()

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.faults import Fault, faults
-from tests.mutants.rooms import ROOMS, ROOT, Room
+from tests.mutants.rooms import ROOMS, ROOT, TESTS, Room
 
 OUT = ROOT / "out" / "mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -58,21 +58,19 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 class Map:
-    """Which tests call a function, and how long they take."""
+    """Which tests call a function, and how long they take, with kernels as plain Python or compiled."""
 
     def __init__(self, room: Room) -> None:
-        self.path = OUT / f"{room.name}.json"
-        self.room = room
+        self.path = OUT / ("plain.json" if room.plain else "compiled.json")
+        self.environment = {**_environment(room), "CROWN_COVERING": str(self.path)}
 
     def make(self) -> None:
-        """Runs the tests of the room and writes down what they call."""
+        """Runs the tests and writes down what they call."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        environment = {**_environment(self.room), "CROWN_COVERING": str(self.path)}
         options = ["-q", "-p", "tests.mutants.covering", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        log = self.path.with_suffix(".log")
-        with log.open("w") as file:
-            command = [sys.executable, "-m", "pytest", *options, *self.room.tests]
-            subprocess.run(command, env=environment, cwd=ROOT, stdout=file, stderr=file, check=False)
+        command = [sys.executable, "-m", "pytest", *options, *(f"tests/{folder}" for folder in TESTS)]
+        with self.path.with_suffix(".log").open("w") as log:
+            subprocess.run(command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, check=False)
 
     def read(self) -> None:
         """Reads what was written down."""

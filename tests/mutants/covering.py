@@ -1,7 +1,7 @@
 """A plugin of pytest that writes down which functions of the product each test calls, and how long it takes.
 
-``CROWN_COVERING``: the file that is written. A file of tests is given a minute, a test ten seconds of
-processor time; what takes longer is not asked.
+``CROWN_COVERING``: the file that is written. A file of tests is given three seconds of processor time, a
+test three; what takes longer is not asked about faults.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 
 from tests.mutants.rooms import ROOT
 
-PER_FILE, PER_TEST = 60.0, 10.0
+PER_FILE, PER_TEST = 3.0, 3.0
 _PACKAGES = tuple(f"{ROOT / name}/" for name in ("crown", "plans"))
 
 
@@ -40,7 +40,7 @@ class Covering:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Tests that start Spark are left out; a minute is to see something of everything that a file has."""
+        """Tests that start Spark are left out; three seconds are to see something of everything that a file has."""
         items[:] = [item for item in items if not item.get_closest_marker("spark")]
         items.sort(key=lambda item: (str(item.path), hashlib.sha256(item.nodeid.encode()).digest()))
 
@@ -71,9 +71,9 @@ class Covering:
         return done
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Leaves the rest of a file out that had its minute."""
+        """Leaves the rest of a file out that had its time."""
         if self.spent.get(str(item.path), 0.0) > PER_FILE:
-            pytest.skip("the file had its minute")
+            pytest.skip("the file had its time")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Only tests that pass can notice a fault."""

@@ -1,6 +1,6 @@
-"""The three rooms in which faults are made: their modules, the tests that are asked, and how kernels run for them.
+"""The three rooms in which faults are made, and the folders of tests that are asked about them.
 
-Kernels run as plain Python: nothing is compiled for a fault.
+Kernels with a fault run as plain Python: nothing is compiled for it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ ROOT = Path(__file__).parents[2]
 _NEVER = {"__init__.py", "jit.py", "warm.py", "lowered.py", "pointers.py", "prefetch.py"}
 
 
+TESTS = ("plans", "engine", "programs", "stages", "kernels", "bags", "store", "triangle", "windows")
+
+
 @dataclass(frozen=True)
 class Room:
-    """Folders of modules, without those below them, and folders or files of tests."""
+    """Folders of modules, without those below them.
+
+    ``plain``: its tests run kernels as plain Python.
+    """
 
     name: str
     modules: tuple[str, ...]
-    tests: tuple[str, ...]
-    plain: bool
+    plain: bool = False
 
     @property
     def files(self) -> list[str]:
@@ -27,8 +32,6 @@ class Room:
         found = [path for folder in self.modules for path in (ROOT / folder).glob("*.py")]
         return sorted(str(path.relative_to(ROOT)) for path in found if path.name not in _NEVER)
 
-
-_ENGINE = ("tests/engine", "tests/programs", "tests/stages", "tests/bags", "tests/store", "tests/triangle")
 
 ROOMS = {
     room.name: room
@@ -42,14 +45,11 @@ ROOMS = {
                 "crown/stages/kernels",
                 "crown/bags/kernels",
             ),
-            ("tests/kernels", *_ENGINE),
-            True,
+            plain=True,
         ),
         Room(
             "stages",
             ("crown/stages", "crown/stages/groups", "crown/engine", "crown/programs", "crown/bags", "crown/store"),
-            (*_ENGINE, "tests/windows"),
-            False,
         ),
         Room(
             "rules",
@@ -62,8 +62,6 @@ ROOMS = {
                 "plans/payloads",
                 "plans/queries",
             ),
-            ("tests/plans", *_ENGINE),
-            False,
         ),
     )
 }

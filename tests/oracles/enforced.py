@@ -29,7 +29,7 @@ class Twin:
         self.random, self.keys, self.honest = Random(seed), keys, honest
         self.used = [name for name in COLUMNS if name in used]
         self.rows: dict[int, Row] = {}
-        self.duck = duckdb.connect()
+        self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("CREATE TABLE o (id BIGINT PRIMARY KEY, v VARCHAR, n BIGINT)")
         self.duck.execute("CREATE TABLE p (v VARCHAR, w BIGINT)")
         for row in self.parts():

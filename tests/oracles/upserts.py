@@ -29,7 +29,7 @@ class Twin:
         self.random, self.ordered, self.clock = Random(seed), ordered, 0
         self.behind, self.keys, self.greatest = behind, keys, -1000
         self.last: dict[int, int] = {}
-        self.duck = duckdb.connect()
+        self.duck = duckdb.connect(config={"threads": 1})
         self.duck.execute("CREATE TABLE o (id BIGINT PRIMARY KEY, v VARCHAR, n BIGINT, seq BIGINT)")
         self.duck.execute("CREATE TABLE p (v VARCHAR, w BIGINT)")
         for i, v in enumerate("abc"):

@@ -8,13 +8,14 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import crown
 from crown.programs.program import ProgramEngine
 from plans.errors import PlanError
 from plans.planner import program
+from tests.oracles import duck
+from tests.oracles.database import Database, Row
 from tests.programs.test_programs import result_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -75,30 +76,13 @@ def rows(random_: random.Random, relation: str, count: int) -> list[tuple[Any, .
     return [row() for _ in range(count)]
 
 
-class Truth:
-    """The tables in DuckDB, which is asked with the time as a constant."""
-
-    def __init__(self) -> None:
-        self._duck = duckdb.connect()
-        self._duck.execute("SET TimeZone = 'UTC'")
-        self._duck.execute("CREATE TABLE r (a BIGINT, ts TIMESTAMPTZ, till TIMESTAMPTZ)")
-        self._duck.execute("CREATE TABLE s (a BIGINT, day DATE, local TIMESTAMP)")
-        self.rows: dict[str, Counter[tuple[Any, ...]]] = {"r": Counter(), "s": Counter()}
-
-    def change(self, relation: str, signed: list[tuple[tuple[Any, ...], int]]) -> None:
-        for row, weight in signed:
-            self.rows[relation][row] += weight
-        self._duck.execute(f"DELETE FROM {relation}")
-        everything = list(self.rows[relation].elements())
-        if everything:
-            self._duck.executemany(f"INSERT INTO {relation} VALUES (?, ?, ?)", everything)
-
-    def result(self, query: str, now: datetime) -> Counter[tuple[Any, ...]]:
-        clock = f"TIMESTAMPTZ '{now.isoformat()}'"
-        text = query.replace("CURRENT_TIMESTAMP", clock).replace("LOCALTIMESTAMP", f"CAST({clock} AS TIMESTAMP)")
-        text = text.replace("NOW()", clock).replace("CURRENT_DATE", f"CAST({clock} AS DATE)")
-        text = text.replace("day + a", "CAST(day + CAST(a AS INT) AS DATE)")
-        return Counter(self._duck.execute(text).fetchall())
+def expected(query: str, database: Database, now: datetime) -> Counter[Row]:
+    """What DuckDB says of the query with the time as a constant."""
+    clock = f"TIMESTAMPTZ '{now.isoformat()}'"
+    text = query.replace("CURRENT_TIMESTAMP", clock).replace("LOCALTIMESTAMP", f"CAST({clock} AS TIMESTAMP)")
+    text = text.replace("NOW()", clock).replace("CURRENT_DATE", f"CAST({clock} AS DATE)")
+    text = text.replace("day + a", "CAST(day + CAST(a AS INT) AS DATE)")
+    return duck.results(text, database)
 
 
 def found(view: crown.View) -> Counter[tuple[Any, ...]]:
@@ -109,23 +93,24 @@ def found(view: crown.View) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_result_is_that_of_the_query_at_the_time(query: str, seed: int, tmp_path: Path) -> None:
-    random_, truth, now = random.Random(seed), Truth(), NOON
+    random_, database, now = random.Random(seed), Database(SCHEMA), NOON
     view = crown.view(query, SCHEMA)
     following: Counter[tuple[Any, ...]] = Counter()
     for turn in range(ROUNDS):
         batch: dict[str, Any] = {}
         for relation in SCHEMA:
-            gone = random_.sample(list(truth.rows[relation].elements()), k=min(2, truth.rows[relation].total()))
+            there = list(database.rows[relation].elements())
+            gone = random_.sample(there, k=min(2, len(there)))
             come = rows(random_, relation, random_.randint(0, 6))
             signed = [(row, -1) for row in gone] + [(row, 1) for row in come]
-            truth.change(relation, signed)
+            database.apply({relation: signed})
             batch[relation] = [dict(zip(SCHEMA[relation], row, strict=True), _weight=w) for row, w in signed]
         if turn % 3:
             now += timedelta(minutes=random_.choice([0, 1, 15, 60, 60 * 26]))
         delta = view.apply({**batch, "now()": now})
         for row in delta.to_pylist():
             following[tuple(row.values())[:-1]] += row["_weight"]
-        assert found(view) == truth.result(query, now) == +following, f"{query} in turn {turn}"
+        assert found(view) == expected(query, database, now) == +following, f"{query} in turn {turn}"
         assert not -following
         view.check_invariants()
         if turn == ROUNDS // 2:
@@ -135,7 +120,7 @@ def test_the_result_is_that_of_the_query_at_the_time(query: str, seed: int, tmp_
         for row in view.tick(later).to_pylist():
             following[tuple(row.values())[:-1]] += row["_weight"]
         now = later
-        assert found(view) == truth.result(query, now) == +following, f"{query} after a tick in turn {turn}"
+        assert found(view) == expected(query, database, now) == +following, f"{query} after a tick in turn {turn}"
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -13,11 +13,9 @@ import pytest
 import crown
 import plans
 from crown.errors import CrownError
-from crown.programs.program import ProgramEngine
 from tests.marks import seeds
-from tests.oracles import duck
-from tests.oracles.database import Database, to_arrow
-from tests.programs.test_programs import apply, result_of
+from tests.oracles.database import Database
+from tests.programs.driver import Driver
 
 Row = tuple[Any, ...]
 SCHEMA = {
@@ -136,31 +134,10 @@ def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, in
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_a_query_is_maintained(query: str, seed: int) -> None:
     random = Random(seed)
-    program = plans.program(query, SCHEMA)
-    engine = ProgramEngine.create(program)
-    database = Database(SCHEMA)
-    total: Counter[Row] = Counter()
-    for turn in range(14):
-        batch = batch_of(random, database) if turn < 13 else database.everything(-1)
-        before = duck.results(query, database) if turn else None
-        changes = {
-            name: to_arrow(database.schema, name, rows)
-            for name, rows in batch.items()
-            if name in {table.name for table in program.tables}
-        }
-        total.update(apply(engine, changes))
-        database.apply(batch)
-        wanted = duck.results(query, database)
-        assert Counter({row: n for row, n in total.items() if n}) == result_of(engine) == wanted
-        engine.check_invariants()
-        if turn % 4 == 3:
-            engine.undo(changes)
-            assert result_of(engine) == before
-            engine.check_invariants()
-            apply(engine, changes)
-        for row in list(wanted)[:2]:
-            names = [column.name for column in engine.columns]
-            assert engine.multiplicity(dict(zip(names, row, strict=True))) == wanted[row]
+    driver = Driver(query, plans.program(query, SCHEMA), SCHEMA)
+    for turn in range(13):
+        driver.step(batch_of(random, driver.database), again=turn % 4 == 3)
+    driver.remove_everything()
 
 
 def test_a_view_of_groups_is_kept_in_a_file_saved_and_loaded(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from random import Random
 from signal import SIGINT, raise_signal
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -23,17 +22,14 @@ from crown.ml import RankDeficientWarning, Regression, regression
 from crown.stages.groups.group import Groups
 from plans import PlanError
 from plans.program import JoinStage
+from plans.types import arrow_type
+from tests.oracles import duck
 from tests.rings.laboratory.sums import maintained_sums
 
 SCHEMA = {
     "a": {"k": "int64", "f1": "int64"},
     "b": {"k": "int64", "f2": "float64", "y": "int64", "tag": "string"},
     "c": {"k": "int64", "f3": "decimal(10,2)"},
-}
-COLUMNS = {
-    "a": "k BIGINT, f1 BIGINT",
-    "b": "k BIGINT, f2 DOUBLE, y BIGINT, tag VARCHAR",
-    "c": "k BIGINT, f3 DECIMAL(10,2)",
 }
 ABSENT = {"int64": 99, "float64": 9.5, "string": "z", "decimal(10,2)": "9.99"}
 FLOATS = (0.1, -0.75, 1e-3, 2.5)
@@ -78,14 +74,17 @@ class Tables:
         return tuple(None if nulls and chance.random() < 0.2 else values[type_]() for type_ in SCHEMA[name].values())
 
     def query(self, sql: str) -> list[tuple]:
-        with duckdb.connect() as connection:
-            for name, there in self.rows.items():
-                connection.execute(f"CREATE TABLE {name} ({COLUMNS[name]})")
-                rows = list(there.elements())
-                if rows:
-                    marks = ", ".join("?" * len(rows[0]))
-                    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-            return connection.execute(sql).fetchall()
+        with duck.holding({name: self.arrow(name) for name in SCHEMA}) as cursor:
+            return cursor.execute(sql).fetchall()
+
+    def arrow(self, name: str) -> pa.Table:
+        """The rows of a table; decimals are said in text."""
+        rows = list(self.rows[name].elements())
+        columns = {}
+        for i, (column, type_) in enumerate(SCHEMA[name].items()):
+            said = pa.string() if type_.startswith("decimal") else arrow_type(type_)
+            columns[column] = pa.array([row[i] for row in rows], said).cast(arrow_type(type_))
+        return pa.table(columns)
 
 
 IN_THE_TREE = [

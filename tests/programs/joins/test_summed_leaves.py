@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 from typing import Any
 
@@ -13,12 +12,11 @@ from crown.analysis.hot import groups
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
-from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
 from crown.stages.join import Join
 from plans import program
-from tests.oracles import duck
-from tests.oracles.database import Database, Row, to_arrow
+from tests.oracles.database import Database, Row
+from tests.programs.driver import Driver
 from tests.programs.test_programs import apply, result_of
 
 SCHEMA = {"f": {"k": "string", "x": "int64"}, "d": {"k": "string", "name": "string"}}
@@ -59,27 +57,14 @@ def batch_of(random: Random, database: Database, absent: bool) -> dict[str, list
 @pytest.mark.parametrize("query", QUERIES)
 def test_sums_are_those_of_duckdb_and_nothing_is_left(query: str, on_missing: str, tmp_path: Any) -> None:
     """Also of states that were taken back, saved and loaded; strings that only keys name survive a sweep."""
-    engine = ProgramEngine.create(program(query, SCHEMA), on_missing=on_missing)
-    assert summed_in(engine) == QUERIES[query]
+    driver = Driver(query, program(query, SCHEMA), SCHEMA, on_missing=on_missing)
+    assert summed_in(driver.engine) == QUERIES[query]
     absent = on_missing == "ignore" and "SELECT COUNT(*)" not in query  # that query reads no whole rows
-    random, database = Random(query), Database(SCHEMA)
-    total: Counter[Row] = Counter()
-    for turn in range(12):
-        batch = database.everything(-1) if turn == 11 else batch_of(random, database, absent)
-        database.apply(batch)
-        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in engine._used}
-        before = result_of(engine)
-        total.update(apply(engine, changes))
-        if turn in (4, 7):
-            engine.undo(changes)
-            assert result_of(engine) == before
-            engine.save(tmp_path / "state")
-            engine, _ = snapshot.load(tmp_path / "state")
-            apply(engine, changes)
-        assert result_of(engine) == Counter({row: n for row, n in total.items() if n})
-        assert result_of(engine) == duck.results(query, database)
-        engine.check_invariants()
-    for join in joins_of(engine):
+    random = Random(query)
+    for turn in range(11):
+        driver.step(batch_of(random, driver.database, absent), again=turn in (4, 7), saved=tmp_path / "state")
+    driver.remove_everything()
+    for join in joins_of(driver.engine):
         assert join.stats()["groups"] == dict.fromkeys(join.stats()["groups"], 0)
 
 

@@ -24,6 +24,7 @@ from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.expressions.evaluator import results
 from tests.plans.lowering.random_sums import TABLES, VALUES, Writer
 from tests.plans.lowering.test_programs import rounded
+from tests.programs.driver import Driver
 from tests.programs.test_programs import apply, result_of
 
 Batch = dict[str, list[tuple[Row, int]]]
@@ -57,27 +58,13 @@ def in_payload(program: Program) -> bool:
 
 def compare(query: str, random: Random) -> Program:
     program = plans.program(query, TABLES)
-    engine = ProgramEngine.create(program)
     assert Program.from_json(program.to_json()) == program
-    database, total = Database(TABLES), Counter[Row]()
-    used = {table.name for table in program.tables}
+    driver = Driver(query, program, TABLES, exact=False)
     for turn in range(7):
-        batch = batch_of(random, database) if turn < 6 else database.everything(-1)
-        changes = {name: to_arrow(database.schema, name, rows) for name, rows in batch.items() if name in used}
-        before = result_of(engine)
-        total.update(apply(engine, changes))
-        if turn % 3 == 2:
-            engine.undo(changes)
-            assert result_of(engine) == before, query
-            engine.check_invariants()
-            apply(engine, changes)
-        database.apply(batch)
-        after = result_of(engine)
-        assert after == Counter({row: n for row, n in total.items() if n}), query
-        assert rounded(after) == rounded(results(program, database)), query
-        assert rounded(after) == rounded(duck.results(query, database)), query
-        engine.check_invariants()
-    for stage, part in zip(program.stages, engine.stages, strict=True):
+        batch = batch_of(random, driver.database) if turn < 6 else driver.database.everything(-1)
+        after = driver.step(batch, again=turn % 3 == 2)
+        assert rounded(after) == rounded(results(program, driver.database)), query
+    for stage, part in zip(program.stages, driver.engine.stages, strict=True):
         if isinstance(stage, GroupStage) and not stage.whole:
             assert part.stats()["groups"] == 0, query
     return program
