@@ -51,6 +51,7 @@ def test_the_readme_runs_for_nobody_where_one_folder_can_be_written(tmp_path: Pa
         done = run(alone.command(folder, python, "-c", README, "spark"), variables, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1] == "as it stands"
+    assert "cannot be kept" not in done.stderr, "nobody compiled what is there"
 
 
 @pytest.mark.skipif(alone.impossible() is not None, reason=str(alone.impossible()))
