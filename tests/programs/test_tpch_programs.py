@@ -8,9 +8,8 @@ import pytest
 
 from crown.programs.program import ProgramEngine
 from plans import program
-from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
-from tests.plans.lowering.test_tpch import rounded, tables
+from tests.plans.lowering.test_tpch import answer, rounded, tables
 from tests.plans.tpch import QUERIES, TABLES
 from tests.programs.test_programs import apply, result_of
 
@@ -31,5 +30,5 @@ def test_a_query_is_maintained_while_its_tables_come_and_go(number: int) -> None
             batch.setdefault(name, []).append((row, sign * copies))
         apply(engine, {name: to_arrow(database.schema, name, changes) for name, changes in batch.items()})
         database.apply(batch)
-        assert rounded(result_of(engine)) == rounded(duck.results(QUERIES[number], database))
+        assert rounded(result_of(engine)) == rounded(answer(number, database))
     engine.check_invariants()

@@ -16,6 +16,7 @@ from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope
 from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
+from plans.frontends.sql.subqueries import of_whole, subquery, tied
 from plans.frontends.sql.text.place import extent, spelling
 from plans.frontends.sql.windows import is_windows, query_of
 from plans.queries.algebra import Query, SetOperation, Source
@@ -160,6 +161,12 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if on is not None:
         scope.text.check_no_aggregate(on, "ON")
     written = [] if on is None else conjuncts(on)
+    if isinstance(join.this, exp.Lateral):
+        _add_lateral(join, kind, written, scope)
+        return
+    if kind in ("RIGHT SEMI", "RIGHT ANTI"):
+        _add_right(join, kind, method, written, scope)
+        return
     if kind in _OUTER:
         _add_outer(join, kind, method, written, scope)
         return
@@ -171,6 +178,64 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     add_conditions(written, scope)
     if kind == "SEMI":
         scope.remove(other)
+
+
+def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
+    """Adds a subquery that reads what stands before it in FROM."""
+    lateral, text = join.this, scope.text
+    if kind not in ("INNER", "LEFT") or not isinstance(lateral.this, exp.Subquery) or join.args.get("using"):
+        raise text.error("LATERAL of this form is not supported", join, "write [LEFT] JOIN LATERAL (SELECT ...) ON ...")
+    sub = subquery(lateral.this, scope)
+    frame, found = sub.frame, sub.relation
+    if frame is not None and (kind == "LEFT" or frame.distinct):
+        found = tied(frame.query(text.text, frame.outputs, frame.distinct), lateral, scope)
+    source, pairs = None, [] if frame is None else list(frame.outputs)
+    if found is not None and found.ties and found.whole:
+        source, values = text.guarded(lateral, partial(of_whole, found, scope.frame))
+        pairs = [(name, value) for name, value in zip(found.names, values, strict=True)]
+    elif found is not None:
+        source = scope.frame.derived(found.relation, "lateral")
+        pairs = [(name, source.qualified(name)) for name in found.names]
+    alias, spelled = _alias(lateral, scope), lateral.alias_column_names
+    _check_names(alias, spelled, len(pairs), scope, lateral)
+    named = zip(spelled or [name for name, _ in pairs], [expr for _, expr in pairs], strict=True)
+    inner = scope.side()
+    inner.add(Relation.of(alias, named), lateral)
+    if source is None:
+        assert frame is not None, "a subquery is a frame or a relation"
+        scope.frame.merge(frame)
+    elif source.join == "inner" and kind == "LEFT":
+        assert found is not None, "a source is a relation"
+        on = _outer_condition(join, kind, "", scope, inner, written)
+        scope.frame.sources.append(replace(source, join="left", on=(*found.on(source), *on)))
+        return
+    else:
+        assert found is not None, "a source is a relation"
+        if kind == "LEFT" and not all(isinstance(part, exp.Boolean) and part.this for part in written):
+            raise text.error("a condition of this LEFT JOIN LATERAL is not supported", join, "write ON TRUE")
+        scope.frame.sources.append(source)
+        scope.frame.conditions += found.on(source) if source.join == "inner" else ()
+    _merge(join, kind, "", scope, inner)
+    add_conditions(written, scope)
+
+
+def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Expression], scope: Scope) -> None:
+    """Adds a SEMI or ANTI JOIN that keeps rows of its right side: from there it is one of the left side."""
+    frame, left, right = scope.frame, scope.side(), scope.apart()
+    left.relations, left.order = scope.relations, scope.order
+    add_relation(join.this, right)
+    source = _one_source(frame, left.relations, scope)
+    frame.merge(right.frame)
+    scope.relations, scope.order = right.relations, right.order
+    if kind == "RIGHT ANTI":
+        frame.sources.append(
+            replace(source, join="anti", on=_outer_condition(join, kind, method, scope, left, written))
+        )
+    else:
+        frame.sources.append(replace(source, group=frame.names.group()))
+        _merge(join, kind, method, scope, left)
+        add_conditions(written, scope)
+    scope.remove(left)
 
 
 def _semi_join(right: Scope, scope: Scope) -> None:

@@ -132,13 +132,16 @@ class Text:
         self.check_arguments(node, _SUBQUERY, "a subquery")
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
-        """Returns the kind (INNER, SEMI, ANTI, LEFT, RIGHT, FULL) and the method of a join; refuses all others."""
+        """Returns the kind (INNER, SEMI, ANTI, RIGHT SEMI, RIGHT ANTI, LEFT, RIGHT, FULL) and the method of a join;
+        refuses all others."""
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.args.get("method") or "").upper()
         if kind in ("", "INNER", "CROSS") and not side:
             known = "INNER"
         elif kind in ("SEMI", "ANTI") and side in ("", "LEFT"):
             known = kind
+        elif kind in ("SEMI", "ANTI") and side == "RIGHT":
+            known = f"RIGHT {kind}"
         else:
             known = side if kind in ("", "OUTER") and side in ("LEFT", "RIGHT", "FULL") else ""
         if not known or method not in ("", "NATURAL"):

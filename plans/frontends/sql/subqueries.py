@@ -1,7 +1,7 @@
 """Subqueries whose rows do not multiply: sources that are joined as semi-joins, anti joins or marks.
 
-Part of `plans.frontends.sql`. A subquery is read once: as a `Frame` where it can be flattened, whose conditions may
-read the query around it, or else as a relation of its own, which may not. What is asked of it is a function of that.
+Part of `plans.frontends.sql`. A subquery is read once: as a `Frame` where it can be flattened, or else as a
+relation of its own, which is tied to the query around it by columns. What is asked of it is a function of that.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from functools import partial
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.expressions.build import TRUE, Expr, call, col, lit
+from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import flat, unwrapped
+from plans.lowering.matches import outer_rows
 from plans.program import Aggregate
-from plans.queries.algebra import Group, Query, Relation, Source, replaced, split
+from plans.queries.algebra import Group, Query, Relation, Source, replaced, split, unused
+from plans.queries.dependent import Dependent, dependent
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Subquery:
 
     node: exp.Expression
     frame: Frame | None
-    relation: Relation | None = None
+    relation: Dependent | None = None
     own: tuple[Expr, ...] = ()
     crossing: tuple[Expr, ...] = ()
 
@@ -38,9 +40,9 @@ class Subquery:
 
     @property
     def correlated(self) -> bool:
-        """Returns whether a frame reads the query around it, in its conditions or its outputs."""
+        """Returns whether it reads the query around it."""
         if self.frame is None:
-            return False
+            return self.relation is not None and bool(self.relation.ties)
         read = {_alias(name) for expr in self.outputs for name in expr.columns}
         return bool(self.crossing) or not read <= self.frame.aliases
 
@@ -49,24 +51,56 @@ def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subque
     """Returns a subquery of the scope; if it only `exists`, its outputs do not matter."""
     body = unwrapped(body)
     if not flat(body):
-        return Subquery(body, None, _closed(body, scope))
+        return Subquery(body, None, _apart(body, scope))
     frame = scope.reading.flatten(_of_one(body) if exists else body, scope, around=True, unique=False)
     own, crossing = parted(frame.conditions, frame.aliases)
     return Subquery(body, frame, None, own, crossing)
 
 
-def _closed(body: exp.Expression, scope: Scope) -> Relation:
-    """Returns a subquery that is a relation of its own; it may not read the query around it."""
+def _apart(body: exp.Expression, scope: Scope) -> Dependent:
+    """Returns a subquery that is a relation of its own, with columns for what it reads of the query around it."""
     try:
-        return scope.reading.read(body, scope, unique=False)
+        relation = scope.reading.read(body, scope, unique=False)
     except PlanError:
-        probe = replace(scope, frame=Frame(Names(set(scope.frame.names.taken))))
-        scope.reading.read(body, probe, around=True, unique=False)  # is it only that it reads the query around it?
-        raise scope.text.error(
-            "a subquery with aggregates, set operations or outer joins cannot read the query around it",
-            body,
-            "join with it in FROM, grouped by what ties it to the query around it",
-        ) from None
+        relation = scope.reading.read(body, scope, around=True, unique=False)
+    return tied(relation, body, scope)
+
+
+def tied(relation: Relation, node: exp.Expression, scope: Scope) -> Dependent:
+    """Returns a relation that may read the query around it as one of its own."""
+    frame = scope.frame
+
+    def rows(parameters: tuple[Expr, ...]) -> Query:
+        read = {_alias(name) for one in parameters for name in one.columns}
+        if not read <= frame.aliases:
+            raise PlanError("this subquery is not tied to the query around it by equalities alone", hint="use a join")
+        exact = any(source.join != "inner" for source in frame.sources if source.alias in read)
+        return outer_rows(scope.text.text, frame.sources, frame.conditions, parameters, exact)
+
+    found: Dependent = scope.text.guarded(node, partial(dependent, relation, rows))
+    return found
+
+
+def of_whole(found: Dependent, frame: Frame) -> tuple[Source, tuple[Expr, ...]]:
+    """Returns aggregates without GROUP BY that are tied to the query around them: a source, and their values, which are
+    there where it has no row."""
+    group = found.relation
+    assert isinstance(group, Group), "aggregates are a group"
+    if group.having is not None:
+        raise PlanError("HAVING without GROUP BY in a subquery that reads the query around it is not supported")
+    shown = group.outputs[: len(group.outputs) - len(found.ties)]
+    empty = {a.name: lit(0) if a.function in _COUNTS else cast(NULL, a.type) for a in group.aggregates}
+    empty |= {name: one for one, name in found.ties}
+    there = unused("there", [name for name, _ in group.outputs])
+    source = frame.derived(replace(group, outputs=(*group.outputs, (there, TRUE))), "value")
+    missing = call("isnull", source.qualified(there))
+    nothing = (substitute(value, lambda name: empty[name]) for _, value in shown)
+    pairs = zip(nothing, shown, strict=True)
+    values = tuple(call("case", missing, none, source.qualified(name)) for none, (name, _) in pairs)
+    return replace(source, join="left", on=found.on(source)), values
+
+
+_COUNTS = ("count", "regr_count")
 
 
 def parted(conditions: list[Expr] | tuple[Expr, ...], aliases: set[str]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
@@ -84,10 +118,20 @@ def semi_joined(sub: Subquery, mine: list[Expr] | None, node: exp.Expression, sc
         theirs = sub.outputs
     else:
         assert sub.relation is not None
-        source = replace(frame.derived(sub.relation, "subquery"), group=group)
-        frame.sources.append(source)
-        theirs = columns_of(source)
+        source, theirs, on = _derived(sub, sub.relation, scope)
+        frame.sources.append(replace(source, group=group))
+        frame.conditions += on
     frame.conditions += equalities(mine, theirs, node, scope)
+
+
+def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tuple[Expr, ...], tuple[Expr, ...]]:
+    """Returns the source that a relation is, its columns, and the conditions that tie it to the query around it."""
+    if found.ties and found.whole:
+        message = "aggregates without GROUP BY always have a row, which this subquery asks for"
+        raise scope.text.error(message, sub.node, "compare with the subquery as a value")
+    source = scope.frame.derived(found.relation, "subquery")
+    columns = columns_of(source)
+    return source, columns[: len(columns) - len(found.ties)], found.on(source)
 
 
 def attached(join: str, sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> Source:
@@ -97,8 +141,8 @@ def attached(join: str, sub: Subquery, mine: list[Expr] | None, node: exp.Expres
     """
     if sub.frame is None:
         assert sub.relation is not None
-        source = scope.frame.derived(sub.relation, "subquery")
-        return replace(source, join=join, on=equalities(mine, columns_of(source), node, scope))
+        source, theirs, ties = _derived(sub, sub.relation, scope)
+        return replace(source, join=join, on=(*ties, *equalities(mine, theirs, node, scope)))
     equal = equalities(mine, sub.outputs, node, scope)
     first = sub.frame.sources[0]
     if len(sub.frame.sources) == 1 and first.join == "inner" and first.input is None:
@@ -164,7 +208,7 @@ def flags(sub: Subquery, scope: Scope) -> tuple[Expr, Expr]:
         query = sub.frame.query(text, (("y", sub.outputs[0]),))
     else:
         assert sub.relation is not None
-        source = Frame(Names()).derived(sub.relation, "subquery")
+        source = Frame(Names()).derived(sub.relation.relation, "subquery")
         query = Query(text, (source,), (), (("y", columns_of(source)[0]),), False)
     rows, values = col("rows", "int64"), col("values", "int64")
     outputs = (("empty", call("eq", rows, lit(0))), ("clean", call("eq", rows, values)))

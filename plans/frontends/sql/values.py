@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
 from plans.clock import CLOCK, NOW
-from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col, lit, substitute
+from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col
 from plans.frontends.sql import subqueries
 from plans.frontends.sql.scalars.scalar import scalar as expression
 from plans.frontends.sql.scope import Scope
-from plans.frontends.sql.shape import grouped, unwrapped
+from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.parse import double_quoted
-from plans.lowering.matches import Keys, crossing_keys
 from plans.queries.algebra import FOUND, Group, Query, Source, replaced, unused
 from plans.queries.single import joined_as_value
 
@@ -95,6 +95,9 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
     if len(mine) != 1:
         raise scope.text.error("IN with several columns is supported only as a condition of its own", node)
     sub = subqueries.subquery(node.args["query"], scope)
+    if sub.correlated and sub.frame is None:
+        message = "IN as a value, of a subquery that has groups and reads the query around it, is not supported"
+        raise scope.text.error(message, node, "write EXISTS")
     if sub.correlated:
         equal = subqueries.equalities(mine, sub.outputs, node, scope)
         found = _mark(subqueries.exposed("mark", sub, equal, scope), scope)
@@ -111,48 +114,33 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
 def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
     """Returns the value of a subquery of one row; NULL where it has none.
 
-    Aggregates without GROUP BY may be tied to the query around it by equalities. Any other subquery is watched, unless
-    it is certain that it has no second row.
+    It may read the query around it. It is watched, unless it is certain that it has no second row.
     """
-    body = unwrapped(node)
-    plain = isinstance(body, exp.Select) and not any(body.args.get(name) for name in ("group", "having", "distinct"))
-    if not plain or not isinstance(body, exp.Select) or len(body.expressions) != 1 or not grouped(body):
-        return _one_row(node, body, scope)
-    made = scope.reading.read(body, scope, around=True, unique=False)
-    if not isinstance(made, Group) or not isinstance(made.input, Query):
-        raise scope.text.error("a subquery beside the aggregate of this one is not supported", body, "use a join")
-    group, ties = _tied(made, made.input, body, scope)
-    name, value = made.outputs[0]
-    if not ties:
-        source = scope.frame.derived(group, "value")
-        scope.frame.sources.append(source)
-        return source.qualified(name)
-    empty = {a.name: lit(0) if a.function == "count" else cast(NULL, a.type) for a in group.aggregates}
-    nothing = substitute(value, lambda found: empty[found])
-    keys = tuple((key, col(key, inner.type)) for key, (_, _, inner) in zip(group.keys, ties, strict=True))
-    group = replace(group, outputs=((name, value), *keys, ("there", TRUE)))
-    source = scope.frame.derived(group, "value")
-    on = tuple(call(op, outer, source.qualified(k)) for k, (op, outer, _) in zip(group.keys, ties, strict=True))
-    scope.frame.sources.append(replace(source, join="left", on=on))
-    return call("case", call("isnull", source.qualified("there")), nothing, source.qualified(name))
-
-
-def _one_row(node: exp.Subquery, body: exp.Expression, scope: Scope) -> Expr:
-    """Returns the value of a subquery, which may read the query around it, and has at most one row for each of its
-    rows."""
-    sub, text = subqueries.subquery(body, scope), scope.text
-    if len(sub.outputs if sub.relation is None else sub.relation.columns) != 1:
+    sub, text = subqueries.subquery(unwrapped(node), scope), scope.text
+    found = sub.relation
+    if sub.frame is not None and sub.frame.distinct:
+        found = subqueries.tied(sub.frame.query(text.text, sub.frame.outputs, True), node, scope)
+    if len(sub.outputs if found is None else found.names) != 1:
         raise text.error("a subquery that is a value has one column", node)
-    if sub.relation is not None:
-        source = replace(scope.frame.derived(sub.relation, "value"), join=joined_as_value(sub.relation))
+    if found is None:
+        return _of_frame(sub, scope)
+    if found.ties and found.whole:
+        source, (value,) = text.guarded(node, partial(subqueries.of_whole, found, scope.frame))
         scope.frame.sources.append(source)
-        return source.qualified(sub.relation.columns[0].name)
-    assert sub.frame is not None, "a subquery is a frame or a relation"
+        return value
+    source = scope.frame.derived(found.relation, "value")
+    exact = found.whole and isinstance(found.relation, Group) and found.relation.having is None
+    join = "inner" if exact else "left" if found.single else "single"
+    scope.frame.sources.append(replace(source, join=join, on=found.on(source)))
+    return source.qualified(found.relation.columns[0].name)
+
+
+def _of_frame(sub: subqueries.Subquery, scope: Scope) -> Expr:
+    """Returns the value of a subquery that is a join core."""
+    assert sub.frame is not None, "it is no relation"
     ((name, value),) = sub.frame.outputs
     aliases = sub.frame.aliases
     read = [*sub.crossing, *([value] if any(_outside(c, aliases) for c in value.postorder()) else [])]
-    if sub.frame.distinct and (value in read or crossing_keys(sub.crossing, aliases) is None):
-        raise text.error("DISTINCT in a subquery that is tied so to the query around it is not supported", node)
     names = {} if value in read else {value: name}
     for one in read:
         for side in subqueries.sides(one, aliases):
@@ -160,7 +148,8 @@ def _one_row(node: exp.Subquery, body: exp.Expression, scope: Scope) -> Expr:
             names.setdefault(side, unused(wish, names.values()))
     there = {} if value not in read else {TRUE: unused("there", names.values())}
     outputs = tuple((name, expr) for expr, name in {**names, **there}.items())
-    relation = Query(text.text, tuple(sub.frame.sources), sub.own, outputs, sub.frame.distinct, tuple(sub.frame.keys))
+    keys = tuple(sub.frame.keys)
+    relation = Query(scope.text.text, tuple(sub.frame.sources), sub.own, outputs, False, keys)
     around = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
     known = tuple(replaced(one, around) for one in sub.crossing)  # what is around has one value for one row there
     join = joined_as_value(replace(relation, conditions=(*sub.own, *known)))
@@ -176,26 +165,3 @@ def _one_row(node: exp.Subquery, body: exp.Expression, scope: Scope) -> Expr:
 
 def _outside(expr: Expr, aliases: set[str]) -> bool:
     return expr.op == "col" and expr.value.split(".")[0] not in aliases
-
-
-def _tied(group: Group, rows: Query, body: exp.Expression, scope: Scope) -> tuple[Group, Keys]:
-    """Returns a group of one row as one with a row for each value of what ties it to the query around it."""
-    aliases = {source.alias for source in rows.sources}
-    own, crossing = subqueries.parted(rows.conditions, aliases)
-    ties = crossing_keys(crossing, aliases)
-    if ties is None or len({tie for _, _, tie in ties}) < len(ties):
-        raise scope.text.error(
-            "this subquery is not tied to the query around it by equalities alone", body, "use a join"
-        )
-    if not {name.split(".")[0] for _, expr in rows.outputs for name in expr.columns} <= aliases:
-        raise scope.text.error("this aggregate reads columns of the query around it", body, "use a join")
-    if not ties:
-        return group, ties
-    shown = {expr: name for name, expr in rows.outputs}
-    added: list[tuple[str, Expr]] = []
-    for _, _, tie in ties:
-        if tie not in shown:
-            shown[tie] = unused("tie", [*shown.values(), *(call.name for call in group.aggregates), "_weight"])
-            added.append((shown[tie], tie))
-    rows = replace(rows, conditions=own, outputs=(*added, *rows.outputs))
-    return replace(group, input=rows, keys=tuple(shown[tie] for _, _, tie in ties), whole=False), ties

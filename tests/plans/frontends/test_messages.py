@@ -63,7 +63,7 @@ def test_an_operator_is_called_as_the_user_writes_it(text: str, word: str) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        "RIGHT SEMI JOIN", "right anti join", "ASOF JOIN", "STRAIGHT_JOIN", "NATURAL RIGHT SEMI JOIN",
+        "FULL SEMI JOIN", "asof join", "ASOF JOIN", "STRAIGHT_JOIN",
     ],
 )  # fmt: skip
 def test_a_join_is_underlined_in_full_and_no_further(words: str) -> None:

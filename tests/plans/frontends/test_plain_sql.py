@@ -96,3 +96,21 @@ def test_columns_of_one_name_are_numbered() -> None:
     made = program(query, TABLES)
     assert [out.name for out in made.output] == ["a", "a_2", "b", "a_3"]
     means(query, query)
+
+
+@every(
+    [
+        ("SELECT b, c FROM r RIGHT SEMI JOIN s USING (b)", "SELECT b, c FROM s SEMI JOIN r USING (b)"),
+        (
+            "SELECT c FROM r RIGHT SEMI JOIN s ON r.b = s.b AND a > 1",
+            "SELECT c FROM s SEMI JOIN r ON r.b = s.b AND a > 1",
+        ),
+        ("SELECT * FROM r NATURAL RIGHT ANTI JOIN s", "SELECT * FROM s ANTI JOIN r USING (b)"),
+        (
+            "SELECT k, c FROM r JOIN u USING (a) RIGHT ANTI JOIN s ON r.b < s.b JOIN t ON s.b = t.k",
+            "SELECT k, c FROM (SELECT * FROM s ANTI JOIN (r JOIN u USING (a)) ON r.b < s.b) q JOIN t ON q.b = t.k",
+        ),
+    ]
+)
+def test_a_join_that_asks_of_its_right_side_keeps_that(query: str, oracle: str) -> None:
+    means(query, oracle)

@@ -417,7 +417,39 @@ def lines(block: str) -> list[str]:
     return [line for line in block.strip().splitlines() if line]
 
 
-BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED, WRITTEN)
+DEPENDENT = """
+SELECT a, (SELECT MAX(s.b) FROM s WHERE s.b < r.b) AS m FROM r
+SELECT a, (SELECT COUNT(*) FROM s WHERE s.b <> r.a AND s.b >= r.b) AS n FROM r
+SELECT a, (SELECT SUM(s.b + r.a) FROM s WHERE s.b = r.b) AS n FROM r
+SELECT a, (SELECT COUNT(s.b) + r.a FROM s WHERE s.b = r.b) AS n FROM r
+SELECT a, (SELECT COUNT(*) FROM s, t WHERE s.b = t.k AND t.v = r.a AND s.b < r.b) AS n FROM r
+SELECT r.a, (SELECT MIN(s.b) FROM s WHERE s.b > r.b + t.v) AS m FROM r JOIN t ON r.b = t.k
+SELECT a, (SELECT c FROM s WHERE s.b = r.b ORDER BY c NULLS FIRST LIMIT 1) AS c FROM r
+SELECT a, (SELECT s.b FROM s WHERE s.b < r.b ORDER BY s.b DESC LIMIT 1) AS m FROM r
+SELECT a, (SELECT DISTINCT 1 FROM s WHERE s.b < r.b) AS one FROM r
+SELECT a, (SELECT COUNT(*) FROM s WHERE s.b = r.b GROUP BY s.b) AS n FROM r
+SELECT a, (SELECT COUNT(*) FROM s WHERE s.b = r.b AND c = 'p' GROUP BY c HAVING COUNT(*) > 1) AS n FROM r
+SELECT a FROM r WHERE EXISTS (SELECT c FROM s WHERE s.b = r.b GROUP BY c HAVING COUNT(*) > 1)
+SELECT a FROM r WHERE NOT EXISTS (SELECT c FROM s WHERE s.b <= r.b GROUP BY c HAVING COUNT(*) > 1)
+SELECT a, EXISTS (SELECT c FROM s WHERE s.b = r.b GROUP BY c HAVING COUNT(*) > 1) AS found FROM r
+SELECT a FROM r WHERE a > 1 OR EXISTS (SELECT k FROM t WHERE v < r.b GROUP BY k HAVING COUNT(*) > 0)
+SELECT a FROM r WHERE b IN (SELECT MAX(s.b) FROM s WHERE s.b <> r.a GROUP BY c)
+SELECT a FROM r WHERE EXISTS (SELECT s.b FROM s LEFT JOIN t ON s.b = t.k WHERE t.v IS NULL AND s.b = r.b)
+SELECT a, SUM(b) AS n FROM r GROUP BY a HAVING COUNT(*) > (SELECT COUNT(*) FROM s WHERE s.b = r.a)
+SELECT r.a, l.c FROM r, LATERAL (SELECT c FROM s WHERE s.b = r.b) l
+SELECT r.a, l.c FROM r LEFT JOIN LATERAL (SELECT c FROM s WHERE s.b < r.b) l ON TRUE
+SELECT r.a, l.c FROM r LEFT JOIN LATERAL (SELECT c, b FROM s WHERE s.b = r.b) l ON l.b > 1
+SELECT r.a, l.n FROM r CROSS JOIN LATERAL (SELECT COUNT(*) AS n FROM s WHERE s.b = r.b) l
+SELECT r.a, l.n, l.m FROM r LEFT JOIN LATERAL (SELECT COUNT(*) AS n, MAX(c) AS m FROM s WHERE s.b > r.b) l ON TRUE
+SELECT r.a, l.c FROM r, LATERAL (SELECT c FROM s WHERE s.b = r.b ORDER BY c NULLS FIRST LIMIT 2) l
+SELECT r.a, l.m FROM r LEFT JOIN LATERAL (SELECT c, MAX(b) AS m FROM s WHERE s.b <= r.b GROUP BY c) l ON l.m > 1
+SELECT r.a, l.d FROM r, LATERAL (SELECT DISTINCT s.b - r.b AS d FROM s WHERE s.b < r.b) AS l
+SELECT x.a, l.e FROM r x, LATERAL (SELECT x.a + y.b FROM r y WHERE y.a = x.b) AS l (e) WHERE l.e > 1
+SELECT l.c, m.n FROM r, LATERAL (SELECT c FROM s WHERE b = a) l, LATERAL (SELECT COUNT(*) AS n FROM s WHERE c = l.c) m
+SELECT a, (SELECT s.c FROM s WHERE s.b = r.b UNION SELECT 'z' FROM u WHERE u.a < 0) IS NULL AS n FROM r WHERE a > 9
+"""
+
+BLOCKS = (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS, WINDOWS, ORDERED, WRITTEN, DEPENDENT)
 QUERIES = [query for block in BLOCKS for query in lines(block)]
 
 

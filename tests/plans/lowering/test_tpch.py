@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from decimal import Decimal
 from functools import cache
@@ -29,12 +30,16 @@ def rounded(rows: Counter[Row]) -> Counter[Row]:
     return out
 
 
+def answer(number: int, tables: Database) -> Counter[Row]:
+    """Returns DuckDB's rows; AVG of the decimals of TPC-H has six digits behind the point, as in Spark."""
+    return duck.results(re.sub(r"(AVG\(\w+\))", r"CAST(\1 AS DECIMAL(38, 6))", QUERIES[number]), tables)
+
+
 @every(sorted(QUERIES))
 def test_a_query_has_the_rows_of_duckdb(number: int) -> None:
     made = program(QUERIES[number], TABLES)
     for seed in SEEDS:
-        expected = duck.results(QUERIES[number], tables(seed))
-        assert rounded(results(made, tables(seed))) == rounded(expected), f"seed {seed}"
+        assert rounded(results(made, tables(seed))) == rounded(answer(number, tables(seed))), f"seed {seed}"
 
 
 def test_most_queries_have_an_answer_on_these_tables() -> None:

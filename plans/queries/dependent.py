@@ -1,0 +1,174 @@
+"""Relations that read the query around them, made relations of their own: the dependent join of Neumann and Kemper.
+
+What a relation reads of the query around it are its *parameters*. It gets a column for each, and has its rows for every
+combination of their values that there may be: groups and first rows are those of one combination. So the query around
+finds its rows by equality. A join core that equates all parameters with values of its own has these as columns; any
+other one is joined with the combinations that the query around it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from plans.errors import PlanError
+from plans.expressions.build import NULL, Expr, call, cast, col
+from plans.queries.algebra import (
+    Group,
+    Over,
+    Query,
+    Relation,
+    SetOperation,
+    Source,
+    Top,
+    rebuilt,
+    replaced,
+    split,
+    unused,
+    walk,
+)
+from plans.queries.single import at_most_one
+from plans.schema import Table
+
+Rows = Callable[[tuple[Expr, ...]], Query]
+"""Returns the combinations of values that the query around has of parameters, once each."""
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A relation with columns for its parameters: `ties` are pairs of a parameter and the column that equals it.
+
+    `whole`: before, it had a row where there is none now. `single`: it has one row for each combination at most.
+    """
+
+    relation: Relation
+    ties: tuple[tuple[Expr, str], ...] = ()
+    whole: bool = False
+    single: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Returns the names of the columns that the relation had before."""
+        columns = self.relation.columns
+        return [column.name for column in columns[: len(columns) - len(self.ties)]]
+
+    def on(self, source: Source) -> tuple[Expr, ...]:
+        """Returns the conditions that tie a source, which the relation is, to the query around it."""
+        return tuple(call("nseq", one, source.qualified(name)) for one, name in self.ties)
+
+
+def dependent(relation: Relation, rows: Rows) -> Dependent:
+    """Returns a relation without parameters. PlanError if it reads the query around it where that is not supported."""
+    parameters = tuple(dict.fromkeys(one for part in walk(relation) for one in _parameters(part)))
+    if not parameters:
+        return Dependent(relation, (), isinstance(relation, Group) and relation.whole, at_most_one(relation))
+    taken = {column.name for part in walk(relation) for column in part.columns}
+    taken |= {call.name for part in walk(relation) if isinstance(part, Group) for call in part.aggregates}
+    names: list[str] = []
+    for one in parameters:
+        names.append(unused(split(one.value)[1] if one.op == "col" else "tie", [*taken, *names]))
+    ties = tuple(zip(parameters, names, strict=True))
+    whole = isinstance(relation, Group) and relation.whole
+    single = at_most_one(rebuilt(relation, _of_one_combination))
+    return Dependent(_tied(relation, ties, rows, len(relation.columns)), ties, whole, single)
+
+
+def _of_one_combination(part: Relation) -> Relation:
+    """Returns a join core whose parameters are constants."""
+    if not isinstance(part, Query):
+        return part
+    constants = {one: cast(NULL, one.type) for one in _parameters(part)}
+    return replace(part, conditions=tuple(replaced(one, constants) for one in part.conditions))
+
+
+def _parameters(part: Relation) -> Iterator[Expr]:
+    """Yields what a part reads of the query around it: values that it compares for equality, or else columns."""
+    if isinstance(part, Query):
+        own = {source.alias for source in part.sources}
+        for one in part.conditions:
+            for conjunct in one.conjuncts():
+                side = _side(conjunct, own)
+                yield from _free(conjunct, own) if side is None else (side[0],)
+        for expr in (*(e for _, e in part.outputs), *(e for source in part.sources for e in source.on)):
+            yield from _free(expr, own)
+    elif isinstance(part, Group):
+        for expr in (*(e for _, e in part.outputs), *([part.having] if part.having is not None else [])):
+            yield from (node for node in expr.postorder() if node.op == "col" and _outside(node, part))
+
+
+def _outside(column: Expr, group: Group) -> bool:
+    """Returns whether a column of a group's outputs is none of its keys and aggregates."""
+    return column.value not in (*group.keys, *(call.name for call in group.aggregates))
+
+
+def _free(expr: Expr, own: set[str]) -> Iterator[Expr]:
+    return (node for node in expr.postorder() if node.op == "col" and split(node.value)[0] not in own)
+
+
+def _side(condition: Expr, own: set[str]) -> tuple[Expr, Expr] | None:
+    """Returns the two sides of an equality of a value around and one of these sources; None if it is none."""
+    if condition.op not in ("eq", "nseq"):
+        return None
+    for outer, inner in (condition.args, condition.args[::-1]):
+        theirs, mine = ({split(name)[0] for name in side.columns} for side in (outer, inner))
+        if theirs and not theirs & own and mine and mine <= own:
+            return outer, inner
+    return None
+
+
+def _tied(relation: Relation, ties: tuple[tuple[Expr, str], ...], rows: Rows, place: int) -> Relation:
+    """Returns a relation with a column for each parameter, before the column number `place`."""
+    names = tuple(name for _, name in ties)
+    if isinstance(relation, Query):
+        return _joined(relation, ties, rows, place)
+    if isinstance(relation, SetOperation):
+        return replace(relation, inputs=tuple(_tied(part, ties, rows, place) for part in relation.inputs))
+    if isinstance(relation, Group):
+        inner = _tied(relation.input, ties, rows, len(relation.input.columns))
+        columns = {one: col(name, one.type) for one, name in ties}
+        outputs = [(name, replaced(expr, columns)) for name, expr in relation.outputs]
+        outputs[place:place] = [(name, columns[one]) for one, name in ties]
+        having = None if relation.having is None else replaced(relation.having, columns)
+        keys = (*names, *relation.keys)
+        return replace(relation, input=inner, keys=keys, outputs=tuple(outputs), having=having, whole=False)
+    if isinstance(relation, (Top, Over)):
+        last = len(relation.input.columns) - relation.hidden
+        inner = _tied(relation.input, ties, rows, min(place, last))
+        return replace(relation, input=inner, keys=(*names, *relation.keys))
+    raise PlanError("a condition on the clock in a subquery that reads the query around it is not supported")
+
+
+def _joined(query: Query, ties: tuple[tuple[Expr, str], ...], rows: Rows, place: int) -> Query:
+    """Returns a join core with a column for each parameter."""
+    inside = [source for source in query.sources if source.input is not None and _reads_around(source.input)]
+    if inside:
+        raise PlanError("subqueries within a subquery that read the query around both are not supported")
+    own = {source.alias for source in query.sources}
+    counted = {source.alias for source in query.sources if source.group == 0}
+    sides = {one: _side(one, own) for given in query.conditions for one in given.conjuncts()}
+    bound: dict[Expr, Expr] = {}
+    for outer, inner in filter(None, sides.values()):
+        if outer.type == inner.type and {split(name)[0] for name in inner.columns} <= counted:
+            bound.setdefault(outer, inner)
+    sources, conditions = query.sources, []
+    if bound.keys() != {one for one, _ in ties}:
+        combinations = rows(tuple(one for one, _ in ties))
+        alias = unused("outer", own)
+        source = Source(alias, Table(alias, combinations.columns), input=combinations)
+        bound = {
+            one: source.qualified(column.name) for (one, _), column in zip(ties, combinations.columns, strict=True)
+        }
+        sources = (source, *query.sources)
+    for one, side in sides.items():
+        if side is not None and bound[side[0]] == side[1]:
+            conditions += [call("not", call("isnull", side[1]))] if one.op == "eq" else []
+        else:
+            conditions.append(replaced(one, bound))
+    outputs = [(name, replaced(expr, bound)) for name, expr in query.outputs]
+    outputs[place:place] = [(name, bound[one]) for one, name in ties]
+    sources = tuple(replace(source, on=tuple(replaced(one, bound) for one in source.on)) for source in sources)
+    return replace(query, sources=sources, conditions=tuple(conditions), outputs=tuple(outputs))
+
+
+def _reads_around(relation: Relation) -> bool:
+    return any(True for part in walk(relation) for _ in _parameters(part))
