@@ -155,10 +155,10 @@ class Over(Stage):
         """Returns the rows at some positions of partitions, codes, int64[width, n], and the sums of those before."""
         lengths = ends - firsts
         starts = np.cumsum(lengths) - lengths
-        rows = np.empty((int(lengths.sum()), self._width), np.int64)
+        rows = np.empty((self._width, int(lengths.sum())), np.int64)
         heads = np.empty((len(handles), int(self._sums.shape[1])), np.int64)
         kernels.copied(self._part.arena, handles, self._trees.k, self._sums.shape, firsts, ends, starts, rows, heads)
-        return np.ascontiguousarray(rows.T), heads
+        return rows, heads
 
     def _stretches(
         self,
@@ -173,8 +173,9 @@ class Over(Stage):
         ``highs`` are wanted."""
         arena, k, shape = self._part.arena, self._trees.k, self._sums.shape
         firsts, ends = firsts.copy(), ends.copy()
-        kernels.align(arena, handles, k, shape, firsts, 0, self._trees.path)
-        kernels.align(arena, handles, k, shape, ends, 1, self._trees.path)
+        if self._trees.copies > len(self._trees):
+            kernels.align(arena, handles, k, shape, firsts, 0, self._trees.path)
+            kernels.align(arena, handles, k, shape, ends, 1, self._trees.path)
         columns, heads = self._copied(handles, firsts, ends)
         tails = np.zeros_like(heads)
         if self._sums.tails:

@@ -14,6 +14,7 @@ from crown.kernels.arena import T_COUNT, T_TALLIES
 from crown.stages.kernels import groups
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
+from crown.stages.kernels.ordered_ahead import AHEAD
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
@@ -36,7 +37,7 @@ class Trees:
         self.spec = spec
         self.k = k
         self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
-        self.path = np.zeros(2 * DEPTH + int(self.shape[1]), np.int64)  # where kernels keep the way to a row
+        self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + AHEAD, np.int64)  # where kernels keep the way to a row
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
     def strides(self, n: int) -> np.ndarray:
@@ -104,7 +105,7 @@ class Trees:
 class Partitions(Trees):
     """Partitions of a stage's rows, each a record of a table: its key, the columns ``keyed``, and its tree.
 
-    ``table``: a header word; it counts the different rows.
+    ``table``: a header word; it counts the different rows, and all copies.
     """
 
     def __init__(
@@ -123,6 +124,11 @@ class Partitions(Trees):
     def __len__(self) -> int:
         """Returns how many different rows there are."""
         return int(self.part.arena[self.table + T_TALLIES])
+
+    @property
+    def copies(self) -> int:
+        """Returns how many rows there are, copies counted."""
+        return int(self.part.arena[self.table + T_TALLIES + 1])
 
     @property
     def count(self) -> int:
@@ -155,9 +161,10 @@ class Partitions(Trees):
 
     def check_all(self) -> None:
         """Raises AssertionError unless every partition has rows in order, as many as were counted. O(rows)."""
-        found = 0
+        found = copies = 0
         for handles in self.blocks():
             here = self.check_invariants(handles)
             assert (here > 0).all(), "a partition without rows is there"
             found += int(here.sum())
-        assert found == len(self), "rows are not what was counted"
+            copies += int(self.sizes(handles).sum())
+        assert (found, copies) == (len(self), self.copies), "rows are not what was counted"

@@ -17,6 +17,7 @@ from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
 from crown.stages.kernels.heaps import HEAPS, MAXIMA, MINIMA, RECORD, push
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put
+from crown.stages.kernels.ordered_ahead import near_handles
 
 MULTISET = 3  # words of a multiset in the state of its group
 TREE = 4  # kept in a tree; beside the sides of heaps
@@ -81,7 +82,12 @@ def change_ordered(arena, t, shape, spec, strides, keys, weights, places, values
     arena, shape, spec, strides = words(arena), words(shape), constants(spec), constants(strides)
     keys, weights, places, values = words(keys), words(weights), words(places), words(values)
     octets, path, flips = words(octets), words(path), words(flips)
+    near = start
     for i in range(start, n):
+        if i == near:
+            near = near_handles(
+                arena, places, ROOT, spec, columns, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
         if arena[H_LIVE] > arena[H_BUDGET]:
             return i
         root_at = places[i] + ROOT

@@ -41,7 +41,7 @@ EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of 
 
 
 @device
-def _words(shape, room, level):
+def node_words(shape, room, level):
     """Returns the words of a node."""
     return HEAD + room * (1 + shape[0] + shape[1] + (1 if level > 0 else 0))
 
@@ -49,7 +49,7 @@ def _words(shape, room, level):
 @device
 def full(shape, level):
     """Returns the entries that a node has room for, but a root that is a leaf."""
-    size = _words(shape, 1, level) - HEAD
+    size = node_words(shape, 1, level) - HEAD
     return (class_words(size_class(HEAD + FAN_OUT * size)) - HEAD) // size
 
 
@@ -73,7 +73,7 @@ def child_at(arena, shape, node, e):
 
 @device
 def _new(arena, shape, room, level):
-    node = alloc(arena, _words(shape, room, level))
+    node = alloc(arena, node_words(shape, room, level))
     arena[node + LEVEL] = level
     arena[node + LENGTH] = 0
     arena[node + ROOM] = room
@@ -83,7 +83,7 @@ def _new(arena, shape, room, level):
 
 @device
 def _free(arena, shape, node):
-    release(arena, node, _words(shape, arena[node + ROOM], arena[node + LEVEL]))
+    release(arena, node, node_words(shape, arena[node + ROOM], arena[node + LEVEL]))
 
 
 @device

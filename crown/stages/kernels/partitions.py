@@ -12,7 +12,18 @@ from crown.kernels.limbs import add, clear, negate
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
 from crown.kernels.tables import find, hash_key, insert, make_room, remove
-from crown.stages.kernels.ordered import EXACT, HEAD, LENGTH, NEXT, copies_there, locate, put, row_at, total
+from crown.stages.kernels.ordered import (
+    EXACT,
+    HEAD,
+    LENGTH,
+    NEXT,
+    copies_there,
+    locate,
+    put,
+    row_at,
+    total,
+)
+from crown.stages.kernels.ordered_ahead import near_handles, near_keys
 from crown.stages.kernels.ordered_scan import at_position, codes, emit, sound
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
@@ -37,7 +48,12 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
     )  # fmt: skip
     keys, values, octets, path = words(keys), words(values), words(octets), words(path)
     ranks, copies = words(ranks), words(copies)
+    near = 0
     for i in range(n):
+        if i == near:
+            near = near_handles(
+                arena, handles, k, spec, columns, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
         if handles[i] == 0:
             continue
         root = arena[handles[i] + k]
@@ -65,7 +81,10 @@ def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values
     keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
     octets, path, done = words(octets), words(path), words(done)
     size = shape[1]
+    near = done[0]
     for i in range(done[0], n):
+        if i == near:
+            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
         d = changes[i]
         if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
@@ -85,6 +104,7 @@ def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values
             arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
         )  # fmt: skip
         arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
+        arena[t + T_TALLIES + 1] += d
         if arena[root_at] == 0:
             closed(arena, t, tag, k, group)
         arena[H_STEPS] += steps
@@ -179,16 +199,17 @@ def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
 @kernel("words, words, int, words, words, words, words, table, table")
 def copied(arena, handles, k, shape, firsts, ends, starts, rows, heads):
     """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy by itself, from row ``starts`` of
-    ``rows`` (int64[n, width]) on; and into ``heads`` (int64[partitions, words]) the sums of what is before them.
+    ``rows`` (int64[width, n]) on; and into ``heads`` (int64[partitions, words]) the sums of what is before them.
     O(log n + rows) each; the first one is the first copy of its row."""
     n = handles.size
     arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
+    stride = rows.shape[1]
     ends, starts, rows, heads = words(ends), words(starts), words(rows), words(heads)
     width, size = shape[0], shape[1]
     for i in range(n):
         clear(heads, i * size, size)
         leaf, e, before = at_position(arena, arena[handles[i] + k], shape, firsts[i], heads, i * size)
-        at, left = starts[i] * width, ends[i] - firsts[i]
+        at, left = starts[i], ends[i] - firsts[i]
         arena[H_STEPS] += left
         while left > 0:
             if e == arena[leaf + LENGTH]:
@@ -197,8 +218,8 @@ def copied(arena, handles, k, shape, firsts, ends, starts, rows, heads):
             source = row_at(arena, shape, leaf, e)
             for _ in range(min(left, arena[leaf + HEAD + e] - before)):
                 for c in range(width):
-                    rows[at + c] = arena[source + c]
-                at += width
+                    rows[at + c * stride] = arena[source + c]
+                at += 1
                 left -= 1
             before = 0
             e += 1

@@ -12,6 +12,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put, total
+from crown.stages.kernels.ordered_ahead import near_keys
 from crown.stages.kernels.ordered_scan import emit
 from crown.stages.kernels.partitions import ABSENT, DONE, OVER_BUDGET, closed, opened
 
@@ -58,8 +59,10 @@ def change(
     arena, keyed, spec, strides = words(arena), constants(keyed), constants(spec), constants(strides)
     shape, keys, changes, values = words(shape), words(keys), words(changes), words(values)
     octets, path, rows, weights, done = words(octets), words(path), words(rows), words(weights), words(done)
-    m = done[1]
+    m, near = done[1], done[0]
     for i in range(done[0], n):
+        if i == near:
+            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
         d = changes[i]
         if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
@@ -84,6 +87,7 @@ def change(
         if d < 0:
             m = _shifted(arena, arena[root_at], shape, rank, -d, offset, end, -1, rows, weights, m, room)
         arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
+        arena[t + T_TALLIES + 1] += d
         if arena[root_at] == 0:
             closed(arena, t, tag, k, group)
         arena[H_STEPS] += steps
