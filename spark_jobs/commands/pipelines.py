@@ -1,4 +1,4 @@
-"""``crown pipelines``: keeps the materialized views of a project of Spark's Declarative Pipelines up to date."""
+"""``crown pipelines``: keeps the materialized views of a project of Declarative Pipelines or dbt up to date."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import FULL, Pipeline, Report
-from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.project import SPECIFICATIONS, Project
 from spark_jobs.session import quietly, session_of_command
 
 HELP = (
-    "keep the materialized views of a Declarative Pipelines project up to date: plan, run, watch, status, "
+    "keep the materialized views of a project of Declarative Pipelines or dbt up to date: plan, run, watch, status, "
     "full-refresh, restore"
 )
 _WHAT = {
@@ -34,7 +35,7 @@ _WHAT = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("action", choices=list(_WHAT), help="; ".join(f"{k}: {v}" for k, v in _WHAT.items()))
-    parser.add_argument("project", nargs="?", default=".", help="the folder with spark-pipeline.yml, or the file")
+    parser.add_argument("project", nargs="?", default=".", help="the folder with spark-pipeline.yml or dbt_project.yml")
     parser.add_argument(
         "--refresh",
         choices=["auto", "incremental"],
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Plans, runs or shows a pipeline."""
     if (args.action == "restore") != (args.to is not None):
         raise SourceError("crown pipelines restore takes --to VERSION, and no other action does")
-    project = Project.of(Path(args.project))
+    project = _project_at(Path(args.project))
     with quietly():
         spark = session_of_command(f"crown pipelines {project.name}", conf=dict(project.configuration))
     try:
@@ -80,6 +81,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _project_at(path: Path) -> Project:
+    """Returns the project of Declarative Pipelines or of dbt in a folder, or of its specification or manifest."""
+    manifest = None if any((path / name).is_file() for name in SPECIFICATIONS) else manifest_of(path)
+    return Project.of(path) if manifest is None else project_of(manifest)
+
+
 def _watch(spark: SparkSession, project: Project, args: argparse.Namespace) -> int:
     """Runs until Ctrl-C; a project whose files have changed is read again."""
     with suppress(KeyboardInterrupt):
@@ -91,7 +98,7 @@ def _watch(spark: SparkSession, project: Project, args: argparse.Namespace) -> i
                     sys.stdout.flush()
                 if project.stamp() != stamp:
                     break
-            project = Project.of(project.file)
+            project = _project_at(project.file)
     return 0
 
 

@@ -25,7 +25,7 @@ from spark_jobs.errors import SourceError
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
-_SOURCE, _DELTA, _KEEP = "crown.source.", "delta:", "crown.keep"
+SOURCE, DELTA, _KEEP = "crown.source.", "delta:", "crown.keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -94,12 +94,12 @@ class Project:
         """Returns the Delta tables that the configuration names: ``crown.source.NAME: delta:FOLDER``."""
         found = {}
         for key, value in self.configuration.items():
-            if not key.startswith(_SOURCE):
+            if not key.startswith(SOURCE):
                 continue
-            if not value.startswith(_DELTA):
-                raise SourceError(f"{self.file}: {key}: {value}: write {_DELTA} and the folder or URI of a Delta table")
-            where = value.removeprefix(_DELTA)
-            found[key.removeprefix(_SOURCE)] = where if "://" in where else str(self.folder / where)
+            if not value.startswith(DELTA):
+                raise SourceError(f"{self.file}: {key}: {value}: write {DELTA} and the folder or URI of a Delta table")
+            where = value.removeprefix(DELTA)
+            found[key.removeprefix(SOURCE)] = where if "://" in where else str(self.folder / where)
         return found
 
     @property

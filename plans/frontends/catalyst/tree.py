@@ -103,15 +103,18 @@ def views_of(nodes: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def is_table(node: Node) -> bool:
-    """Returns True for the name of a table of the catalog, over its leaf."""
-    return node.kind == "SubqueryAlias" and not node.child.children and "output" in node.child.fields
+    """Returns True for the name of a table of the catalog, over its leaf. An alias in a query has no qualifier."""
+    return node.kind == "SubqueryAlias" and not node.child.children and bool(_qualifier(node))
 
 
 def qualified(node: Node) -> str:
     """Returns the qualified name of a table of the catalog."""
+    return ".".join(f"`{part}`" for part in [*_qualifier(node), node.fields["identifier"]["name"]] if part)
+
+
+def _qualifier(node: Node) -> list[str]:
     given = node.fields["identifier"].get("qualifier") or []
-    parts = given.strip("[]").split(", ") if isinstance(given, str) else list(given)
-    return ".".join(f"`{part}`" for part in [*parts, node.fields["identifier"]["name"]] if part)
+    return given.strip("[]").split(", ") if isinstance(given, str) else list(given)
 
 
 def _subqueries(value: Any) -> list[Node]:

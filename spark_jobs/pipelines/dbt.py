@@ -1,0 +1,129 @@
+"""Reads a dbt project: the models that it has compiled, from its ``manifest.json``.
+
+Models that are materialized as ``materialized_view``, or that say ``crown: true`` in their ``meta``, are the views of
+the pipeline. Models that are views, and that these read, are its temporary views. Everything else that they read
+(tables, seeds, snapshots, sources) is read from the catalog, or from the Delta table that its ``meta`` names.
+
+A compiled query has the ``relation_name`` of each relation that it reads, as the manifest has it: by that text a view
+finds another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.project import DELTA, SOURCE, Definition, Project
+
+MANIFEST, PROJECT = "manifest.json", "dbt_project.yml"
+_KEPT, _META = "materialized_view", "crown"
+
+
+def manifest_of(path: Path) -> Path | None:
+    """Returns the manifest of a dbt project: of the file itself, its folder, or the folder with ``dbt_project.yml``;
+    None if the path is nothing of dbt's."""
+    if path.name == MANIFEST:
+        return path
+    if (path / PROJECT).is_file():
+        return path / "target" / MANIFEST
+    return path / MANIFEST if (path / MANIFEST).is_file() else None
+
+
+def project_of(manifest: Path) -> Project:
+    """Returns the project of a manifest. Its state and tables are in the folder ``crown`` beside ``target``.
+
+    Raises SourceError if the manifest cannot be read, has no view, or if a view was not compiled or is not SQL.
+    """
+    given = _read(manifest)
+    nodes, sources = given["nodes"], given["sources"]
+    views = _views(nodes)
+    if not any(_is_kept(nodes[key]) for key in views):
+        raise SourceError(
+            f"{manifest}: no model is to be maintained; materialize one as {_KEPT}, or give it meta: {{{_META}: true}}"
+        )
+    configuration = {}
+    names = {nodes[key]["relation_name"]: nodes[key]["name"] for key in views}
+    for key in {key for view in views for key in _reads(nodes[view])}.difference(views):
+        node = sources.get(key) or nodes.get(key, {})
+        where = (node.get("meta") or {}).get(_META)
+        if isinstance(where, str) and where.startswith(DELTA):
+            names[node["relation_name"]] = node["name"]
+            configuration[SOURCE + node["name"]] = where
+    made = [
+        Definition(
+            node["name"],
+            _renamed(_compiled(node), names),
+            not _is_kept(node),
+            node["original_file_path"],
+        )
+        for node in (nodes[key] for key in views)
+    ]
+    folder = manifest.resolve().parent
+    folder = folder.parent if folder.name == "target" else folder
+    name = str(given["metadata"].get("project_name") or folder.name)
+    return Project(name, manifest, folder, folder / "crown", configuration, None, (), made)
+
+
+def _read(manifest: Path) -> dict[str, Any]:
+    try:
+        given = json.loads(manifest.read_bytes())
+        if not all(isinstance(given[part], dict) for part in ("metadata", "nodes", "sources")):
+            raise ValueError("it lacks its parts")
+    except FileNotFoundError:
+        raise SourceError(f"{manifest} is not there: run dbt compile in the project first") from None
+    except OSError as error:
+        raise SourceError(f"{manifest} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise SourceError(f"{manifest} is no manifest of dbt: run dbt compile in the project") from None
+    return dict(given)
+
+
+def _is_kept(node: Mapping[str, Any]) -> bool:
+    config = node.get("config") or {}
+    return config.get("materialized") == _KEPT or bool((config.get("meta") or node.get("meta") or {}).get(_META))
+
+
+def _views(nodes: Mapping[str, Any]) -> list[str]:
+    """Returns the models that are maintained, and the views that they read: each behind what it reads."""
+    found: dict[str, None] = {}
+    models = {key: node for key, node in nodes.items() if node.get("resource_type") == "model"}
+
+    def take(key: str) -> None:
+        if key in found:
+            return
+        for read in _reads(models[key]):
+            if read in models and (_is_kept(models[read]) or models[read]["config"].get("materialized") == "view"):
+                take(read)
+        found[key] = None
+
+    for key, node in models.items():
+        if _is_kept(node):
+            take(key)
+    return list(found)
+
+
+def _reads(node: Mapping[str, Any]) -> Iterator[str]:
+    yield from (node.get("depends_on") or {}).get("nodes") or ()
+
+
+def _compiled(node: Mapping[str, Any]) -> str:
+    place = node["original_file_path"]
+    if node.get("language", "sql") != "sql":
+        raise SourceError(f"{place}: the model {node['name']} is not SQL; have dbt keep it as a table")
+    compiled = node.get("compiled_code")
+    if not compiled:
+        raise SourceError(f"{place}: the model {node['name']} was not compiled: run dbt compile in the project")
+    return str(compiled)
+
+
+def _renamed(query: str, names: Mapping[str, str]) -> str:
+    """Returns a query that reads the views and Delta tables by their names in the pipeline."""
+    texts = sorted((text for text in names if text), key=len, reverse=True)
+    if not texts:
+        return query
+    one = "|".join(map(re.escape, texts))
+    return re.sub(rf"(?<![\w`.])(?:{one})(?![\w`])", lambda match: f"`{names[match[0]]}`", query)
