@@ -14,6 +14,7 @@ from crown.kernels.strings import NULL
 from crown.stages.kernels import orders
 from crown.stages.kernels import retained as kernels
 from crown.stages.protocol import Part
+from crown.stages.trees import Trees
 from crown.store.zset import Zset
 
 _ROOT, _GREATEST, _BEFORE, _WORDS = 0, 1, 2, 3
@@ -30,8 +31,8 @@ class Tombstones:
         self._part = part
         self._behind = behind
         self._width = width + 1  # the sequence first
-        self._identity = np.arange(self._width, dtype=np.int64)
-        self._order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
+        order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
+        self._tree = Trees(part, ["int64"] * self._width, order)
         if part.arena[table + T_TALLIES] == 0:
             record = int(kernels.block(part.arena, _WORDS))
             part.arena[table + T_TALLIES] = record
@@ -70,15 +71,15 @@ class Tombstones:
         n = len(rows)
         if not n:
             return
-        keys, strides = np.ascontiguousarray(Zset(rows, signs).columns()), self._identity * n
+        keys, tree = np.ascontiguousarray(Zset(rows, signs).columns()), self._tree
         taken, done = np.zeros(n, np.int64), 0
 
         def work() -> bool:
             nonlocal done
             done = int(
                 kernels.change(
-                    self._part.arena, self._record + _ROOT, self._order, strides, self._width, keys, signs,
-                    *self._part.dictionary.memory, taken, done,
+                    self._part.arena, self._record + _ROOT, tree.shape, tree.spec, tree.strides(n), keys, signs,
+                    *self._part.dictionary.memory, tree.path, taken, done,
                 )
             )  # fmt: skip
             return done == n
@@ -96,10 +97,8 @@ class Tombstones:
         while True:
             rows, copies = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
             m = int(
-                kernels.front(
-                    self._part.arena, self._record + _ROOT, self._width, 0, until, _ALL, rows, copies
-                )
-            )  # fmt: skip
+                kernels.front(self._part.arena, self._record + _ROOT, self._tree.shape, 0, until, _ALL, rows, copies)
+            )
             if m < room:
                 return rows[:m]
             room *= 4
