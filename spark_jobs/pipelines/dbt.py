@@ -47,7 +47,7 @@ def project_of(manifest: Path) -> Project:
         )
     configuration = {}
     names = {nodes[key]["relation_name"]: nodes[key]["name"] for key in views}
-    for key in {key for view in views for key in _reads(nodes[view])}.difference(views):
+    for key in {key for view in views for key in _reads(nodes, view)}.difference(views):
         node = sources.get(key) or nodes.get(key, {})
         where = (node.get("meta") or {}).get(_META)
         if isinstance(where, str) and where.startswith(DELTA):
@@ -83,8 +83,8 @@ def _read(manifest: Path) -> dict[str, Any]:
 
 
 def _is_kept(node: Mapping[str, Any]) -> bool:
-    config = node.get("config") or {}
-    return config.get("materialized") == _KEPT or bool((config.get("meta") or node.get("meta") or {}).get(_META))
+    meta = (node.get("config") or {}).get("meta") or node.get("meta") or {}
+    return _materialized(node) == _KEPT or bool(meta.get(_META))
 
 
 def _views(nodes: Mapping[str, Any]) -> list[str]:
@@ -95,8 +95,8 @@ def _views(nodes: Mapping[str, Any]) -> list[str]:
     def take(key: str) -> None:
         if key in found:
             return
-        for read in _reads(models[key]):
-            if read in models and (_is_kept(models[read]) or models[read]["config"].get("materialized") == "view"):
+        for read in _reads(nodes, key):
+            if read in models and (_is_kept(models[read]) or _materialized(models[read]) == "view"):
                 take(read)
         found[key] = None
 
@@ -106,8 +106,17 @@ def _views(nodes: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def _reads(node: Mapping[str, Any]) -> Iterator[str]:
-    yield from (node.get("depends_on") or {}).get("nodes") or ()
+def _reads(nodes: Mapping[str, Any], key: str) -> Iterator[str]:
+    """Yields what a model reads. An ephemeral model stands in the query that reads it, so what it reads counts."""
+    for read in (nodes[key].get("depends_on") or {}).get("nodes") or ():
+        if read in nodes and _materialized(nodes[read]) == "ephemeral":
+            yield from _reads(nodes, read)
+        else:
+            yield read
+
+
+def _materialized(node: Mapping[str, Any]) -> str:
+    return str((node.get("config") or {}).get("materialized"))
 
 
 def _compiled(node: Mapping[str, Any]) -> str:

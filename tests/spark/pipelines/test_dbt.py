@@ -65,9 +65,10 @@ def test_models_are_views_and_what_they_read_is_found(spark, tmp_path: Path) -> 
             "totals",
             f"WITH __dbt__cte__o AS (SELECT * FROM {SCHEMA}.orders) SELECT shop, SUM(amount) AS total \n"
             "FROM __dbt__cte__o GROUP BY shop",
-            ["model.shop.orders"],
+            ["model.shop.o"],
             "materialized_view",
         ),
+        model("o", f"SELECT * FROM {SCHEMA}.orders", ["model.shop.orders"], "ephemeral", relation_name=None),
         model("orders", f"SELECT * FROM {SCHEMA}.dbt_orders WHERE amount > 0", ["source.shop.raw.dbt_orders"], "view"),
         model("other", f"SELECT * FROM {SCHEMA}.nowhere", [], "table"),
     ]
