@@ -2,8 +2,9 @@
 
 `at > NOW() - INTERVAL '1' HOUR` holds until one hour after `at`; `due <= CURRENT_DATE` holds from midnight of `due` on.
 A condition that compares a function of the clock, which never falls as time goes on, with values of a row says when the
-row comes in or goes out. All other uses of the clock would change every row whenever the clock moves, and are refused,
-unless they read the date alone, which is a relation of one row that changes once a day.
+row comes in or goes out. Where it is a value, or stands under OR, it is a column that changes at these moments. All
+other uses of the clock would change every row whenever the clock moves, and are refused, unless they read the date
+alone, which is a relation of one row that changes once a day.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from dataclasses import replace
 
 from plans.clock import NAME, NOW
 from plans.errors import PlanError
-from plans.expressions.build import MIRROR, Expr, call, cast, lit
-from plans.queries.algebra import Query, Relation, Source, Timed, rebuilt, replaced, split, unused
+from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col
+from plans.lowering.periods import Period, period
+from plans.program import Function
+from plans.queries.algebra import Query, Relation, SetOperation, Source, Timed, rebuilt, replaced, split, unused
 from plans.schema import Column, Table
 
-_DAY = 86_400_000_000
-_UNITS = {"day": _DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "microsecond": 1}
 _TODAY = "today"
-Period = tuple[Expr | None, Expr | None]
-"""The first moment at which a condition holds (None: always did), and the first at which it holds no more."""
 
 
 def timed(relation: Relation) -> Relation:
@@ -67,7 +66,70 @@ def _timed(query: Query) -> Query:
                 )
             query = _with_source(query, source, replace(source, on=tuple(rest)))
             query = _within(query, read, bounds, clocks[0])
+    for clock in clocks:
+        query = _with_marks(query, clock)
     return _by_day(query, clocks)
+
+
+def _with_marks(query: Query, clock: Source) -> Query:
+    """Returns the query in which conditions on the clock that are values, or stand under OR, are columns.
+
+    What reads the date alone is left as it is: it changes once a day.
+    """
+    time = clock.qualified(NOW)
+    today = {cast(time, "date"): col(f"{clock.alias}.{_TODAY}", "date")}
+    marks: dict[Expr, Period] = {}
+    for expr in _exprs(query):
+        for node in expr.postorder():
+            if time.value in replaced(node, today).columns:
+                found = period(node, time)
+                if found is not None:
+                    marks[node] = found
+    for node, found in marks.items():
+        read = _aliases([one for one in found if one is not None])
+        source = next((one for one in query.sources if {one.alias} == read), None)
+        if source is not None and source.join == "inner":
+            marked, mark = _marked(query, source, found, clock)
+            query = _renamed(_with_source(query, source, marked), {node: mark})
+    return query
+
+
+def _marked(query: Query, source: Source, found: Period, clock: Source) -> tuple[Source, Expr]:
+    """Returns a source with one column more, which is whether a period has begun and is not over; and this column.
+
+    Its rows are those before, within and behind their period, and those whose period is not known.
+    """
+    needed = {name for expr in _exprs(query) for name in expr.columns}
+    columns = [source.qualified(c.name) for c in source.table.columns]
+    columns = [column for column in columns if column.value in needed] or columns[:1]
+    names = {split(str(column.value))[1]: column for column in columns}
+    mark = unused("mark", [column.name for column in source.table.columns])
+    plain = replace(source, group=0, join="inner", on=())
+    moments = Query(query.text, (clock,), (), ((NOW, clock.qualified(NOW)),), False)
+    known = [one for one in found if one is not None]
+    there = tuple(call("not", call("isnull", one)) for one in known)
+
+    def rows(value: Expr, since: Expr | None, until: Expr | None) -> Relation:
+        hidden = {unused(wish, [*names, mark]): one for wish, one in (("since", since), ("until", until)) if one}
+        outputs = (*names.items(), (mark, value), *hidden.items())
+        bounds = iter(hidden)
+        first, last = (None if one is None else next(bounds) for one in (since, until))
+        return Timed(Query(query.text, (plain,), there, outputs, False), moments, first, last)
+
+    since, until = found
+    parts = [rows(TRUE, since, until)]
+    parts += [] if since is None else [rows(FALSE, None, since)]
+    parts += [] if until is None else [rows(FALSE, until, None)]
+    unknown = tuple(call("isnull", one) for one in known)
+    either = unknown[0] if len(unknown) == 1 else call("or", *unknown)
+    nothing = (*names.items(), (mark, cast(NULL, "bool")))
+    parts.append(Query(query.text, (plain,), (either,), nothing, False))
+    function: Function = 0
+    for number in range(1, len(parts)):
+        function = ("union_all", function, number)
+    made = SetOperation(tuple(parts), function)
+    derived = replace(source, table=Table(source.alias, made.columns), input=made)
+    return derived, derived.qualified(mark)
 
 
 def _within(
@@ -126,7 +188,7 @@ def _by_day(query: Query, clocks: list[Source]) -> Query:
     if any(clock.qualified(NOW).value in read for clock in clocks):
         raise PlanError(
             "NOW() is read where its value would change every row whenever the clock moves",
-            hint="compare it with a column (at > NOW() - INTERVAL '1' HOUR) by AND, or use CURRENT_DATE",
+            hint="compare it with a column (at > NOW() - INTERVAL '1' HOUR), or use CURRENT_DATE",
         )
     sources = []
     for source in made.sources:
@@ -159,92 +221,6 @@ def _renamed(query: Query, names: Mapping[Expr, Expr]) -> Query:
 
 def _with_source(query: Query, old: Source, new: Source) -> Query:
     return replace(query, sources=tuple(new if one is old else one for one in query.sources))
-
-
-def period(condition: Expr, time: Expr) -> Period | None:
-    """Returns when a condition that reads the clock holds; None if it does not say so of the clock alone."""
-    op, args = condition.op, condition.args
-    if op not in MIRROR or op in ("ne", "nseq"):
-        return None
-    left, right = args
-    if any(name == time.value for name in right.columns):
-        if any(name == time.value for name in left.columns):
-            return None
-        left, right, op = right, left, MIRROR[op]
-    if left.op == "datediff" and time.value in left.args[1].columns and time.value not in left.args[0].columns:
-        left, right, op = left.args[1], call("date_sub", left.args[0], right), MIRROR[op]
-    reached, passed = first(left, right, time), first(left, _next(right), time)
-    if reached is None or passed is None:
-        return None
-    return {
-        "ge": (reached, None),
-        "gt": (passed, None),
-        "lt": (None, reached),
-        "le": (None, passed),
-        "eq": (reached, passed),
-    }[op]
-
-
-def _next(value: Expr) -> Expr:
-    """Returns the next value of a type."""
-    if value.type == "date":
-        return call("date_add", value, lit(1))
-    if value.type in ("timestamp", "timestamp_ntz"):
-        return call("plus_micros", value, lit(1))
-    if value.op == "literal" and value.value is not None:
-        return lit(value.value + 1, value.type)
-    return call("add", value, lit(1))
-
-
-def _negated(length: Expr) -> Expr:
-    return lit(-length.value) if length.op == "literal" and length.value is not None else call("neg", length)
-
-
-def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
-    """Returns the first moment at which `side`, a function of the clock that never falls, is `value` or more.
-
-    None if the side is not known to be such a function. What it moves the clock by may depend on the row.
-    """
-    if side == time:
-        return value if value.type == "timestamp" else cast(value, "timestamp")
-    at = -1 if side.op in ("date_trunc", "timestampdiff") else 0
-    inner = side.args[at] if side.args else None
-    if inner is None or [other for other in side.args if time.value in other.columns] != [inner]:
-        return None
-    if side.op == "plus_micros":
-        return first(inner, call("plus_micros", value, _negated(side.args[1])), time)
-    if side.op in ("date_add", "date_sub"):
-        back = "date_sub" if side.op == "date_add" else "date_add"
-        return first(inner, call(back, value, side.args[1]), time)
-    if side.op == "timestampdiff":
-        return _by_difference(side, value, time)
-    if side.op == "datediff":
-        return first(inner, call("date_add", side.args[1], value), time)
-    if side.op == "date_trunc":
-        unit = _UNITS.get(str(side.args[0].value).lower()) if side.args[0].op == "literal" else None
-        if unit is None:
-            return None
-        before = call("plus_micros", value, lit(-1))
-        return first(inner, call("plus_micros", call("date_trunc", side.args[0], before), lit(unit)), time)
-    if side.op == "cast" and side.type == "date" and inner.type in ("timestamp", "timestamp_ntz"):
-        return first(inner, cast(value, inner.type), time)
-    if side.op == "cast" and inner.type == "date" and side.type in ("timestamp", "timestamp_ntz"):
-        day = cast(call("plus_micros", value, lit(-1)), "date")
-        return first(inner, call("date_add", day, lit(1)), time)
-    if side.op == "cast" and {side.type, inner.type} == {"timestamp", "timestamp_ntz"}:
-        return first(inner, cast(value, inner.type), time)
-    return None
-
-
-def _by_difference(side: Expr, value: Expr, time: Expr) -> Expr | None:
-    """Returns when the whole units from a value to the clock, cut towards zero, are so many."""
-    unit, since, inner = side.args
-    length = _UNITS.get(str(unit.value).lower()) if unit.op == "literal" else None
-    if length is None or (length > 1 and (value.op != "literal" or value.value is None)):
-        return None
-    if length > 1:
-        value = lit(value.value * length if value.value > 0 else (value.value - 1) * length + 1, "int64")
-    return first(inner, call("plus_micros", since, value), time)
 
 
 def _aliases(exprs: Iterable[Expr]) -> set[str]:
