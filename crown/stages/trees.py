@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from crown.kernels.arena import T_COUNT, T_TALLIES
-from crown.stages.kernels import groups
+from crown.stages.kernels import groups, orders
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
 from crown.stages.kernels.ordered_ahead import AHEAD
@@ -21,6 +21,7 @@ from crown.store.zset import Zset
 
 _SCANNED = 1 << 12
 _MOST = 1 << 62
+_SORTED = 512  # rows of a batch that are worth to be sorted
 
 
 class Trees:
@@ -39,6 +40,14 @@ class Trees:
         self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
         self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + AHEAD, np.int64)  # where kernels keep the way to a row
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
+
+    def together(self, net: Zset, first: int = 0) -> Zset:
+        """Returns rows in an order in which many neighbours lie in one leaf, if they are many; the columns of the trees
+        begin at column ``first``. O(n log n)."""
+        if len(net) < _SORTED or not len(self.spec) or self.spec[1] not in (orders.BY_WORD, orders.BY_FLOAT):
+            return net
+        order = np.argsort(net.columns()[first + int(self.spec[0])])
+        return Zset.of_columns(np.take(net.columns(), order, axis=1), net.weights[order])
 
     def strides(self, n: int) -> np.ndarray:
         """Returns where the columns of ``n`` rows begin, int64[width, n] in one piece."""

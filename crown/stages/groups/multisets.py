@@ -126,6 +126,8 @@ class Multisets:
             keep = weights != 0
             named = (given.frame[name].codes[keep] for name in multiset.values.columns)
             net = Zset.of_columns(np.stack([given.where[keep], *named]), weights[keep]).net()
+            if multiset.kept == kernels.TREE:
+                net = multiset.trees.together(net, 1)
             groups, codes, *others = np.ascontiguousarray(net.columns())
             of = handles[groups]
             keys = np.stack([of, np.full(len(of), multiset.number), codes, *others])
