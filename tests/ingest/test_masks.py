@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,7 @@ import crown
 import plans
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
+from crown.reference import normalise
 from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Program
 from plans.reads import occurrences
@@ -46,6 +48,11 @@ def masked(plan: Plan) -> Program:
     return Program(plan.query, tables, (JoinStage(plan, masks=MASK),))
 
 
+def number(*values: object) -> int:
+    """A number of values that is the same in every process, so that examples are the same ones."""
+    return crc32(repr([normalise(value) for value in values]).encode())
+
+
 class Dealt(Kernel):
     """One engine per cell; what ``spark_jobs.dispatch.shuffle`` does with a change, in Python."""
 
@@ -58,7 +65,10 @@ class Dealt(Kernel):
         self.batches = 0
 
     def deal(self, batch: Batch, cell: int) -> dict[str, pa.Table]:
-        """The part of a cell. A predicate clears a bit in every other batch: the engine tests it in any case."""
+        """The part of a cell. A predicate clears a bit of every other row, whenever that comes and goes.
+
+        The engine tests it in any case.
+        """
         parts = {}
         for name, changes in batch.items():
             whole = to_arrow(self.schema, name, changes)
@@ -67,10 +77,11 @@ class Dealt(Kernel):
             for bit, atom in enumerate(occurrences(self.plan)):
                 if atom.relation == name:
                     wanted = [True] * len(whole)
-                    if atom.predicate is not None and self.batches % 2:
+                    if atom.predicate is not None:
                         wanted = atom.predicate.evaluate(columns, len(whole)).to_pylist()
                     for i, row in enumerate(whole.to_pylist()):
-                        masks[i] |= (wanted[i] is True and self.is_in(atom, row, cell)) << bit
+                        kept = wanted[i] is True or number(*(row[c.name] for c in self.schema[name].columns)) % 2 == 0
+                        masks[i] |= (kept and self.is_in(atom, row, cell)) << bit
             table = whole.append_column(MASK, pa.array(masks, pa.int64()))
             sent = table.filter(pa.array([mask != 0 for mask in masks], pa.bool_()))
             if len(sent):
@@ -82,7 +93,7 @@ class Dealt(Kernel):
         for axis, (attribute, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
             if attribute in atom.attributes:
                 value = row[atom.columns[atom.attributes.index(attribute)]]
-                if hash((axis, repr(value))) % share != cell // self.grid.stride(axis) % share:
+                if number(axis, value) % share != cell // self.grid.stride(axis) % share:
                     return False
         return True
 

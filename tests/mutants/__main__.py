@@ -2,6 +2,7 @@
 
     python -m tests.mutants --sample 300 --seed 1     # a third in each room; what was tried is not tried again
     python -m tests.mutants --room rules              # all faults of a room
+    python -m tests.mutants --again --budget 60       # what survived once more, with a minute of tests for each
     python -m tests.mutants --report                  # what is known so far
     python -m tests.mutants --map                     # ask anew which tests call which functions (some 20 min)
 
@@ -29,6 +30,7 @@ from tests.mutants.rooms import ROOMS, ROOT, TESTS, Room
 
 OUT = ROOT / "out" / "mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+SURVIVED = ("survived", "is called by no test")
 Drawn = tuple[str, Fault]  # file and fault
 
 
@@ -144,7 +146,7 @@ def report(names: set[str] | None = None) -> None:
         share = f"{kinds['died'] / tried:.0%}" if tried else "-"
         print(f"{group:45} {share:>5} of {tried:4}  excused {kinds['excused']}, left out {kinds['left out']}")
     for one in sorted(last.values(), key=lambda one: (one["file"], one["line"])):
-        if one["end"] in ("survived", "is called by no test") and one["name"] not in excused:
+        if one["end"] in SURVIVED and one["name"] not in excused:
             print(f"{one['end']}: {one['name']} {one['file']}:{one['line']} {one['before']!r} -> {one['after']!r}")
 
 
@@ -159,6 +161,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="so many faults, the same number in each room")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--budget", type=float, default=15.0, help="seconds of tests for a fault that survives")
+    parser.add_argument("--again", action="store_true", help="try once more what survived, with more budget")
     parser.add_argument("--map", action="store_true", help="ask anew which tests call which functions")
     parser.add_argument("--report", action="store_true", help="print what is known so far, and try nothing")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # the process of one room
@@ -166,7 +169,8 @@ def main() -> None:
     if given.report:
         return report()
     rooms = [ROOMS[name] for name in given.room or ROOMS]
-    tried = {one["name"] for one in read(OUT / "faults.jsonl")}
+    last = {one["name"]: one["end"] for one in read(OUT / "faults.jsonl")}
+    tried = {name for name, end in last.items() if not (given.again and end in SURVIVED)}
     names: set[str] = set()
     for room in rooms:
         number = given.sample and given.sample // len(rooms)
@@ -181,7 +185,7 @@ def main() -> None:
         if left:
             sample = ["--sample", str(number)] if number else []
             command = [sys.executable, "-m", "tests.mutants", "--here", "--room", room.name, *sample]
-            command += ["--seed", str(given.seed), "--budget", str(given.budget)]
+            command += ["--seed", str(given.seed), "--budget", str(given.budget), *["--again"][: given.again]]
             subprocess.run(command, env=_environment(room), cwd=ROOT, check=True)
     if not given.here:
         report(names)
