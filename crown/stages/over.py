@@ -72,7 +72,7 @@ class Over(Stage):
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or a sum that leaves its
         type.
         """
-        net = self._trees.together(self._reader.zset(nets[0]).net())
+        net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         if not len(net):
             return Zset.empty(len(self.columns))
         done = np.zeros(1, np.int64)

@@ -60,7 +60,7 @@ class Top(Stage):
 
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
         """
-        net = self._groups.together(self._reader.zset(nets[0]).net())
+        net = self._groups.together(self._reader.zset(nets[0]).net(), self._groups.count)
         done = np.zeros(2, np.int64)
         try:
             return self._changed(net, done)

@@ -22,6 +22,7 @@ from crown.store.zset import Zset
 _SCANNED = 1 << 12
 _MOST = 1 << 62
 _SORTED = 512  # rows of a batch that are worth to be sorted
+_MANY = 4  # rows of a tree that are
 
 
 class Trees:
@@ -41,10 +42,14 @@ class Trees:
         self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + AHEAD, np.int64)  # where kernels keep the way to a row
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
-    def together(self, net: Zset, first: int = 0) -> Zset:
-        """Returns rows in an order in which many neighbours lie in one leaf, if they are many; the columns of the trees
-        begin at column ``first``. O(n log n)."""
-        if len(net) < _SORTED or not len(self.spec) or self.spec[1] not in (orders.BY_WORD, orders.BY_FLOAT):
+    def together(self, net: Zset, trees: int, first: int = 0) -> Zset:
+        """Returns rows in an order in which many neighbours lie in one leaf, if they are many for so many ``trees``.
+        The columns of the trees begin at column ``first``. O(n log n)."""
+        if (
+            len(net) < max(_SORTED, _MANY * trees)
+            or not len(self.spec)
+            or self.spec[1] not in (orders.BY_WORD, orders.BY_FLOAT)
+        ):
             return net
         order = np.argsort(net.columns()[first + int(self.spec[0])])
         return Zset.of_columns(np.take(net.columns(), order, axis=1), net.weights[order])

@@ -127,7 +127,7 @@ class Multisets:
             named = (given.frame[name].codes[keep] for name in multiset.values.columns)
             net = Zset.of_columns(np.stack([given.where[keep], *named]), weights[keep]).net()
             if multiset.kept == kernels.TREE:
-                net = multiset.trees.together(net, 1)
+                net = multiset.trees.together(net, len(handles), 1)
             groups, codes, *others = np.ascontiguousarray(net.columns())
             of = handles[groups]
             keys = np.stack([of, np.full(len(of), multiset.number), codes, *others])
