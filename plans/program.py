@@ -23,7 +23,7 @@ from plans.expressions.expr import Expr
 from plans.frames import WindowFunction
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, loaded, rebuilt, table_of
-from plans.schema import Table
+from plans.schema import Column, Table
 from plans.windows import Window
 
 VERSION = 1
@@ -52,12 +52,13 @@ class Feed:
 class JoinStage:
     """A join core: a tree plan. Its relations are base tables, or `#i` for stage i.
 
-    `mode`: `set` (every result once; today's plans), `bag` (a result's weight is the sum over its valuations of the
-    products of multiplicities), `payload` (a bag whose rows also carry the sums that the plan's payload names; only
-    group stages read it). But in set mode equal atoms are not merged. The product is over the input nodes but those
-    whose names end in `[...]`: these and bags only say which rows meet, and have weight 1. An atom of a bag is also a
-    node of its own. `masks`: in a cell of a plan that was cut, the column of the base tables whose bits say which
-    occurrences read a row there (bit i: number i of `plans.reads.occurrences`); it is a function of the row's others.
+    `mode`: `set` (every row of the free attributes once, as its output), `bag` (a result's weight is the sum over its
+    valuations of the products of multiplicities), `payload` (a bag whose rows also carry the sums that the plan's
+    payload names; only group stages read it). But in set mode equal atoms are not merged. The product is over the input
+    nodes but those whose names end in `[...]`: these and bags only say which rows meet, and have weight 1. An atom of a
+    bag is also a node of its own. `masks`: in a cell of a plan that was cut, the column of the base tables whose bits
+    say which occurrences read a row there (bit i: number i of `plans.reads.occurrences`); it is a function of the row's
+    others.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("masks",)
@@ -295,9 +296,9 @@ class Result:
 class Program:
     """The stages of a query over base `tables`, in topological order; the last one is the result.
 
-    A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. A program
-    with named `results` has those instead, of which one may be read by the stages of others, and may have no stage at
-    all. A stage that is not needed any more is a linear stage without terms: the others keep their numbers.
+    The program of a `Plan` (`program_of`) has the JSON and the fingerprint of that. A program with named `results` has
+    those instead, of which one may be read by the stages of others, and may have no stage at all. A stage that is
+    not needed any more is a linear stage without terms: the others keep their numbers.
     `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads. `windows`:
     which rows of base tables are still in; what stages read of a relation is its rows that are.
     """
@@ -322,22 +323,24 @@ class Program:
 
     @property
     def plan(self) -> Plan | None:
-        """Returns the plan, if the program is one join stage in set mode over relations without windows; else None.
+        """Returns the plan whose program this is (see `program_of`), over relations without windows; else None.
 
         A table with upserts, or an enforced key, needs what a program has before its stages: the rows by key.
         """
         if self.results is not None or self.windows or self.whole or any(table.by_key for table in self.tables):
             return None
-        first = self.stages[0]
-        if len(self.stages) > 1 or not isinstance(first, JoinStage) or first.masks is not None:
+        join = self.only_join
+        if join is None or join.masks is not None or join.mode != "set":
             return None
-        return first.plan if first.mode == "set" else None
+        return join.plan if len(self.stages) == 1 + join.plan.support else None
 
     @property
     def only_join(self) -> JoinStage | None:
-        """Returns the join stage, if the program has no other stage; else None."""
-        first = self.stages[0] if len(self.stages) == 1 else None
-        return first if isinstance(first, JoinStage) else None
+        """Returns the join stage, if the program has no other stage, but perhaps DISTINCT behind it; else None."""
+        first = self.stages[0] if self.stages else None
+        if not isinstance(first, JoinStage):
+            return None
+        return first if self.stages[1:] in ((), (once_each(0, first.plan.output),)) else None
 
     @property
     def output(self) -> tuple[Output, ...]:
@@ -417,8 +420,20 @@ class Program:
 
 
 def program_of(plan: Plan) -> Program:
-    """Returns the program of one plan."""
-    return Program(plan.query, plan.tables, (JoinStage(plan),), plan.notes)
+    """Returns the program of one plan: its join, and DISTINCT behind it where several enumerated rows can be one
+    row of the result."""
+    distinct = (once_each(0, plan.output),) if plan.support else ()
+    return Program(plan.query, plan.tables, (JoinStage(plan), *distinct), plan.notes)
+
+
+def once_each(number: int, columns: Iterable[Output | Column]) -> PointwiseStage:
+    """Returns the stage that has each row of stage `number`, which has these columns, once."""
+    return PointwiseStage((Feed(number, passed(columns)),), ("distinct", 0))
+
+
+def passed(columns: Iterable[Output | Column]) -> tuple[Output, ...]:
+    """Returns feed columns that are the source's own."""
+    return tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns)
 
 
 Maintainable = Plan | Program

@@ -181,7 +181,9 @@ def each_once(stage: Stage) -> bool:
         return not isinstance(stage.function, int) and stage.function[0] in _ONCE
     if isinstance(stage, (TopStage, OverStage)):
         return stage.distinct
-    return isinstance(stage, SingleStage) or (isinstance(stage, JoinStage) and stage.mode == "set")
+    if isinstance(stage, JoinStage):
+        return stage.mode == "set" and not stage.plan.support
+    return isinstance(stage, SingleStage)
 
 
 _ONCE = ("distinct", "union", "except", "intersect")

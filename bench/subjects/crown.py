@@ -72,9 +72,9 @@ class Crown:
         """Enumerates the full result into reused buffers; in mode *count* asks for its size only."""
         if self._mode == "count":
             return self._view.count()
-        (join,) = self._engine.stages
-        assert isinstance(join, Join)
-        return sum(len(block) for core in join.cores for block in core.rows())
+        last = self._engine.stages[-1]
+        blocks = (rows for core in last.cores for rows in core.rows()) if isinstance(last, Join) else last.scan()
+        return sum(map(len, blocks))
 
     def totals(self) -> Totals:
         """Follows the deltas in the modes that deliver them, and then also compares with a full enumeration.
@@ -98,8 +98,7 @@ class Crown:
     def stats(self) -> dict[str, Any]:
         """Returns the engine's counters and what its plan is."""
         stats = self._view.stats()
-        (join,) = stats["stages"]
-        stats = {**join, **stats}
+        stats = {**stats["stages"][0], **stats}
         touched = stats["r_updates"] + stats["s_updates"] + stats["p_updates"] + stats["live_flips"]
         return {**stats, "touched": touched, "height": self.plan.height, "trees": self.plan.candidate_count}
 

@@ -2,7 +2,7 @@
 
     RelationChange -> Propagation over the arena -> rows of the free attributes -> output tuples -> Results
 
-A batch is a transaction over bags, tree and support counts. Whatever stops it (a refusal, a budget, an error while
+A batch is a transaction over bags and tree. Whatever stops it (a refusal, a budget, an error while
 outputs are evaluated, Ctrl-C), the state is afterwards as before the batch. If it cannot be taken back, the state is
 lost: ``H_OPEN`` stays set. State is linear in the data, whatever the size of the result.
 """
@@ -23,7 +23,7 @@ from crown.ingest.batch import RelationChange
 from crown.kernels import arena as A
 from crown.results.factorized import FactorizedHead
 from crown.results.head import OutputHead
-from crown.results.result import CountedResults, enumerated, factorized_batches, results_of
+from crown.results.result import enumerated, factorized_batches, results_of
 from crown.store.zset import Zset
 
 
@@ -31,8 +31,7 @@ class Core:
     """Applies batches of changes to a state. Not thread-safe; several cores may share one dictionary.
 
     A batch that was applied, or undone, is open: ``settle`` lets it stand, ``take_back`` takes it back, in full or in
-    part, and nothing else may be asked of the core before that. ``counts``: the result, if it is counted, else None.
-    ``gathers``: the deltas of a batch are exact only when all of them have been netted.
+    part, and nothing else may be asked of the core before that.
     """
 
     def __init__(self, state: State) -> None:
@@ -41,26 +40,27 @@ class Core:
         self.head = OutputHead(plan, dictionary)
         self.results = results_of(state, self.head)
         self.propagation = Propagation(state, len(plan.free), self.head.margin)
-        self.counts = self.results if isinstance(self.results, CountedResults) else None
-        self.gathers = self.counts is not None or not plan.consolidated
         self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Sequence[RelationChange]) -> list[Zset]:
-        """Applies a batch; returns the net change of the result as output tuples, each once, in memory of their own.
-        O(changes * lambda + deltas)."""
-        return self._found(self._begin(changes, True))
+    def apply(self, changes: Sequence[RelationChange], check: Callable[[], None] = lambda: None) -> list[Zset]:
+        """Applies a batch; returns the net change of the result as output tuples, each once, in memory of their own:
+        with other weights than 1 where several enumerated rows are one output.
 
-    def events(self, changes: Sequence[RelationChange]) -> list[Zset]:
+        ``check`` is called between blocks. O(changes * lambda + deltas).
+        """
+        return self._found(self._checked(changes, check))
+
+    def events(self, changes: Sequence[RelationChange], check: Callable[[], None] = lambda: None) -> list[Zset]:
         """Applies a batch of a plan with a payload; returns what is added to the values of its terms.
 
         Output tuples: the weight is what is added to the count, perhaps 0; ``payload`` are the words of all terms
         (``CompiledPlan.payload.result`` says which are whose), None if there is the count alone. A tuple may come more
         than once. O(changes * lambda + deltas).
         """
-        return list(map(self.head.codes, self._begin(changes, True)))
+        return list(map(self.head.codes, self._checked(changes, check)))
 
     def delivered(
         self,
@@ -77,10 +77,10 @@ class Core:
         the deltas of the batch in memory. ``factorized``: the deltas are factorized rows. ``check`` is called between
         blocks. ``discard_output`` has the rest applied without output. O(changes * lambda + deltas).
         """
-        head, counted = self.head, self.counts is not None
-        gather = not factorized and (self.gathers if counted or consolidate is None else consolidate)
+        head = self.head
+        gather = not factorized and (not self.state.plan.consolidated if consolidate is None else consolidate)
         gathered: list[Zset] = []
-        for block in self._begin(changes, deltas or counted, factorized):
+        for block in self._begin(changes, deltas, factorized):
             if gather:
                 gathered.append(head.codes(block))
             elif factorized:
@@ -89,18 +89,15 @@ class Core:
                 yield batch
             check()
         if gathered:
-            net = self._changed(gathered)
-            if deltas:
-                yield from head.batches(net)
+            yield from head.batches(Zset.gathered(gathered, head.width).net())
 
     def discard(self, changes: Sequence[RelationChange]) -> int:
         """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns how many there were."""
         return sum(map(len, self._begin(changes, True)))
 
     def discard_output(self) -> None:
-        """Has the rest of the batch applied without output, unless the result is counted: it needs all of them."""
-        if self.counts is None:
-            self.propagation.discard_output()
+        """Has the rest of the batch applied without output."""
+        self.propagation.discard_output()
 
     @cached_property
     def factorized(self) -> FactorizedHead:
@@ -114,9 +111,8 @@ class Core:
         views, whose last batch returned nothing either.
         """
         inverse = [change.inverse() for change in changes]
-        wanted = bool(self.state.header[A.H_LIVE_ON]) or self.counts is not None
         with self.state.budget.lifted():
-            blocks = self._begin(inverse, wanted)
+            blocks = self._begin(inverse, bool(self.state.header[A.H_LIVE_ON]))
             return list(map(self.head.codes, blocks)) if events else self._found(blocks)
 
     @property
@@ -129,7 +125,7 @@ class Core:
         tells of it, per alias; ``sign`` -1: it was undone."""
         header, missing = self.state.header, self.propagation.missing
         header[A.H_OPEN] = 0
-        self._forget()
+        self.propagation.settle()
         for number, change in enumerate(changes):
             absent = missing.get(number) if missing and sign > 0 else None
             for bit, (alias, rejected) in enumerate(zip(change.relation.aliases, change.filtered, strict=True)):
@@ -146,10 +142,8 @@ class Core:
 
         Raises UnusableStateError or MemoryBudgetError if that cannot be done: the state is lost.
         """
-        if self.counts is not None:
-            self.counts.take_back()
         self.propagation.take_back()
-        self._forget()
+        self.propagation.settle()
         self.state.header[A.H_OPEN] = 0
 
     # The parts of a transaction
@@ -167,20 +161,16 @@ class Core:
             kernels.rebuild_live(state.arena, state.halves, state.plan_array, self.propagation.scratch)
         return blocks
 
+    def _checked(self, changes: Sequence[RelationChange], check: Callable[[], None]) -> Iterator[Zset]:
+        """Begins a batch, as ``_begin``; ``check`` is called behind each of its blocks."""
+        for block in self._begin(changes, True):
+            yield block
+            check()
+
     def _found(self, blocks: Iterable[Zset]) -> list[Zset]:
         """Returns the change of the result for the blocks of a batch, as output tuples."""
         found = list(map(self.head.codes, blocks))
-        return [self._changed(found)] if self.gathers else found
-
-    def _changed(self, gathered: Sequence[Zset]) -> Zset:
-        """Returns the change of the result for all output tuples that a batch enumerates."""
-        net = Zset.gathered(gathered, self.head.width).net()
-        return net if self.counts is None else self.counts.changed(net)
-
-    def _forget(self) -> None:
-        if self.counts is not None:
-            self.counts.settle()
-        self.propagation.settle()
+        return found if self.state.plan.consolidated else [Zset.gathered(found, self.head.width).net()]
 
     # Looking inside
     # ------------------------------------------------------------------------------------------------------------

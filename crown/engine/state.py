@@ -15,9 +15,8 @@ from crown.engine.kernels import padding_batches, state
 from crown.engine.kernels.warm import ensure_view_compiled
 from crown.guards.uncopyable import NotCopyable
 from crown.kernels import arena as A
-from crown.kernels.geometry import groups_table, rows_table, support_table, table_total
+from crown.kernels.geometry import groups_table, rows_table, table_total
 from crown.kernels.tables import table_at
-from crown.results.support import Support
 from crown.store.budget import Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -50,7 +49,6 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.plan_array = self.compiled.array
         self.budget = budget
         self.dictionary = dictionary
-        self.counts = Support(self.arena, table_at(support_table(n)), len(plan.output), self.budget)
         limits = [_reserved(part) for part in self.parts]
         self.bags = {
             i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
@@ -93,10 +91,6 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_codes(bag.values(a))
-        if self.plan.support:
-            for j, output in enumerate(self.plan.output):
-                if uses_dictionary(output.type):
-                    dictionary.mark_column(self.arena, self.counts.table, j)
 
 
 def _reserved(part: np.ndarray) -> int:

@@ -43,7 +43,6 @@ def statistics(state: State) -> dict[str, Any]:
         "rows": rows,
         "input_rows": sum(rows[name[i]] for i in inputs),
         "groups": {name[i]: int(arena[table_at(groups_table(n, index[i])) + A.T_COUNT]) for i in range(1, n)},
-        "support": len(state.counts),
         "live_bytes": 8 * sum(int(part[A.H_LIVE]) for part in state.parts),
         "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in state.parts),
         "updates": {name[i]: int(arena[tallies[i].updates]) for i in inputs},

@@ -1,14 +1,13 @@
-"""Kernels over a batch before it meets the state: consolidation of a Z-set, support counts of projected results."""
+"""Kernels over a batch before it meets the state: consolidation of a Z-set, columns as Arrow has them, cells."""
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, ZERO, alloc, release
-from crown.kernels.geometry import counted_words, counter_of
+from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.runs import fill_run
 from crown.kernels.strings import NULL, bytes_at, length_of
-from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
+from crown.kernels.tables import LOW32, mix
 
 WORD, HALF, BIT, PAIR, TEXT, WIDE = 0, 1, 2, 3, 4, 5
 """Forms in which Arrow keeps a value: its code as it is, as 32 bits, as one, as 128; or what the dictionary has for the
@@ -301,70 +300,3 @@ def _write_bits(values, first, down, n, zero, out, at):
         out[at] = bits
         at += 1
     return at
-
-
-@kernel("words, words, int, int, words, words, words")
-def support_batch(arena, identity, t, width, rows, weights, signs):
-    """Adds ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
-
-    A record is a counted tuple. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1 when it
-    disappears, else 0. ``identity`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta of
-    what they count. Returns how many tuples were added: all, unless the budget is used up. Expected O(1) per tuple.
-    """
-    n = weights.size
-    arena, identity, rows = words(arena), constants(identity), words(rows)
-    for i in range(n):
-        tag = hash_key(arena, identity, 0, width, rows, i * width)
-        record = find(arena, t, tag, identity, 0, width, rows, i * width)
-        signs[i] = 0
-        if record == 0:
-            if weights[i] != 0:
-                if arena[H_LIVE] > arena[H_BUDGET]:
-                    return i
-                record = alloc(arena, counted_words(width))
-                for j in range(width):
-                    arena[record + j] = rows[i * width + j]
-                arena[counter_of(record, width)] = weights[i]
-                insert(arena, t, tag, record)
-                signs[i] = 1
-        else:
-            arena[counter_of(record, width)] += weights[i]
-            if arena[counter_of(record, width)] == 0:
-                remove(arena, t, tag, record)
-                release(arena, record, counted_words(width))
-                signs[i] = -1
-    return n
-
-
-@kernel("words, words, int, int, words")
-def support_has(arena, identity, t, width, row):
-    """Returns True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
-    arena, identity, row = words(arena), constants(identity), words(row)
-    tag = hash_key(arena, identity, 0, width, row, 0)
-    return find(arena, t, tag, identity, 0, width, row, 0) != 0
-
-
-@kernel("words, int, int, int, table")
-def support_scan(arena, t, width, start, out):
-    """Copies output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples).
-
-    Constant amortized delay: a table is at least one eighth full, or minimal.
-    """
-    slots = arena[t + T_SLOTS]
-    n = 0
-    for s in range(start, arena[t + T_CAPACITY]):
-        word = arena[slots + s]
-        if word != 0:
-            if n == out.shape[1]:
-                return s, n
-            record = word & LOW32
-            for j in range(width):
-                out[j, n] = arena[record + j]
-            n += 1
-    return -1, n
-
-
-@kernel("words, int")
-def table_count(arena, t):
-    """Returns the number of records in a table."""
-    return arena[t + T_COUNT]

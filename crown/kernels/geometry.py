@@ -46,7 +46,7 @@ that the innermost loop of an enumeration is a copy. It carries int32, or if it 
 group, without key, with one live parent that is not there.
 
 **Table numbers**: the rows of node i (a source's records, if it is the first alias), then the groups above node i, then
-the dictionary and the support counts. Kernels pay nothing for these functions: they are inlined.
+the dictionary. Kernels pay nothing for these functions: they are inlined.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def set_copies(halves, record, width, n):
 
 @device
 def counted_words(width):
-    """Returns words of a record that is a tuple and a counter, as those of support counts are."""
+    """Returns words of a record that is a tuple and a counter."""
     return width + 1
 
 
@@ -411,14 +411,9 @@ def dictionary_table(nodes: int) -> int:
     return 2 * nodes
 
 
-def support_table(nodes: int) -> int:
-    """Returns the number of the table of support counts in a plan of ``nodes`` nodes."""
-    return 2 * nodes + 1
-
-
 def table_total(nodes: int) -> int:
     """Returns how many tables the state of a plan of ``nodes`` nodes has."""
-    return 2 * nodes + 2
+    return 2 * nodes + 1
 
 
 T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node

@@ -133,13 +133,10 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
     def discard(self, changes: Mapping[str, Any]) -> int:
         """Applies a batch, enumerates the deltas of the last stage into reused buffers, if it is a join, drops them.
 
-        Returns how many there were. For measuring: those of a join are not netted, and where its results are counted
-        (CrownError) they are not the query's.
+        Returns how many there were. For measuring: those of a join are not netted.
         """
         prepared, nets = self.prepare(changes), dict[str | int, Zset]()
         join, last = self._streaming, len(self.stages) - 1
-        if join is not None and join.counted:
-            raise CrownError("discard is not defined for a query whose results are counted; use run")
         with self.uninterrupted:
             self._open()
             try:

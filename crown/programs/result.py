@@ -62,12 +62,13 @@ class ResultOf:
     @property
     def factorized(self) -> FactorizedHead:
         """Returns what makes factorized rows. CrownError for a result that has none."""
-        if self._join is None:
+        join = self._running.stages[0] if self._running.plan.only_join is not None else self._join
+        if not isinstance(join, Join):
             raise CrownError(
                 "factorized=True gives a product per row, which only one join of distinct rows has (SELECT DISTINCT, "
                 "or a Datalog rule); leave factorized out"
             )
-        return self._join.factorized
+        return join.factorized
 
     def _unchanged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches. Raises ConcurrentChangeError when something has changed since the first was asked for."""

@@ -2,10 +2,9 @@
 
     nets in codes -> base tables -> stages in topological order -> the net of every stage -> what is delivered
 
-Between stages travel codes; one dictionary serves all. If a stage refuses a batch, it has changed nothing, and the
-base tables and the stages before it undo what they had. A last stage that streams is a join whose deltas leave as they
-are enumerated: they are never held together. All parts lie in one mapping of memory: for the dictionary, the base
-tables, and each stage.
+Between stages travel codes; one dictionary serves all. If a stage refuses a batch, it has changed nothing, and what
+comes before it undoes what it had. A last stage that streams is a join whose deltas leave as they are enumerated: they
+are never held together. All parts lie in one mapping of memory: for the dictionary, the base tables, and each stage.
 """
 
 from __future__ import annotations
@@ -122,12 +121,11 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Returns the stage, whose parts begin with number ``first``, in the cells of a grid."""
         may_repeat = self.wires[len(self.stages)].may_repeat
         if isinstance(stage, LinearStage):
-            read = [self._columns_of(term.source) for term in stage.terms]
-            return Linear(stage, read, self.memory.dictionary, may_repeat)
+            return Linear(stage, [self._columns_of(t.source) for t in stage.terms], self.memory.dictionary, may_repeat)
         if isinstance(stage, JoinStage):
             if stage.plan.count is not None:
                 return CyclicCount(stage, self.wires, self.memory, first)
-            return Join(stage, self.wires, self.memory, first, grid, may_repeat)
+            return Join(stage, self.wires, self.memory, first, grid, may_repeat, self.uninterrupted.check)
         part = self.memory.part(first)
         if isinstance(stage, (TopStage, OverStage, SingleStage)):
             return _OVER_ONE[type(stage)](stage, self._columns_of(stage.feed.source), part)
@@ -291,10 +289,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Sends a batch through the base tables and the stages that gather; ``nets`` gets what each of them passes on,
         and is empty until the base tables have.
 
-        Who refuses a batch is as it was before. After any other exception inside of a stage it is not known what the
-        stage has of the batch: ``_torn`` stays true, and the state is lost.
+        After an exception in a stage that is not known to be as it was before, ``_torn`` stays true: the state is lost.
         """
         self._torn = True
+        stage = None
         try:
             effective = self.base_tables.apply(given)
             nets.update(self._unchanged)
@@ -310,8 +308,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 net = nets[number] = stage.apply(inputs)
                 if net.weights.size:
                     self.tallies.add(number, net)
-        except _REFUSALS:
-            self._torn = False
+        except BaseException as error:
+            if isinstance(error, _REFUSALS) or (isinstance(stage, Join) and stage.taken_back):
+                self._torn = False
             raise
         self._torn = False
 
@@ -430,6 +429,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.base_tables.check_invariants()
         for stage in self.stages:
             stage.check_invariants()
+            if isinstance(stage, Pointwise):
+                stage.check_counts(self.stages)
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark.

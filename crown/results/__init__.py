@@ -1,1 +1,1 @@
-"""From what a join core enumerates to the result: outputs, support counts, membership, record batches."""
+"""From what a join core enumerates to the result: outputs, membership, record batches."""

@@ -1,8 +1,7 @@
-"""The result of a join core: enumerated from the tree, as a set or a bag, or counted; a plan has one of these.
+"""The result of a join core: enumerated from the tree, as a set or a bag; a plan has one of these.
 
 Where the mapping to the outputs is one-to-one, what the tree enumerates is the result. Where it can merge rows
-(``plan.support``), a table in the arena counts how many enumerated rows stand behind every output tuple; a tuple is in
-the result while its count is not 0.
+(``plan.support``) the result is a bag, as often as there are enumerated rows behind an output tuple.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from crown.engine.buffers import Buffers, buffer
+from crown.engine.buffers import Buffers
 from crown.engine.delivery import CHANGED
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish
@@ -208,67 +207,7 @@ class BagResults(EnumeratedResults):
                 yield self._head.batch(self._head.decoded(block), block.weights.copy())
 
 
-class CountedResults(Results):
-    """The result is the tuples with a support count; a delta leaves only when a count leaves zero or reaches it.
-
-    So the result lives from the deltas: every batch must enumerate them, and what a batch has done is known until it
-    stands.
-    """
-
-    def __init__(self, state: State, head: OutputHead) -> None:
-        self._state = state
-        self._counts = state.counts
-        self._head = head
-
-    def changed(self, net: Zset) -> Zset:
-        """Returns the change of the result for the net change of the enumerated output tuples. Expected O(tuples).
-
-        Raises what ``Support.add`` raises.
-        """
-        return self._counts.add(net)
-
-    def take_back(self) -> None:
-        """Undoes what ``changed`` did since ``settle``. Raises what ``Support.take_back`` raises."""
-        self._counts.take_back()
-
-    def settle(self) -> None:
-        """Lets the batch stand: nothing of it will be taken back."""
-        self._counts.settle()
-
-    @override
-    def tuples(self) -> Iterator[Zset]:
-        epoch = self._state.epoch
-        for block in self._counts.scan(buffer(self._head.width)):
-            yield block
-            demand_unchanged(self._state, epoch)
-
-    @override
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        for block in self.tuples():
-            yield self._head.rows(self._head.decoded(block), len(block))
-
-    def count(self) -> int:
-        """Returns the number of result rows. O(1)."""
-        return len(self._counts)
-
-    def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often an output row is in the result. Expected O(1)."""
-        return self.copies_of(row_of(self._state.plan.output, values))
-
-    def contains(self, values: Mapping[str, Any]) -> bool:
-        """Returns True iff an output row is in the result. Expected O(1)."""
-        return self.multiplicity(values) > 0
-
-    def copies_of(self, arrays: Sequence[pa.Array]) -> int:
-        """Returns how often an output row is in the result: at most once. Expected O(1)."""
-        plan, intern = self._state.plan, self._state.dictionary.intern
-        codes = [code_of(array, output.type, intern) for array, output in zip(arrays, plan.output, strict=True)]
-        return int(self._counts.has(np.array(codes, np.int64)))
-
-
 def results_of(state: State, head: OutputHead) -> Results:
     """Returns the result that the plan of a state needs."""
-    if state.plan.payload is not None:
-        return BagResults(state, head)
-    kind = CountedResults if state.plan.support else EnumeratedResults
-    return kind(state, head)
+    plan = state.plan
+    return (EnumeratedResults if plan.payload is None and not plan.support else BagResults)(state, head)

@@ -14,7 +14,10 @@ from plans.schema import Column
 
 
 class Reader:
-    """Reads the nets of a feed's source, whose columns are ``source``. It has no state."""
+    """Reads the nets of a feed's source, whose columns are ``source``. It has no state.
+
+    ``keeps_apart``: all rows enter, and no two of them as equal ones.
+    """
 
     def __init__(self, feed: Feed, source: Sequence[Column], dictionary: Dictionary) -> None:
         self.feed = feed
@@ -24,6 +27,7 @@ class Reader:
         self._projection = Projection(feed.columns, {column.name: column.type for column in source}, self._given)
         self._passes = feed.where is None and not self._projection.computed  # all rows, as codes
         self._words = [self._given[of][0] for of in self._projection.plain.values()]
+        self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
 
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
         """Returns the columns of the rows that enter, and their weights (int64[n]). O(net)."""

@@ -54,7 +54,8 @@ class Join(Stage):
     """Runs a join stage, in the cells of ``grid``.
 
     ``wires``: what comes from the sources that it reads; its parts in ``memory`` begin with number ``first``.
-    ``may_repeat``: the stage that reads its rows adds them up, so they need not be net.
+    ``may_repeat``: the stage that reads its rows adds them up, so they need not be net. ``check`` raises what is to
+    stop a batch.
 
     What a memory budget leaves is worked out for one cell after the other, so with a budget they do not run in
     parallel.
@@ -68,6 +69,7 @@ class Join(Stage):
         first: int,
         grid: Grid = Grid(),  # noqa: B008 - it is immutable
         may_repeat: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._taken = JoinInputs(stage.plan, wires, memory.dictionary.extern, stage.masks)
         plan, self.inputs, self.known = self._taken.plan, self._taken.inputs, self._taken.known
@@ -83,8 +85,10 @@ class Join(Stage):
             {_key(relation): _conditions(relation, grid, cell) for relation in stored_relations(plan)}
             for cell in range(grid.cells if grid.cells > 1 else 0)
         ]
-        self.taken_back = False  # True from when a batch whose deltas were asked for was stopped and taken back
-        self._repeats = grid.cells > 1 and plan.payload is not None  # two cells may deliver the same row
+        self.taken_back = False  # True from when a batch was stopped and taken back until the next one begins
+        merges = plan.payload is not None or plan.support
+        self._repeats = grid.cells > 1 and merges  # two cells may deliver the same row
+        self._check = check
         self._budget = memory.budget
         self._threads = Threads(grid.cells, "crown-cell")
 
@@ -93,7 +97,10 @@ class Join(Stage):
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch; in payload mode the rows carry their sums. O(changes * lambda + deltas)."""
-        return self._gathered(self._done(Core.events if self._added else Core.apply, self._taken.changes(nets)))
+        work = Core.events if self._added else Core.apply
+        if len(self.cores) == 1:  # of several each would be stopped by itself
+            return self._gathered(self._done(partial(work, check=self._check), self._taken.changes(nets)))
+        return self._gathered(self._done(work, self._taken.changes(nets)))
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
@@ -142,11 +149,6 @@ class Join(Stage):
             raise
         self._settle(parts)
 
-    @property
-    def counted(self) -> bool:
-        """Returns True if the result lives from the deltas: a row of it may stand for several that are enumerated."""
-        return self.cores[0].counts is not None
-
     def discard_output(self) -> None:
         """Has the rest of a batch applied without output."""
         for core in self.cores:
@@ -181,6 +183,7 @@ class Join(Stage):
         """Returns what ``work``, which applies a batch, gives for each cell, and lets it stand; if it raises, the batch
         has been taken back. ``sign`` -1: a batch is undone."""
         parts: _Parts = [changes] * len(self.cores)
+        self.taken_back = False
         try:
             found = [work(self.cores[0], changes)] if len(self.cores) == 1 else self._all(work, parts, _never)
         except BaseException as error:

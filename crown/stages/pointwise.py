@@ -7,6 +7,7 @@ rules of its own for inserts and deletes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -57,15 +58,20 @@ class Pointwise(Stage):
         self._part = part
         part.open(1)
         self._counts = CountedTuples(part, 0, len(self.columns), len(stage.leaves))
+        self._netted = len(self._readers) == 1 and self._readers[0].keeps_apart  # no row has two events in a batch
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(rows touched)."""
         events, leaf = self._events(nets)
         before = self._counts.add(events, leaf)
-        after = before.copy()
-        after[np.arange(len(events)), leaf] += events.weights
+        if self._netted:
+            after = before + events.weights[:, None]
+        else:
+            after = before.copy()
+            after[np.arange(len(events)), leaf] += events.weights
         weights = multiplicities(self.stage.function, after) - multiplicities(self.stage.function, before)
-        return Zset(events.rows, weights)[weights != 0].net()
+        changed = Zset(events.rows, weights)[weights != 0]
+        return changed if self._netted else changed.net()
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
@@ -74,6 +80,8 @@ class Pointwise(Stage):
 
     def _events(self, nets: Sequence[Zset]) -> tuple[Zset, np.ndarray]:
         """Returns the rows of all leaves, and each row's leaf (int64[n])."""
+        if len(self._readers) == 1:
+            return (found := self._readers[0].zset(nets[0])), np.zeros(len(found), np.int64)
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
         leaf = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
         return Zset.gathered(rows, len(self.columns)), leaf
@@ -98,6 +106,26 @@ class Pointwise(Stage):
         for _, counts in self._counts.scan():
             assert (counts >= 0).all(), "a row is in a leaf less than no times"
             assert counts.any(axis=1).all(), "a row that is in no leaf has a record"
+
+    def check_counts(self, stages: Sequence[Stage]) -> None:
+        """Compares with the rows of the stages that the leaves read, if all of them remember theirs. Raises
+        AssertionError. O(rows of these stages)."""
+        below = [stages[source] for source in self.inputs if isinstance(source, int)]
+        if len(below) < len(self.inputs) or not all(stage.parts for stage in below):
+            return
+        found: Counter[tuple[int, ...]] = Counter()
+        for leaf, (reader, stage) in enumerate(zip(self._readers, below, strict=True)):
+            for net in map(reader.zset, stage.scan()):
+                for row, weight in zip(net.rows.tolist(), net.weights.tolist(), strict=True):
+                    found[leaf, *row] += weight
+        kept = {
+            (leaf, *row): count
+            for rows, counts in self._counts.scan()
+            for row, of in zip(rows.tolist(), counts.tolist(), strict=True)
+            for leaf, count in enumerate(of)
+            if count
+        }
+        assert kept == found, "a row is not as often in a leaf as it is counted"
 
     def stats(self) -> dict[str, Any]:
         """Returns rows that some leaf has."""

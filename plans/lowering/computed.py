@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call
-from plans.lowering.stages import Stages, columns_read, local, origin, passed, visible_columns
+from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
 from plans.plan import Output
-from plans.program import Feed
+from plans.program import Feed, passed
 from plans.queries.algebra import Query, split, unused
 from plans.queries.variables import join_type
 

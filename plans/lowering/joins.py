@@ -9,9 +9,9 @@ from plans.expressions.build import cast
 from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
 from plans.lowering.folding import folded
-from plans.lowering.stages import Stages, condition, local, origin, passed
+from plans.lowering.stages import Stages, condition, local, origin
 from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan
-from plans.program import Feed, JoinStage
+from plans.program import Feed, JoinStage, once_each, passed
 from plans.queries.algebra import Query
 from plans.queries.conjunction import conjunction, is_set
 from plans.search.bounds import bound_of_count
@@ -55,7 +55,9 @@ def joined(query: Query, stages: Stages) -> int:
     made = plan_of(query, rates_of(query, stages.rates), None, counted)
     if counted:
         made = counting_only(made)
-    return stages.add(JoinStage(typed(made, query), "bag" if counted else "set"))
+    plan = typed(made, query)
+    number = stages.add(JoinStage(plan, "bag" if counted else "set"))
+    return stages.add(once_each(number, plan.output)) if plan.support else number
 
 
 def counting_only(plan: Plan) -> Plan:

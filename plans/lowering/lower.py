@@ -12,7 +12,7 @@ from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
 from plans.lowering.rules import rewritten
-from plans.lowering.stages import Stages, passed
+from plans.lowering.stages import Stages
 from plans.lowering.values import with_values
 from plans.payloads.sums import ONCE
 from plans.plan import Output
@@ -26,6 +26,7 @@ from plans.program import (
     Program,
     TimedStage,
     TopStage,
+    passed,
     program_of,
 )
 from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Timed, Top, bases, walk

@@ -23,12 +23,11 @@ from plans.lowering.stages import (
     local,
     nulls,
     origin,
-    passed,
     renamed,
     visible_columns,
 )
 from plans.plan import Output
-from plans.program import Feed, SingleStage
+from plans.program import Feed, SingleStage, passed
 from plans.queries.algebra import FOUND, Query, Source, split, unused
 from plans.queries.conjunction import verdict
 from plans.queries.variables import join_type

@@ -14,14 +14,14 @@ from plans.expressions.build import Expr, col
 from plans.lowering.joins import rates_of, typed
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, Monomials, NotFactorableError, Polynomial, Value
-from plans.lowering.stages import Stages, local, origin, passed, renamed
+from plans.lowering.stages import Stages, local, origin, renamed
 from plans.payloads.carried import JoinSum, Summed
 from plans.payloads.counting import check
 from plans.payloads.payload import LIMB, Payload, Term, sum_bits
 from plans.payloads.sums import ORDERED, Sums
 from plans.payloads.sums import Term as Sum
 from plans.plan import Output, Plan
-from plans.program import Aggregate, Feed, GroupStage, JoinStage
+from plans.program import Aggregate, Feed, GroupStage, JoinStage, passed
 from plans.queries.algebra import Group, Query, Source, split, unused
 from plans.queries.conjunction import conjunction
 from plans.search.planning import plan_conjunction

@@ -118,11 +118,6 @@ def condition(parts: Iterable[Expr]) -> Expr | None:
     return conjoin(open_) if open_ else None
 
 
-def passed(columns: Iterable[Column]) -> tuple[Output, ...]:
-    """Returns feed columns that are the source's own."""
-    return tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns)
-
-
 def nulls(columns: Iterable[Column]) -> tuple[Output, ...]:
     """Returns feed columns that are NULL."""
     return tuple(Output(c.name, c.type, cast(NULL, c.type)) for c in columns)

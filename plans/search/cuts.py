@@ -34,7 +34,7 @@ from plans.program import (
 )
 from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
-from plans.search.shares import HASHABLE, counted, hashable
+from plans.search.shares import HASHABLE, separating
 
 Hashed = tuple[tuple[str, str], ...]
 """Columns, each with the type as which its values are hashed; none: every row is in every cell."""
@@ -197,7 +197,7 @@ class _Search:
 
 def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
     plan = stage.plan
-    names = hashable(plan) if stage.mode == "set" else counted(plan)
+    names = separating(stage)
     if by.column:
         plain = {_column(out.expr) for out in plan.output if out.name == by.column}
         names = tuple(name for name in names if name in plain)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
-from plans.lowering.stages import passed
 from plans.program import (
     Feed,
     GroupStage,
@@ -23,6 +22,7 @@ from plans.program import (
     Program,
     Stage,
     outputs_of,
+    passed,
 )
 from plans.queries.algebra import unused
 from plans.reads import fed, feeds, inputs, reading

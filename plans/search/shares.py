@@ -87,6 +87,20 @@ def padded_attributes(plan: Plan) -> frozenset[str]:
     return frozenset(name for node in plan.nodes if node.padded for name in set(node.attributes) - set(node.key))
 
 
+def separating(stage: JoinStage) -> tuple[str, ...]:
+    """Returns the attributes by which a join stage may be cut: every row that it makes, it makes in one cell.
+
+    Of a stage whose rows may be equal, any that tells apart the rows from which it makes them.
+    """
+    plan = stage.plan
+    if stage.mode != "set":
+        return counted(plan)
+    if not plan.support:
+        return hashable(plan)
+    private = padded_attributes(plan)
+    return tuple(name for name in plan.free if plan.attributes[name].type in HASHABLE and name not in private)
+
+
 def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> float:
     """Returns the expected number of rows that a cell receives per unit of rate."""
     return sum(_rate(plan, atom, rates) * grid.copies(atom.attributes) for atom in occurrences(plan)) / grid.cells
@@ -94,7 +108,7 @@ def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> fl
 
 def grid_of(stage: JoinStage, cells: int) -> Grid:
     """Returns how a join stage is cut into cells inside one process; one cell if it cannot be, or is a count."""
-    names = hashable(stage.plan) if stage.mode == "set" else counted(stage.plan)
+    names = separating(stage)
     return Grid() if stage.plan.count is not None or not names else solve(stage.plan, cells, names=names)
 
 

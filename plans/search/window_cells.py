@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.lowering.stages import passed
-from plans.program import Feed, LinearStage, Program
+from plans.program import Feed, LinearStage, Program, passed
 from plans.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role

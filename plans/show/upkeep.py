@@ -153,7 +153,8 @@ def verdict(program: Program) -> str:
     worst = max(range(len(costs)), key=lambda i: costs[i].growth, default=None)
     if worst is None:
         return "nothing is maintained yet"
-    where = f" (stage {worst})" if len(costs) > 1 and costs[worst].growth != CONSTANT else ""
+    several = len(costs) > 1 and program.plan is None
+    where = f" (stage {worst})" if several and costs[worst].growth != CONSTANT else ""
     return "incremental: " + in_short(costs[worst]) + where
 
 

@@ -30,6 +30,7 @@ from plans.program import (
     TimedStage,
     TopStage,
     outputs_of,
+    program_of,
 )
 from plans.reads import occurrences
 from plans.schema import STAGE, source_of
@@ -108,7 +109,7 @@ def _last_label(one: Maintainable, other: Maintainable) -> bool:
     last = []
     for query in (one, other):
         labels: list[int] = []
-        stages: tuple[Stage, ...] = query.stages if isinstance(query, Program) else (JoinStage(query),)
+        stages = (query if isinstance(query, Program) else program_of(query)).stages
         for number, stage in enumerate(stages):
             form = _form(stage, stages[:number], labels)
             found = next((i for i, seen in enumerate(known) if _alike(seen, form)), len(known))

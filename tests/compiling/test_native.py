@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 SIGNATURES = {
     "extent": (batches.extent, "const words"),
     "texts_equal": (batches.texts_equal, "const halves, const bytes, bytes, bool, flags"),
-    "support_scan": (batches.support_scan, "words, int, int, int, table"),
+    "negatives": (batches.negatives, "words"),
     "new_table": (tables.new_table, "words, int"),
     "is_arena": (A.is_arena, "words"),
 }

@@ -40,13 +40,18 @@ def core_of(plan: Plan, memory: ProgramMemory | None = None) -> Core:
 
 
 def join_of(engine: Any) -> Join:
-    """Returns the join of an engine, or of the engine of a view, that has no other stage."""
-    (join,) = getattr(engine, "_engine", engine).stages
+    """Returns the join of an engine, or of the engine of a view, that has no other stage but perhaps DISTINCT."""
+    join = getattr(engine, "_engine", engine).stages[0]
     assert isinstance(join, Join)
     return join
 
 
 def join_stats(engine: Any) -> dict[str, Any]:
     """Returns what the only join of an engine or view says of itself."""
-    found: dict[str, Any] = engine.stats()["stages"][-1]
+    found: dict[str, Any] = engine.stats()["stages"][0]
     return found
+
+
+def distinct_rows(engine: Any) -> int:
+    """Returns how many rows the DISTINCT behind the only join of an engine or view keeps; 0 if there is none."""
+    return sum(stage["rows"] for stage in engine.stats()["stages"][1:])

@@ -11,7 +11,7 @@ import crown
 from crown.reference import ReferenceView
 from plans.plan import Plan
 from plans.search.shares import hashable
-from tests.engine.made import join_stats
+from tests.engine.made import distinct_rows, join_stats
 from tests.oracles.database import Batch, Row, to_arrow, to_dicts
 from tests.oracles.expectation import net, rows
 
@@ -136,7 +136,7 @@ class Kernel:
         self.view.compact()  # dictionary entries go when asked, or when they have doubled
         stats, join = self.view.stats(), join_stats(self.view)
         left = [*stats["rows"].values(), *join["rows"].values(), *join["groups"].values()]
-        left += [stats["dictionary"], join["support"]]
+        left += [stats["dictionary"], distinct_rows(self.view)]
         return not any(left) and stats["live_bytes"] == self.initial_bytes
 
 

@@ -1,14 +1,13 @@
 """Every invariant of the engine's state, executable: all views are recomputed from the rows of R and compared.
 
 Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
-positions, live prefixes, carried values; the support counts of results against an enumeration; reachability in the hash
-tables; and that the blocks in use account for every word handed out. Not checked: that a string stands once in the
-dictionary, and the counters that only ``stats`` shows. A summed leaf has no rows: its V_p is what its groups say.
+positions, live prefixes, carried values; reachability in the hash tables; and that the blocks in use account for every
+word handed out. Not checked: that a string stands once in the dictionary, and the counters that only ``stats`` shows. A
+summed leaf has no rows: its V_p is what its groups say.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from crown.engine.core import Core
@@ -193,18 +192,6 @@ def check(core: Core) -> None:
         bag.check_invariants()
         stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
         assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
-    if plan.support:
-        _check_support(core, reader)
-
-
-def _check_support(core: Core, reader: _Reader) -> None:
-    """Checks that behind every output tuple stand as many enumerated rows as its count says."""
-    support = core.state.counts
-    width = support.width
-    records = [reader.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(support.table)]
-    counts = {tuple(record[:width]): record[width] for record in records}
-    found = Counter(tuple(row) for block in core.rows() for row in core.head.codes(block).rows.tolist())
-    assert counts == found, "the support counts are not those of the enumerated rows"
 
 
 def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:
@@ -321,7 +308,7 @@ def _check_groups(
 def _check_words(
     state: State, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
 ) -> None:
-    """Checks that header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
+    """Checks that header, slots, rows, groups, lists and dictionary add up to the live words."""
 
     def block(words: int) -> int:
         return int(class_words(size_class(words)))
@@ -349,7 +336,6 @@ def _check_words(
                 total += block(at.list_words(parents, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
         total += block(int(strings.entry_words(int(state.arena[h]) & strings.LENGTH)))
-    total += len(reader.handles(state.counts.table)) * block(at.counted_words(len(plan.output)))
     far = payload_invariants.far_words(state.arena, plan, state.compiled)
     assert len(far) == int(state.arena[A.H_FAR]), f"{int(state.arena[A.H_FAR])} far parts, {len(far)} in groups"
     total += sum(map(block, far))

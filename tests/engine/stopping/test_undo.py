@@ -14,7 +14,7 @@ from crown.errors import UnusableStateError
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from tests.engine.comparison import planned
-from tests.engine.made import engine_of, join_stats
+from tests.engine.made import distinct_rows, engine_of, join_stats
 from tests.oracles.database import Database, to_arrow
 from tests.oracles.expectation import rows
 from tests.strategies import batches, loads, queries, removals
@@ -23,7 +23,7 @@ from tests.strategies import batches, loads, queries, removals
 def _contents(engine: ProgramEngine) -> tuple[object, ...]:
     results = [row for batch in engine.results() for row in rows(batch)]
     stats = join_stats(engine)
-    return sorted(results, key=repr), engine.count(), stats["rows"], stats["groups"], stats["support"]
+    return sorted(results, key=repr), engine.count(), stats["rows"], stats["groups"], distinct_rows(engine)
 
 
 def _engine(plan: Plan) -> ProgramEngine:

@@ -223,7 +223,12 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
         if all(value is True for value in mask):
             made[(*row, *([products(plan, binding)] if stage.mode == "payload" else []))] += weight
     if stage.mode == "set":
-        made = Counter(dict.fromkeys(made, 1))
+        once = {
+            (tuple(binding[name] for name in plan.free) if plan.support else (), row)
+            for (binding, _), mask, row in zip(bindings, kept, outputs, strict=True)
+            if all(value is True for value in mask)
+        }
+        made = Counter(row for _, row in once)
     else:
         counts_every_atom(plan)
     return shape(plan.output) + [(CARRIED, "")] * (stage.mode == "payload"), made
