@@ -46,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"
     )
     parser.add_argument(
+        "--view",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="full-refresh: only this view, and what reads it",
+    )
+    parser.add_argument(
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object, for programs")
@@ -55,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     """Plans, runs or shows a pipeline."""
     if (args.action == "restore") != (args.to is not None):
         raise SourceError("crown pipelines restore takes --to VERSION, and no other action does")
+    if args.view and args.action != "full-refresh":
+        raise SourceError("crown pipelines full-refresh takes --view NAME, and no other action does")
     project = _project_at(Path(args.project))
     with quietly():
         spark = session_of_command(f"crown pipelines {project.name}", conf=dict(project.configuration))
@@ -72,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             does: dict[str, Callable[[], Report]] = {
                 "run": pipeline.run,
-                "full-refresh": pipeline.full_refresh,
+                "full-refresh": partial(pipeline.full_refresh, *args.view),
                 "restore": partial(pipeline.restore, args.to),
             }
             _show_report(does[args.action](), args.json)

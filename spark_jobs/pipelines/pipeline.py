@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -173,8 +173,14 @@ class Pipeline:
                 "history": sorted(versions(database)),
             }
 
-    def full_refresh(self) -> Report:
-        """Forgets the state and the tables of the views, and computes everything again."""
+    def full_refresh(self, *views: str) -> Report:
+        """Forgets the state and the tables of the views, and computes everything again.
+
+        ``views``: forgets these views and those that read them, and computes them again from the rows in the state; the
+        others go on. Raises SourceError if there is no such view.
+        """
+        if views:
+            return self._run(views)
         analysis = self._analysis()
         for view in analysis.views:
             if view.definition.name.lower() not in self._into:
@@ -220,7 +226,10 @@ class Pipeline:
 
         Raises SourceError for a source or a view that cannot be used; nothing has changed then.
         """
-        with closing(self.watch(0.0)) as rounds:
+        return self._run()
+
+    def _run(self, anew: Collection[str] = ()) -> Report:
+        with closing(self._rounds(0.0, anew)) as rounds:
             return next(rounds)
 
     def watch(self, every: float = 10.0) -> Generator[Report]:
@@ -229,15 +238,21 @@ class Pipeline:
         The state stays open in between, so a run costs what has changed in the sources, and not what the state is.
         Raises what ``run`` raises. Close the iterator to let go of the state.
         """
+        return self._rounds(every)
+
+    def _rounds(self, every: float, anew: Collection[str] = ()) -> Generator[Report]:
+        """Runs again and again; the first run computes the views ``anew`` again."""
         state = PipelineState(self._path, self._keep)
         begun = time.monotonic()
         analysis = self._current(state)
+        forgotten = _with_readers(analysis, anew)
         schema = self._tables(analysis)
         while True:
             with state.opened(schema) as (database, redone):
                 self._finish(state, database, redone)
                 while database.tables == tuple(schema.values()):
-                    report = self._apply(analysis, state, database)
+                    report = self._apply(analysis, state, database, forgotten)
+                    forgotten = frozenset()
                     report.seconds = time.monotonic() - begun
                     yield report
                     time.sleep(every)
@@ -277,8 +292,11 @@ class Pipeline:
             self._write(database, name, since, note, redone)
         self._commit(state, database)
 
-    def _apply(self, analysis: Analysis, state: PipelineState, database: DurableDatabase) -> Report:
+    def _apply(
+        self, analysis: Analysis, state: PipelineState, database: DurableDatabase, forgotten: Collection[str]
+    ) -> Report:
         note = database.note or {**_NOTHING, "id": uuid.uuid4().hex}
+        note = {**note, "views": {name: digest for name, digest in note["views"].items() if name not in forgotten}}
         version = note["version"] + 1
         report, positions, rows = Report(version), dict(note["positions"]), {}
         for name, source in analysis.sources.items():
@@ -407,6 +425,19 @@ def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto", ke
     ``restore`` goes back so far.
     """
     return Pipeline(spark, Path(path), refresh, keep)
+
+
+def _with_readers(analysis: Analysis, names: Collection[str]) -> frozenset[str]:
+    """Returns views of these names, and all that read them."""
+    known = {view.definition.name.lower(): view.definition.name for view in analysis.views}
+    strange = next((name for name in names if name.lower() not in known), None)
+    if strange is not None:
+        raise SourceError(f"there is no view called {strange}; there are: {', '.join(known.values())}")
+    found = {name.lower() for name in names}
+    for view in analysis.views:  # each behind what it reads
+        if found.intersection(view.reads):
+            found.add(view.definition.name.lower())
+    return frozenset(known[name] for name in found)
 
 
 def _content(

@@ -426,3 +426,25 @@ def test_a_version_that_cannot_be_restored_is_said(spark, tmp_path: Path) -> Non
         made.restore(7)
     with pytest.raises(crown.CrownError, match="keep must be a whole number"):
         crown.spark.pipeline(spark, tmp_path / "other", keep=-1)
+
+
+def test_one_view_is_computed_again_with_those_that_read_it(shop: Shop) -> None:
+    source = random.Random(8)
+    shop.change(source)
+    shop.pipeline().run()
+    (shop.folder / "storage" / "tables" / "totals" / "_delta_log" / "00000000000000000000.json").unlink()
+    before = _inode(shop, "by_city")
+    report = shop.pipeline().full_refresh("TOTALS")
+    assert set(report.changed) == set(RECOMPUTED)
+    assert {name for name, (inserted, _) in report.changed.items() if inserted} <= {*RECOMPUTED} - {"by_city", "quiet"}
+    assert _inode(shop, "by_city") == before, "it reads no totals"
+    shop.check()
+    shop.change(source)
+    shop.pipeline().run()
+    shop.check()
+    with pytest.raises(SourceError, match=r"there is no view called nothing; there are: .*totals"):
+        shop.pipeline().full_refresh("nothing")
+
+
+def _inode(shop: Shop, view: str) -> int:
+    return (shop.folder / "storage" / "tables" / view).stat().st_ino
