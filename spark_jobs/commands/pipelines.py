@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.dbt import manifest_of, project_of
-from spark_jobs.pipelines.pipeline import FULL, Pipeline, Report
+from spark_jobs.pipelines.pipeline import FULL, Pipeline
 from spark_jobs.pipelines.project import SPECIFICATIONS, Project
+from spark_jobs.pipelines.reports import Report
 from spark_jobs.session import quietly, session_of_command
 
 HELP = (

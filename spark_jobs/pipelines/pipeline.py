@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
 from spark_jobs.pipelines.analysis import Analysis, Analyzed, Given, active, analyzed, recalled, remember
 from spark_jobs.pipelines.project import Definition, Project
+from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.storage.address import address
@@ -47,26 +47,6 @@ _WRITERS = 4
 _REPLAYED = 8
 """A run leaves a log behind that is at most one so many-th of the state, for the next run to read."""
 _NOTHING: dict[str, Any] = {"version": 0, "positions": {}, "since": {}, "views": {}, "whole": True}
-
-
-@dataclass(frozen=True)
-class Step:
-    """How a view is kept: ``incremental``, or ``full`` with the reason; and what it reads."""
-
-    name: str
-    how: str
-    why: str
-    reads: tuple[str, ...]
-
-
-@dataclass
-class Report:
-    """What a run did: its version, and rows by source and by view."""
-
-    version: int
-    read: dict[str, tuple[int, str]] = field(default_factory=dict)
-    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 class Pipeline:
