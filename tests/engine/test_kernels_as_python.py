@@ -29,8 +29,9 @@ MORE = [
 ]
 
 
-def run_with(switch: str, tests: list[str], cache: Path, *options: str) -> None:
-    environment = {**os.environ, switch: "1", "CROWN_CACHE_DIR": str(cache)}
+def run_with(switch: str, tests: list[str], *options: str) -> None:
+    """Runs tests so; kernels with checks are files of their own beside the others, and are compiled once."""
+    environment = {**os.environ, switch: "1"}
     paths = [str(TESTS / name) for name in tests]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *paths]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=TESTS.parent, check=False)
@@ -39,11 +40,11 @@ def run_with(switch: str, tests: list[str], cache: Path, *options: str) -> None:
 
 
 @pytest.mark.parametrize(("switch", "tests"), [(PYTHON, ["kernels", *SMALL, TRIANGLE]), (CHECKED, ["kernels"])])
-def test_small_cases_stay_inside_their_arrays(switch: str, tests: list[str], tmp_path: Path) -> None:
-    run_with(switch, tests, tmp_path, "-k", HALF)
+def test_small_cases_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
+    run_with(switch, tests, "-k", HALF)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("switch", "tests"), [(PYTHON, FAST), (CHECKED, MORE)])
-def test_kernels_stay_inside_their_arrays(switch: str, tests: list[str], tmp_path: Path) -> None:
-    run_with(switch, tests, tmp_path)
+def test_kernels_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
+    run_with(switch, tests)
