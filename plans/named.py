@@ -16,9 +16,9 @@ from plans.lowering.lower import check_names, notes_of, stage_of
 from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.planner import check_options, parse
-from plans.program import GroupStage, LinearStage, Program, Result, outputs_of
+from plans.program import GroupStage, Program, Result, outputs_of
 from plans.queries.algebra import Relation, bases
-from plans.reads import each_once, sources, typed
+from plans.reads import each_once, sources, typed, without_others
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates
 from plans.stack import with_room
@@ -108,15 +108,7 @@ def dropped(program: Program, name: str) -> Program:
     readers = [result.name for result in left if gone.name in result.reads]
     if readers:
         raise PlanError(f"the view {gone.name} is read by {', '.join(readers)}", hint=f"drop {readers[0]} first")
-    needed: set[int] = set()
-    todo = [result.stage for result in left]
-    while todo:
-        number = todo.pop()
-        if number not in needed:
-            needed.add(number)
-            todo += [source for source in sources(program.stages[number]) if isinstance(source, int)]
-    stages = tuple(stage if i in needed else LinearStage(()) for i, stage in enumerate(program.stages))
-    return replace(program, stages=stages, results=left)
+    return replace(without_others(program, [result.stage for result in left]), results=left)
 
 
 def with_table(program: Program, table: Table) -> Program:

@@ -88,6 +88,24 @@ def sources(stage: Stage) -> list[str | int]:
     return list(dict.fromkeys(feed.source for feed in feeds(stage)))
 
 
+def below(program: Program, numbers: Iterable[int]) -> set[int]:
+    """Returns some stages and those that they depend on."""
+    found = set(numbers)
+    todo = list(found)
+    while todo:
+        new = {source for source in inputs(program.stages[todo.pop()]) if isinstance(source, int)} - found
+        found |= new
+        todo += new
+    return found
+
+
+def without_others(program: Program, numbers: Iterable[int]) -> Program:
+    """Returns a program in which every stage that some stages do not depend on is one without terms."""
+    kept = below(program, numbers)
+    stages = tuple(stage if i in kept else LinearStage(()) for i, stage in enumerate(program.stages))
+    return replace(program, stages=stages)
+
+
 def only_read_by(program: Program, number: int, kinds: tuple[type, ...]) -> bool:
     """Returns True iff only stages of some kinds read a stage, and it is no result."""
     if number in {result.stage for result in program.results or ()}:

@@ -33,7 +33,7 @@ from plans.program import (
     TopStage,
 )
 from plans.queries.algebra import unused
-from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
+from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used, without_others
 from plans.search.shares import HASHABLE, separating
 
 Hashed = tuple[tuple[str, str], ...]
@@ -250,7 +250,11 @@ def _copies(hashed: _Ways) -> int:
 
 
 def _cut(program: Program, name: str, hashed: _Ways) -> Cut:
-    """Returns the cut that hashes the occurrences so: a relation per role, if a base relation has several."""
+    """Returns the cut that hashes the occurrences so: a relation per role, if a base relation has several.
+
+    A relation that only stages read which the result does not need has no role.
+    """
+    program = without_others(program, [len(program.stages) - 1])
     tables = {table.name.lower(): table for table in program.tables}
     wanted: dict[str, list[Hashed]] = {key: [] for key in tables}
     for number, stage in enumerate(program.stages):
@@ -264,8 +268,9 @@ def _cut(program: Program, name: str, hashed: _Ways) -> Cut:
             wish = table.name + (by if len(wanted[key]) > 1 else "")
             names[key, columns] = wish if len(wanted[key]) == 1 else unused(wish, [*tables, *names.values()])
     roles = {role: Role(tables[key].name, columns) for (key, columns), role in names.items()}
-    if all(len(found) == 1 for found in wanted.values()):
-        return Cut(name, program, roles)
+    if all(len(found) < 2 for found in wanted.values()):
+        read = tuple(table for key, table in tables.items() if wanted[key])
+        return Cut(name, replace(program, tables=read), roles)
     stages = tuple(
         reading(
             stage,

@@ -25,7 +25,7 @@ from plans.program import (
     passed,
 )
 from plans.queries.algebra import unused
-from plans.reads import fed, feeds, inputs, reading
+from plans.reads import below, fed, feeds, inputs, reading
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
 from plans.search.partials import merged, partial
@@ -154,7 +154,7 @@ def splits(program: Program) -> Iterator[Split]:
 
 def _alone(program: Program, number: int) -> bool:
     """Returns whether the stages that a stage does not depend on read it, and one another, alone."""
-    inner = _below(program, number)
+    inner = below(program, [number])
     return all(
         source == number or (isinstance(source, int) and source not in inner)
         for other, stage in enumerate(program.stages)
@@ -163,18 +163,8 @@ def _alone(program: Program, number: int) -> bool:
     )
 
 
-def _below(program: Program, number: int) -> set[int]:
-    """Returns a stage and those that it depends on."""
-    found, todo = {number}, [number]
-    while todo:
-        new = {source for source in inputs(program.stages[todo.pop()]) if isinstance(source, int)} - found
-        found |= new
-        todo += new
-    return found
-
-
 def _split_at(program: Program, number: int) -> Split | None:
-    inner = sorted(_below(program, number))
+    inner = sorted(below(program, [number]))
     place: dict[str | int, str | int] = {old: new for new, old in enumerate(inner)}
     stages = [reading(s, [place.get(x, x) for x in inputs(s)]) for s in (program.stages[i] for i in inner)]
     outer = [other for other in range(len(program.stages)) if other not in place]

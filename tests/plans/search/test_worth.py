@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import plans
+from plans.program import Feed, LinearStage, PointwiseStage, passed
 from plans.search.cell_count import portion, worthwhile
+from plans.search.cuts import by_output
 from plans.show import programs
 from tests.marks import every
 
@@ -54,3 +58,18 @@ def test_what_cannot_be_cut_in_one_round_has_one_cell():
 def test_explain_says_how_much_a_cell_gets(sql, part):
     said = " ".join(programs.text(plans.program(sql, SCHEMA), cells=2).split())
     assert f"; a cell gets {part} of what one would" in said
+
+
+@pytest.mark.parametrize("relation", ["r", "g"])
+def test_a_stage_that_nothing_reads_changes_no_cut(relation):
+    """A program that comes from JSON may have one, of a relation that the others read, or of another one."""
+    made = of("SELECT r.a, COUNT(*) n FROM r GROUP BY r.a")
+    (group,) = made.stages
+    (table,) = plans.program(f"SELECT * FROM {relation}", SCHEMA).tables
+    spare = PointwiseStage((Feed(relation, passed(table.columns)),), ("distinct", 0))
+    more = replace(made, tables=tuple(dict.fromkeys([*made.tables, table])), stages=(spare, group))
+    mine, theirs = by_output(more), by_output(made)
+    assert (mine.name, mine.roles) == (theirs.name, theirs.roles)
+    assert mine.program.stages == (LinearStage(()), group)
+    assert mine.program.tables == theirs.program.tables
+    assert "any number, by r (a)" in programs.text(more)
