@@ -42,6 +42,27 @@ PAIRS = {
         f"SELECT ws, ws + INTERVAL 12 MINUTE AS we, k, COUNT(*) AS n FROM {HOPPED} WHERE ts < ws + INTERVAL 12 MINUTE "
         "GROUP BY ws, k",
     ),
+    "tumbling, as Flink writes it": (
+        "SELECT w.window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE r, DESCRIPTOR(ts), INTERVAL '10' MINUTES)) AS w "
+        "GROUP BY w.window_start",
+        f"SELECT {BUCKET.format(size=10)} AS ws, COUNT(*) AS n FROM r WHERE ts IS NOT NULL GROUP BY 1",
+    ),
+    "sliding, as Flink writes it": (
+        "SELECT * FROM table(hop(TABLE r, descriptor(ts), INTERVAL '5' MINUTES, INTERVAL '15' MINUTES))",
+        f"SELECT k, ts, ws, ws + INTERVAL 15 MINUTE AS we FROM {HOPPED} WHERE ts IS NOT NULL",
+    ),
+    "growing": (
+        "SELECT window_start, window_end, k, COUNT(*) AS n FROM CUMULATE(r, ts, '5 minutes', '15 minutes') "
+        "GROUP BY window_start, window_end, k",
+        f"SELECT {BUCKET.format(size=15)} AS ws, ws + (i + 1) * INTERVAL 5 MINUTE AS we, k, COUNT(*) AS n "
+        "FROM r, generate_series(0, 2) AS g(i) WHERE ts < ws + (i + 1) * INTERVAL 5 MINUTE GROUP BY 1, 2, 3",
+    ),
+    "growing, as Flink writes it": (
+        "SELECT w.k, w.window_end FROM TABLE(CUMULATE(TABLE r, DESCRIPTOR(ts), INTERVAL '5' MINUTES, "
+        "INTERVAL '10' MINUTES)) AS w",
+        f"SELECT k, {BUCKET.format(size=10)} + (i + 1) * INTERVAL 5 MINUTE AS we FROM r, generate_series(0, 1) AS g(i) "
+        "WHERE ts < we",
+    ),
     "sliding, all columns": (
         "SELECT * FROM HOP(r, ts, '5 minutes', '15 minutes')",
         f"SELECT k, ts, ws, ws + INTERVAL 15 MINUTE AS we FROM {HOPPED} WHERE ts IS NOT NULL",
@@ -85,6 +106,9 @@ def test_windows_in_sql_are_those_of_duckdb(name: str, kept: str | None) -> None
         ("SELECT * FROM HOP(r, ts, '5 minutes', 3)", "HOP takes the length of a window as a constant"),
         ("SELECT * FROM HOP(r, ts, '2 hours', '1 hour')", "with a slide of more than the size"),
         ("SELECT * FROM HOP(r, ts, '1 second', '1 hour')", "a row is in 3600 windows"),
+        ("SELECT * FROM CUMULATE(r, ts, '7 minutes', '1 hour')", "the size is no multiple of the step"),
+        ("SELECT * FROM CUMULATE(r, ts, '5 minutes')", "CUMULATE in FROM takes a table, a column .* and the step"),
+        ("SELECT * FROM TABLE(TUMBLE(TABLE z, DESCRIPTOR(ts), '1 hour'))", "unknown table z"),
         ("SELECT * FROM TUMBLE(r, z, '1 hour')", "unknown column z"),
         ("SELECT * FROM TUMBLE(z, ts, '1 hour')", "unknown table z"),
         ("SELECT TUMBLE(k, '1 day') AS x FROM r", "TUMBLE takes a date or a timestamp, not int64"),

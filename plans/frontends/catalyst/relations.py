@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from plans.clock import CLOCK, NOW
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
 from plans.frontends.catalyst import groups, windows
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names
-from plans.frontends.catalyst.scalars import Meaning, literal, scalar, type_of
+from plans.frontends.catalyst.scalars import CLOCKS, Meaning, literal, scalar, type_of
 from plans.frontends.catalyst.tree import Node, is_table, read
 from plans.program import Order
 from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
@@ -81,9 +82,20 @@ def _expr(
             return found
         if inner.kind == "AttributeReference":
             return _column(inner, known)
+        if inner.kind in CLOCKS and added is not None:
+            return _clock(CLOCKS[inner.kind], reading, added)
         return _subquery(inner, reading, ctes, added) if inner.kind in ("ScalarSubquery", "Exists") else None
 
     return scalar(node, meaning, reading.zone)
+
+
+def _clock(type_: str, reading: Reading, added: list[Source]) -> Expr:
+    """Returns what the clock says, and adds its source."""
+    source = next((one for one in added if one.table == CLOCK), None)
+    if source is None:
+        source = Source(reading.alias("clock"), CLOCK)
+        added.append(source)
+    return cast(source.qualified(NOW), type_)
 
 
 def _column(node: Node, known: Mapping[int, Named]) -> Expr:

@@ -53,7 +53,10 @@ _FOLLOWED = (
     "KnownNullable",
     "KnownFloatingPointNormalized",
 )
-_CLOCKS = ("CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTime")
+CLOCKS = {
+    "CurrentTimestamp": "timestamp", "Now": "timestamp", "CurrentDate": "date", "LocalTimestamp": "timestamp_ntz",
+}  # fmt: skip
+"""What reads the clock, and the types of that."""
 _RANDOM = ("Rand", "Randn", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName")
 
 Part = Callable[[Node], Expr]
@@ -101,7 +104,7 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         return _like(node, part)
     if kind in _TRIMS and len(node.children) == 2:
         return call(_CALLS[kind], part(node.child), part(node.children[1]))
-    if kind in _CLOCKS:
+    if kind in CLOCKS or kind == "CurrentTime":
         raise PlanError(f"{_words(kind)} changes by itself", hint="filter by a column of the tables")
     if kind in _RANDOM:
         raise PlanError(f"{_words(kind)} is not deterministic", hint="compute it before the rows enter the stream")

@@ -1,10 +1,14 @@
-"""TUMBLE and HOP in FROM: the rows of a table, each once for every window that it is in. Part of `plans.frontends.sql`.
+"""TUMBLE, HOP and CUMULATE in FROM: the rows of a table, each once for every window that it is in.
+
+Part of `plans.frontends.sql`.
 
     FROM TUMBLE(orders, at, '10 minutes') AS o            columns of orders, window_start, window_end
     FROM HOP(orders, at, '5 minutes', '10 minutes') AS o  a window of ten minutes begins every five
+    FROM CUMULATE(orders, at, '1 hour', '1 day') AS o     days up to each of their hours
 
 A row is in as many windows as begin within a window's length. So the rows are those of a UNION ALL: of the window that
-began last, of the one before it, and so on. A row without a time is in none.
+began last, of the one before it, and so on; of CUMULATE of the window that ends after one step, after two, and so on.
+A row without a time is in none.
 """
 
 from __future__ import annotations
@@ -15,22 +19,22 @@ from plans import durations
 from plans.errors import PlanError
 from plans.frontends.sql.scalars.interval import length_of
 
-CALLS = {"TUMBLE": 3, "HOP": 4}
+CALLS = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4}
 MOST = 1000
 """Windows that a row may be in: each is a term of the union."""
 
 
 def is_windows(node: exp.Expression) -> bool:
-    """Returns whether a node of FROM is a call of TUMBLE or HOP."""
+    """Returns whether a node of FROM is a call of TUMBLE, HOP or CUMULATE."""
     called = node.this if isinstance(node, exp.Table) else None
     return isinstance(called, exp.Anonymous) and called.name.upper() in CALLS
 
 
 def query_of(node: exp.Table) -> exp.Expression:
-    """Returns the query that a call of TUMBLE or HOP stands for."""
+    """Returns the query that a call of TUMBLE, HOP or CUMULATE stands for."""
     name, args = node.this.name.upper(), list(node.this.expressions)
     if len(args) != CALLS[name] or not all(isinstance(arg, exp.Column) for arg in args[:2]) or args[0].table:
-        wanted = "the slide and the size" if name == "HOP" else "the size"
+        wanted = {"TUMBLE": "the size", "HOP": "the slide and the size", "CUMULATE": "the step and the size"}[name]
         raise PlanError(
             f"{name} in FROM takes a table, a column with a time, and {wanted} of its windows",
             hint=f"write {name}(orders, at, {', '.join(['INTERVAL ' + q for q in _EXAMPLE[name]])})",
@@ -38,6 +42,10 @@ def query_of(node: exp.Table) -> exp.Expression:
     source, moment = args[:2]
     slide, size = length_of(name, args[2]), length_of(name, args[-1])
     count = -(-size // slide)
+    if name == "CUMULATE" and size % slide:
+        raise PlanError(
+            "CUMULATE: the size is no multiple of the step", hint="give a step that a window has a whole number of"
+        )
     if slide > size:
         raise PlanError(
             f"{name}: with a slide of more than the size, rows between the windows are in none",
@@ -47,13 +55,16 @@ def query_of(node: exp.Table) -> exp.Expression:
         raise PlanError(f"{name}: a row is in {count} windows", hint=f"at most {MOST}: give a longer slide")
     whole: exp.Expression | None = None
     for number in range(count):
-        part = _windows(source, moment, args[2], number * slide, size, size % slide != 0)
+        if name == "CUMULATE":
+            part = _windows(source, moment, args[-1], 0, (number + 1) * slide, number + 1 < count)
+        else:
+            part = _windows(source, moment, args[2], number * slide, size, size % slide != 0)
         whole = part if whole is None else exp.Union(this=whole, expression=part, distinct=False)
     assert whole is not None, "a row is in a window"
     return whole
 
 
-_EXAMPLE = {"TUMBLE": ("'10' MINUTE",), "HOP": ("'5' MINUTE", "'10' MINUTE")}
+_EXAMPLE = {"TUMBLE": ("'10' MINUTE",), "HOP": ("'5' MINUTE", "'10' MINUTE"), "CUMULATE": ("'1' HOUR", "'1' DAY")}
 
 
 def _windows(

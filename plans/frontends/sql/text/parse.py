@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from plans.errors import PlanError, Position
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, reader
+from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import in_spark
 
 
@@ -66,7 +67,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
     try:
         tokens = known.tokenize(text)
         _check_order(tokens, text)
-        found = [s for s in known.parser().parse(tokens, text) if s is not None]
+        found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]
     except Fault as fault:

@@ -1,0 +1,41 @@
+"""Flink's way to call a table function: `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`.
+
+It is read as `TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from plans.frontends.sql.windows import CALLS
+
+
+def plain(tokens: Sequence[Any]) -> list[Any]:
+    """Returns the tokens of a text without the words that only Flink writes around the arguments."""
+    words = [token.text.upper() for token in tokens]
+    dropped: set[int] = set()
+    for i in range(len(words) - 3):
+        if words[i : i + 2] == ["TABLE", "("] and words[i + 2] in CALLS and words[i + 3] == "(":
+            dropped |= {i, i + 1, *_closing(words, i + 1), *_inside(words, i + 3)}
+    return [token for i, token in enumerate(tokens) if i not in dropped]
+
+
+def _closing(words: Sequence[str], start: int) -> Iterator[int]:
+    """Yields where the parenthesis at `start` is closed; nothing if it is not."""
+    depth = 0
+    for i in range(start, len(words)):
+        depth += (words[i] == "(") - (words[i] == ")")
+        if depth == 0:
+            yield i
+            return
+
+
+def _inside(words: Sequence[str], start: int) -> Iterator[int]:
+    """Yields the words between the parentheses at `start` that are left out."""
+    end = next(_closing(words, start), len(words))
+    for i in range(start, end - 1):
+        if words[i] == "TABLE" and words[i + 1] not in ("(", ","):
+            yield i
+        elif words[i : i + 2] == ["DESCRIPTOR", "("]:
+            yield from (i, i + 1, *_closing(words, i + 1))
