@@ -71,7 +71,7 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
 
 def _check_escapes(plan: JavaObject, written: str) -> None:
     """Raises PlanError for LIKE with ESCAPE: the plan as JSON leaves the character out."""
-    if not re.search(r"expressions\.Like\"", written):
+    if not re.search(r"expressions\.I?Like\"", written):
         return
     for more in ((), (False,)):  # Spark 4.3 has one more argument
         try:

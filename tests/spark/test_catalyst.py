@@ -65,6 +65,8 @@ WITH q AS (SELECT a, COUNT(*) AS n FROM r GROUP BY a) SELECT x.a, y.n FROM q x J
 WITH s AS (SELECT * FROM r WHERE a > 1) SELECT * FROM s
 WITH r AS (SELECT * FROM r WHERE a > 1) SELECT x.a, COUNT(*) AS n FROM r x, r y WHERE x.a = y.a GROUP BY x.a
 SELECT a, b, COUNT(*) AS n FROM r GROUP BY CUBE(a, b)
+SELECT a, NULLIF(a, b) AS x, NULLIF(b, 2) AS y FROM r
+SELECT c, c ILIKE 'P%' AS x, c NOT ILIKE '_' AS y FROM s
 """.strip().splitlines()
 
 AGGREGATES = """

@@ -54,8 +54,9 @@ PAIRS = {
     "growing": (
         "SELECT window_start, window_end, k, COUNT(*) AS n FROM CUMULATE(r, ts, '5 minutes', '15 minutes') "
         "GROUP BY window_start, window_end, k",
-        f"SELECT {BUCKET.format(size=15)} AS ws, ws + (i + 1) * INTERVAL 5 MINUTE AS we, k, COUNT(*) AS n "
-        "FROM r, generate_series(0, 2) AS g(i) WHERE ts < ws + (i + 1) * INTERVAL 5 MINUTE GROUP BY 1, 2, 3",
+        f"SELECT ws, we, k, COUNT(*) AS n FROM (SELECT {BUCKET.format(size=15)} AS ws, "
+        "ws + (i + 1) * INTERVAL 5 MINUTE AS we, k, ts FROM r, generate_series(0, 2) AS g(i)) WHERE ts < we "
+        "GROUP BY ALL",
     ),
     "growing, as Flink writes it": (
         "SELECT w.k, w.window_end FROM TABLE(CUMULATE(TABLE r, DESCRIPTOR(ts), INTERVAL '5' MINUTES, "

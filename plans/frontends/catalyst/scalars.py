@@ -100,8 +100,6 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     if kind == "CaseWhen":
         branches = [part(child) for child in node.children]
         return call("case", *branches, *(() if len(branches) % 2 else (NULL,)))
-    if kind == "Like":
-        return _like(node, part)
     if kind in _TRIMS and len(node.children) == 2:
         return call(_CALLS[kind], part(node.child), part(node.children[1]))
     if kind in CLOCKS or kind == "CurrentTime":
@@ -167,11 +165,14 @@ _LITERALS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _like(node: Node, part: Callable[[Node], Expr]) -> Expr:
-    pattern = part(node.children[1])
+def _like(node: Node, part: Callable[[Node], Expr], lower: bool = False) -> Expr:
+    """Returns LIKE, or with both sides in lower case ILIKE."""
+    value, pattern = part(node.child), part(node.children[1])
     if pattern.op != "literal" or pattern.type != "string" or pattern.value is None:
         raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")
-    return call("like", part(node.child), pattern, value="\\" if "\\" in pattern.value else None)
+    if lower:
+        value, pattern = call("lower", value), lit(pattern.value.lower())
+    return call("like", value, pattern, value="\\" if "\\" in pattern.value else None)
 
 
 def _with(node: Node, meaning: Meaning, zone: str) -> Expr:
@@ -262,6 +263,9 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     "MakeTimestamp": _moment,
     "RegExpReplace": _replaced,
     "Logarithm": _logarithm,
+    "Like": _like,
+    "ILike": partial(_like, lower=True),
+    "NullIfResult": lambda node, part: call("case", part(node.child), NULL, part(node.children[1])),
 }
 
 
