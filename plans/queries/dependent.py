@@ -82,7 +82,7 @@ def _of_one_combination(part: Relation) -> Relation:
 
 
 def _parameters(part: Relation) -> Iterator[Expr]:
-    """Yields what a part reads of the query around it: values that it compares for equality, or else columns."""
+    """Yields what a part reads of the query around it: the largest values that are made of nothing else."""
     if isinstance(part, Query):
         own = {source.alias for source in part.sources}
         for one in part.conditions:
@@ -92,17 +92,24 @@ def _parameters(part: Relation) -> Iterator[Expr]:
         for expr in (*(e for _, e in part.outputs), *(e for source in part.sources for e in source.on)):
             yield from _free(expr, own)
     elif isinstance(part, Group):
+        known = {*part.keys, *(call.name for call in part.aggregates)}
         for expr in (*(e for _, e in part.outputs), *([part.having] if part.having is not None else [])):
-            yield from (node for node in expr.postorder() if node.op == "col" and _outside(node, part))
-
-
-def _outside(column: Expr, group: Group) -> bool:
-    """Returns whether a column of a group's outputs is none of its keys and aggregates."""
-    return column.value not in (*group.keys, *(call.name for call in group.aggregates))
+            yield from _largest(expr, lambda name: name not in known)
 
 
 def _free(expr: Expr, own: set[str]) -> Iterator[Expr]:
-    return (node for node in expr.postorder() if node.op == "col" and split(node.value)[0] not in own)
+    return _largest(expr, lambda name: split(name)[0] not in own)
+
+
+def _largest(expr: Expr, outside: Callable[[str], bool]) -> Iterator[Expr]:
+    """Yields the largest parts of an expression all of whose columns are outside, and that have some."""
+    todo = [expr]
+    while todo:
+        part = todo.pop()
+        if part.columns and all(map(outside, part.columns)):
+            yield part
+        else:
+            todo += part.args
 
 
 def _side(condition: Expr, own: set[str]) -> tuple[Expr, Expr] | None:

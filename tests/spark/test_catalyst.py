@@ -257,7 +257,7 @@ def test_the_clock_is_the_same_by_way_of_spark(spark, text: str) -> None:
     schema = Schema.of({"c": {"id": "int64", "at": "timestamp"}})
     own, theirs = (crown.view(plans.program(one, schema)) for one in (text, relation_of(spark, text, schema)))
     noon = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
-    rows = [{"id": n % 4, "at": noon + datetime.timedelta(minutes=20 * n - 100)} for n in range(12)]
+    rows = [{"id": n % 4, "at": noon + datetime.timedelta(minutes=60 * n - 20 * (n % 3))} for n in range(12)]
     seen = Counter[tuple[object, ...]]()
     for number, row in enumerate(rows):
         batch = {"c": [row], "now()": noon + datetime.timedelta(hours=number)}

@@ -107,6 +107,9 @@ class Writer:
             plain += [
                 f"(SELECT COUNT(*) FROM {table} q WHERE q.{name} = {one})",
                 f"(SELECT CAST(SUM(q.{name}) AS BIGINT) FROM {table} q)",
+                f"(SELECT MAX(q.{name} + {two}) FROM {table} q WHERE q.{name} {self.rng.choice(COMPARISONS)} {one})",
+                f"(SELECT q.{name} FROM {table} q WHERE q.{name} <= {one} ORDER BY 1 DESC NULLS LAST LIMIT 1)",
+                f"(SELECT COUNT(*) FROM {table} q, s w WHERE q.{name} = {one} AND w.b < {two})",
                 f"CASE WHEN EXISTS (SELECT 1 FROM {table} q WHERE q.{name} = {one}) THEN 1 ELSE 0 END",
                 f"CASE WHEN {one} IN (SELECT q.{name} FROM {table} q) THEN 1 WHEN {two} > 1 THEN 2 END",
             ]
@@ -141,6 +144,7 @@ class Writer:
                 *simple,
                 f"{sign}EXISTS (SELECT 1 FROM {table} q WHERE {tie})",
                 f"{sign}EXISTS (SELECT 1 FROM {table} q, s w WHERE {tie} AND w.b = q.{name} AND w.b <> {two})",
+                f"{sign}EXISTS (SELECT 1 FROM {table} q WHERE {tie} GROUP BY q.{name} HAVING COUNT(*) > 1)",
                 f"{one} {sign}IN (SELECT q.{name} FROM {table} q)",
                 f"{one} {sign}IN ({self.select(1, 2)})",
                 f"({one} > 1 OR {sign}EXISTS (SELECT 1 FROM {table} q WHERE {tie}))",
