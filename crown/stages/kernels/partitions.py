@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_TALLIES, alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.limbs import add, clear, negate
+from crown.kernels.limbs import add, carry, clear, plus
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
 from crown.kernels.tables import find, hash_key, insert, make_room, remove
@@ -262,6 +262,21 @@ def running(rows, shape, out):
             add(out, (i + 1) * size + shape[p + 1], rows, i * size + shape[p + 1], shape[p + 2])
 
 
+@device
+def _add_difference(out, o, sums, i, j, n):
+    """Adds the number at ``sums[i]`` less that at ``sums[j]`` to one of ``out``, all of ``n`` limbs, in one pass."""
+    over, lent = 0, 1
+    for x in range(n):
+        left, right, before = sums[i + x], ~sums[j + x], out[o + x]
+        part = plus(left, right)
+        difference = plus(part, lent)
+        lent = carry(left, right, part) + carry(part, lent, difference)
+        part = plus(before, difference)
+        total = plus(part, over)
+        over = carry(before, difference, part) + carry(part, over, total)
+        out[o + x] = total
+
+
 @kernel("table, words, words, words, table")
 def between(sums, shape, starts, ends, out):
     """Adds to numbers (``out`` int64[n, words]) those of the rows from ``starts`` to ``ends``: ``sums`` is what
@@ -273,10 +288,7 @@ def between(sums, shape, starts, ends, out):
         if starts[i] < ends[i]:
             for p in range(2, 2 + 2 * shape[2], 2):
                 at, limbs = shape[p + 1], shape[p + 2]
-                negate(out, i * size + at, limbs)
-                add(out, i * size + at, sums, starts[i] * size + at, limbs)
-                negate(out, i * size + at, limbs)
-                add(out, i * size + at, sums, ends[i] * size + at, limbs)
+                _add_difference(out, i * size + at, sums, ends[i] * size + at, starts[i] * size + at, limbs)
 
 
 @kernel("words, words, words, words, int, words")
