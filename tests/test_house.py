@@ -57,6 +57,14 @@ def test_no_file_of_a_package_wants_splitting() -> None:
     assert {name(file): length(file) for file in SOURCES if length(file) > LIMIT} == {}
 
 
+def test_a_sentence_says_who_does_it() -> None:
+    words = re.compile(r"\b(nobody|somebody|anybody|whoever)\b", re.IGNORECASE)
+    sources = [file for file in SOURCES if file.relative_to(ROOT).parts[0] != "bench"]
+    assert wrong(sources, lambda file: words.findall(file.read_text())) == {}, (
+        "name the part, the reader or the process"
+    )
+
+
 def test_no_python_file_at_all_is_very_long() -> None:
     assert {name(file): length(file) for file in TRACKED if file.suffix == ".py" and length(file) > CEILING} == {}
 

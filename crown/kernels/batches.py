@@ -22,7 +22,7 @@ def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_
     Word ``j`` of tuple ``i`` is ``values[i * down + places[j] * across]``. ``sums`` int64[n] has their weights, and
     gets them back summed: the first of equal tuples has the sum, the others 0. The net goes to ``out_rows``, one tuple
     after the other, and ``out_weights``. ``slots``: -1 each, a power of two of them, 2n at least. ``secret``: any
-    number that nobody knows who chooses the tuples; it is a factor as well, so that no bits of a word keep apart from
+    number that is not known where tuples are chosen; it is a factor as well, so that no bits of a word keep apart from
     the others. Returns (tuples that go, all tuples of the net). Expected O(n).
     """
     turn = secret | 1

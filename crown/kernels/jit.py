@@ -53,8 +53,8 @@ def _kernel(function: Callable[..., Any], taken: tuple[str, ...], name: str = ""
 def device(function: Callable[..., Any]) -> Any:
     """Returns a function that only kernels call, with pointers: it lacks the two wrappers that Python would need.
 
-    Called from Python it runs uncompiled, with arrays. Where the kernels need not be compiled nobody asks for the
-    compiled form, and it is not even prepared: there are some hundred such functions.
+    Called from Python it runs uncompiled, with arrays. Where the kernels need not be compiled the compiled form
+    is not asked for, and not even prepared: there are some hundred such functions.
     """
     return function if PLAIN else _Device(function)
 

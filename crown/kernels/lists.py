@@ -2,7 +2,7 @@
 
 Invariants: a row's position field points at its entry; a list has room for a power of two, at most four times its
 length (or 1); one that carries values is wide from the first that does not fit a half word until it is back in its
-field. Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
+field. Of the children of a bound node it is never asked which they are: they are COUNTED, and their positions, which
 say that they are in V_s, point nowhere.
 """
 

@@ -21,7 +21,7 @@ _WORD_BITS = 64
 
 
 class Constants(types.CPointer):
-    """Returns the pointer to int64 words that nobody writes while the kernel runs."""
+    """Returns the pointer to int64 words that are not written while the kernel runs."""
 
     def __init__(self) -> None:
         super().__init__(types.int64)
@@ -62,7 +62,7 @@ def _words(typingctx, array):
 
 
 def _constants(typingctx, array):
-    """Returns the pointer to the words (int64) of a C-contiguous array that nobody writes meanwhile."""
+    """Returns the pointer to the words (int64) of a C-contiguous array that is not written meanwhile."""
     return _pointer_to(array, _CONSTANTS)
 
 

@@ -64,8 +64,8 @@ def first(arena, word):
 def step(arena, tag, word):
     """Returns the tag of a key whose first words have ``tag`` and whose next is ``word``.
 
-    The halves of the word are factors with a secret summand each. Whoever chooses two keys without the secrets makes
-    them collide by luck alone, once in 2^32: pair-multiply-shift (Thorup, High Speed Hashing for Integers and Strings,
+    The halves of the word are factors with a secret summand each. Two keys that are chosen without the secrets
+    collide by luck alone, once in 2^32: pair-multiply-shift (Thorup, High Speed Hashing for Integers and Strings,
     3.5).
     """
     return ((_product(arena, word) + arena[H_CHAIN] * tag) >> 32) & LOW32
@@ -207,7 +207,7 @@ def is_full(count, capacity):
 
 @device
 def make_room(arena, t):
-    """See to it that the next ``insert`` allocates nothing. Amortized O(1)."""
+    """Makes sure that the next ``insert`` allocates nothing. Amortized O(1)."""
     capacity = arena[t + T_CAPACITY]
     if is_full(arena[t + T_COUNT] + 1, capacity):
         _resize(arena, t, 2 * capacity)
@@ -215,7 +215,7 @@ def make_room(arena, t):
 
 @device
 def reserve(arena, t, more):
-    """See to it that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
+    """Makes sure that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
     capacity = arena[t + T_CAPACITY]
     while is_full(arena[t + T_COUNT] + more, capacity):
         capacity *= 2

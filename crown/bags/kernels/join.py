@@ -3,7 +3,7 @@
 `// dJ/dR_i := dR_i(t), R_1, .., R_(i-1), R_(i+1), .., R_n` by generic join: the attributes of `t` are bound, the others
 are bound one after the other. First every atom is asked for the node of what `t` binds of it: mostly one has none, and
 nothing is to be done. Then at each attribute v, every atom that has v offers the list of its v-values below its node;
-the shortest list is walked, the others are probed, and whoever has the value goes on from the node below. So the work
+the shortest list is walked, the others are probed, and those that have the value go on from the node below. So the work
 is within the AGM bound of the join with `t` fixed, whatever the data, and no join of two atoms is ever stored.
 """
 

@@ -1,7 +1,7 @@
 """Loans: the far parts that results are given, and how they leave the arena.
 
 A row of a result has a handle for each far part, which is lent: ``H_LOANS`` chains blocks of two words, the next block
-and the far number. Whoever takes rows out of the arena writes the limbs of their far parts into rows of their own.
+and the far number. Code that takes rows out of the arena writes the limbs of their far parts into rows of their own.
 
 **Slice** of a far part: some of its limbs, as a near part, and behind them ``1 + x``, where ``x`` is how many limbs of
 the far part are below them. A row that has slices is worth nothing else. What is not the last slice is not negative.

@@ -6,7 +6,7 @@ before it is walked, as any row is that enters V_s or leaves it; so all above an
 Invariant between two batches: a group above a padded node has the padding as its only child iff it has parents and no
 row of the node. In the midst of a batch it may lack it: paddings that must go leave before the insertions, those that
 must come enter after them (``turns``), and a group that loses its last parent loses its padding without a word, for
-nobody is left to tell. Never does it stand beside a row.
+no parent is left to tell. Never does it stand beside a row.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ def pend(ctx, d, g):
 
 @device
 def entered(ctx, ring, d, row, g, first):
-    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so nobody is to be told."""
+    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so no parent is told."""
     if ring is None:
         return
     arena, plan = ctx.arena, ctx.plan
@@ -338,7 +338,7 @@ def witness(ctx, ring, d, node, row, sign):
 def _lend(ctx, y, out, at):
     """Writes the handles of the far parts of the value, which are loans, where they are in a row of ``out``.
 
-    0 of one that is 0, and if nobody asks for loans.
+    0 of one that is 0, and if no loans are asked for.
     """
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     z = first_other(plan, y)

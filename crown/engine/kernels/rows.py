@@ -80,7 +80,7 @@ def r_update_insert(ctx, node, record, tags, found):
 
 @device
 def r_update_delete(ctx, node, row):
-    """Deletes a row (Algorithm 4, R-UPDATE): it leaves its groups, and those that nobody needs any more are freed.
+    """Deletes a row (Algorithm 4, R-UPDATE): it leaves its groups, and those that are not needed any more are freed.
 
     The row MUST be outside V_s; one that is inside leaves that first (line 8: see ``update``).
     """

@@ -1,7 +1,7 @@
 """Summed leaves: relations of which nothing is kept but what their rows add up to, per key.
 
 A bound leaf of a payload plan is looked at through its groups alone: is the key in V_p, and what are its rows worth. If
-whoever gives the changes answers for it that every delete finds its row, the rows need not be there. A group of a
+if what gives the changes guarantees that every delete finds its row, the rows need not be there. A group of a
 summed leaf has one child as long as its rows count as more than 0, and its payload as every other group has one. The
 tuple at hand lies in a record of no table, made for the batch, so that all else treats it like a row.
 """
@@ -79,7 +79,7 @@ def rows_of(ctx, d, g):
 def _add(ctx, d, row, g, weight):
     """Adds to a group that has rows what the row at hand is worth with that weight.
 
-    At once, if the group has no parent, or one that is outside of V_s: then there is nobody to be told.
+    At once, if the group has no parent, or one that is outside of V_s: then no parent has to be told.
     """
     halves, plan = ctx.halves, ctx.plan
     y, k = plan[d + N_PAYLOAD], plan[d + N_KEY]
@@ -124,7 +124,7 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
         scratch[X_RECORD] = alloc(arena, plan[rec + R_WORDS])
     record = scratch[X_RECORD]
     row = record + plan[d + N_OFFSET]
-    returned = class_words(size_class(plan[rec + R_WORDS]))  # with the record, before anybody asks what is in use
+    returned = class_words(size_class(plan[rec + R_WORDS]))  # with the record, before it is read what is in use
     status = DONE
     while True:
         if scratch[X_PHASE] == WALKING:
