@@ -24,7 +24,6 @@ PAIR = {"x": "int64", "y": "int64"}
 QUERIES = {
     "tree": ("SELECT DISTINCT r.x, r.y, s.y AS z FROM R r, S s WHERE r.y = s.x", {"R": PAIR, "S": PAIR}),
     "predicate": ("SELECT DISTINCT r.x, r.y, s.y AS z FROM R r, S s WHERE r.y = s.x AND r.x>2", {"R": PAIR, "S": PAIR}),
-    "counted": ("SELECT DISTINCT r.x, s.y AS z FROM R r, S s WHERE r.y = s.x", {"R": PAIR, "S": PAIR}),
     "bag": ("SELECT DISTINCT a.x, a.y, b.y AS z FROM R a, R b, R c WHERE a.y=b.x AND b.y=c.x AND c.y=a.x", {"R": PAIR}),
 }
 
