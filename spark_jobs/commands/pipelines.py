@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise SourceError("crown pipelines full-refresh takes --view NAME, and no other action does")
     project = _project_at(Path(args.project))
     with quietly():
-        spark = session_of_command(f"crown pipelines {project.name}", conf=dict(project.configuration))
+        spark = session_of_command(f"crown pipelines {project.name}", conf=project.settings)
     try:
         if project.database:
             spark.catalog.setCurrentDatabase(project.database)

@@ -25,7 +25,8 @@ from spark_jobs.errors import SourceError
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
-SOURCE, DELTA, _KEEP = "crown.source.", "delta:", "crown.keep"
+_OURS = "crown."
+SOURCE, DELTA, _KEEP = f"{_OURS}source.", "delta:", f"{_OURS}keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -101,6 +102,11 @@ class Project:
             where = value.removeprefix(DELTA)
             found[key.removeprefix(SOURCE)] = where if "://" in where else str(self.folder / where)
         return found
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Returns what of the configuration is for Spark."""
+        return {key: value for key, value in self.configuration.items() if not key.startswith(_OURS)}
 
     @property
     def keep(self) -> int:

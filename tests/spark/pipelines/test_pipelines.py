@@ -360,6 +360,7 @@ def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path
     text = "name: p\nstorage: storage\nlibraries: [{glob: {include: views.sql}}]\nconfiguration:\n  crown.source.r: "
     (tmp_path / "spark-pipeline.yml").write_text(f"{text}delta:data/r\n")
     assert Pipeline.of(spark, Project.of(tmp_path)).run().changed == {"v": (2, 0)}
+    assert Project.of(tmp_path).settings == {}, "Spark would say that it ignores them"
     write(pa.table({"id": [2, 3]}), mode="append")
     report = Pipeline.of(spark, Project.of(tmp_path)).run()
     assert report.read == {"r": (2, "1 files added, 0 removed")}
