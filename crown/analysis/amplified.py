@@ -18,7 +18,7 @@ from crown.ingest.columns import WEIGHT
 from crown.store.display import shown
 
 BEYOND = 100_000
-"""Deltas per change above which it is told, by default."""
+"""More deltas per change than this make a view warn, by default."""
 _OF_BLOCK, _SAMPLE = 4_096, 65_536  # rows that can be looked at
 _LEAST = 4_096  # rows that are looked at, if there are as many
 _SURE = 256  # rows that a value which is to be told has among those, more or less

@@ -79,7 +79,7 @@ class DurableDatabase(
         return self._journal.history()
 
     def as_of(self, batch: int) -> Database:
-        """Returns a database in memory that is what this one was after a batch. The folder stays as it is.
+        """Returns this database as it was after a batch, in memory. The folder is not changed.
 
         Raises CrownError if the folder does not go back so far. O(state + bytes of the log since the snapshot before).
 

@@ -138,9 +138,7 @@ class Recovery(Generic[E]):
         for version in reversed(numbers(self._folder, "snapshot")):
             path = self._folder / f"{version}.snapshot"
             try:
-                engine, extra = self._kind.load(path)
-                if extra.get("durable") != stamp(self._identity.view, version):
-                    raise SnapshotError(f"{path} is not the snapshot of batch {version} of this view: it was copied")
+                engine, extra = _loaded(self._kind, path, self._identity.view, version)
             except SnapshotError as error:
                 reasons.append(str(error))
                 self._aside.append(path)
@@ -201,10 +199,11 @@ class Recovery(Generic[E]):
 def past(folder: Path, view: str, kind: Kind[E], batch: int) -> E:
     """Returns the engine of a folder as it was after a batch. O(state + bytes of the log since the snapshot before).
 
-    Raises CrownError if the folder does not go back so far, DamagedStateError for a file that is damaged.
+    Raises CrownError if the folder does not go back so far, SnapshotError or DamagedStateError for a file that is
+    damaged, or of another view.
     """
     base = _oldest(folder, batch)
-    engine = kind.create() if base == 0 else kind.load(folder / f"{base}.snapshot")[0]
+    engine = kind.create() if base == 0 else _loaded(kind, folder / f"{base}.snapshot", view, base)[0]
     for number, header, tables in _logged(folder, view, base):
         if number > batch:
             break
@@ -217,6 +216,14 @@ def history(folder: Path, view: str) -> list[tuple[int, Any]]:
     base = _oldest(folder, None)
     first = [(base, saved_with(folder / f"{base}.snapshot").get(NOTE))] if base else []
     return first + [(number, header.get(NOTE)) for number, header, _ in _logged(folder, view, base)]
+
+
+def _loaded(kind: Kind[E], path: Path, view: str, batch: int) -> tuple[E, dict[str, Any]]:
+    """Returns what ``kind`` loads from the snapshot of a batch. SnapshotError if it is of another view or batch."""
+    engine, extra = kind.load(path)
+    if extra.get("durable") != stamp(view, batch):
+        raise SnapshotError(f"{path} is not the snapshot of batch {batch} of this view: it was copied")
+    return engine, extra
 
 
 def _oldest(folder: Path, batch: int | None) -> int:

@@ -42,7 +42,7 @@ class DurableView(
         self._hold(journal, snapshot_bytes)
 
     def as_of(self, batch: int) -> View:
-        """Returns a view in memory that is what this one was after a batch. The folder stays as it is.
+        """Returns this view as it was after a batch, in memory. The folder is not changed.
 
         ``keep=`` says how many snapshots are kept, with their log. Raises CrownError if the folder does not go back so
         far. O(state + bytes of the log since the snapshot before).

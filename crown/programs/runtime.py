@@ -337,7 +337,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         except (UnusableStateError, MemoryBudgetError) as why:
             if isinstance(error, Exception) and LOST not in str(error):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
-            return  # Python is told to stop; what comes after is refused
+            return  # KeyboardInterrupt or SystemExit goes on; later batches are refused
         self._header[A.H_OPEN] = 0
         if self.memory.budget.tight:
             self._sweep()  # of values that only this batch had

@@ -268,8 +268,10 @@ class _Evaluation:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _found(self, column: str, positions: np.ndarray, there: np.ndarray, kept: Sequence[np.ndarray]) -> np.ndarray:
-        """Returns a column's codes at positions, NULL where there is none. One that is not in a stretch is among those
-        ``kept``: a position per stretch."""
+        """Returns the codes of a column at positions, and NULL where a stretch has no such row.
+
+        A position outside of its stretch is one of ``kept``, which has a position per stretch.
+        """
         rows, place = self._rows, self._given._place[column]
         out = np.full(len(positions), NULL, np.int64)
         at = positions + rows.base

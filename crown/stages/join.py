@@ -227,7 +227,7 @@ class Join(Stage):
                 except (UnusableStateError, MemoryBudgetError) as why:
                     lost = why
         self.taken_back = lost is None
-        if lost is not None and isinstance(error, Exception):  # else Python is told to stop
+        if lost is not None and isinstance(error, Exception):  # else it is KeyboardInterrupt or SystemExit
             raise UnusableStateError(f"{error} ({lost}). {LOST}") from error
 
     def _finished(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None], stop: threading.Event) -> list[_T]:

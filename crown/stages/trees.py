@@ -1,7 +1,7 @@
 """Rows in order, as stages keep them: trees that are all alike, and partitions of rows, which have a tree each.
 
-What a kernel is told of a tree, and what is the same wherever one is kept: reading it in order, marking its values,
-checking it. Changes differ by stage: each has a kernel for its own.
+Has the arguments that kernels take for a tree, and what all stages do with one: read it in order, mark its values,
+check it. Each stage changes its trees with a kernel of its own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Trees:
         return ranks, copies
 
     def at(self, handles: np.ndarray, positions: np.ndarray, column: int) -> np.ndarray:
-        """Returns a column of the rows at positions of trees, from 0, copies counted; NULL where there is none.
+        """Returns a column of the rows at positions of trees (from 0, copies counted), and NULL behind the last row.
         O(log n) each."""
         out = np.empty(len(handles), np.int64)
         kernels.codes_at(

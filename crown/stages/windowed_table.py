@@ -53,7 +53,7 @@ class WindowedTable:
         self._record = int(part.arena[table + _RECORD])
 
     def _in_order(self, places: Sequence[int]) -> Trees:
-        """Returns what kernels are told of a tree whose rows are ordered by these columns, rising."""
+        """Returns the trees whose rows are in ascending order of these columns."""
         types = [*(column.type for column in self._columns), *["int64"] * self.window.arrival]
         words = [[i, order_of(types[i]), 0, 0] for i in places]
         return Trees(self._part, types, np.array(words, np.int64).reshape(-1))
@@ -282,7 +282,7 @@ class WindowedTable:
         return self._part.arena[self._record + MARK : self._record + MARK + COUNTERS]
 
     def _trees(self) -> list[tuple[int, Trees]]:
-        """Returns the word with the root of each tree, and what kernels are told of it."""
+        """Returns the trees, each with the word that has its root."""
         found = [(self._record + kernels.ORDERED, self._ordered)]
         return [*found, (self._record + kernels.BY_ROW, self._by_row)] if self.window.arrival else found
 

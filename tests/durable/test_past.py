@@ -103,3 +103,15 @@ def test_the_batch_of_the_oldest_snapshot_has_its_note(tmp_path: Path) -> None:
             db.snapshot()
         assert db.history() == [(3, 2), (4, 3)]
         assert [db.as_of(batch).table("r").num_rows for batch, _ in db.history()] == [3, 4]
+
+
+def test_a_snapshot_of_another_view_is_not_taken_for_the_past(tmp_path: Path) -> None:
+    for name in ("view", "other"):
+        with crown.open(QUERIES["counted"], tmp_path / name, SCHEMA, keep=100) as view:
+            for i in range(2):
+                view.update({"r": [(len(name) + i, "x")]})
+                view.snapshot()
+    (tmp_path / "other" / "1.snapshot").replace(tmp_path / "view" / "1.snapshot")
+    view = crown.open(None, tmp_path / "view", keep=100)
+    with view, pytest.raises(crown.SnapshotError, match=r"1\.snapshot is not the snapshot of batch 1 of this view"):
+        view.as_of(1)

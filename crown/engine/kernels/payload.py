@@ -271,7 +271,7 @@ def pend(ctx, d, g):
 
 @device
 def entered(ctx, ring, d, row, g, first):
-    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so no parent is told."""
+    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so no parent changes."""
     if ring is None:
         return
     arena, plan = ctx.arena, ctx.plan

@@ -159,27 +159,21 @@ def total(arena, root):
 
 
 @device
-def _add(arena, shape, out, given):
-    """Adds sums to others."""
+def add_sums(shape, out, o, given, i):
+    """Adds the sums ``given[i ...]`` to those at ``out[o ...]``."""
     for p in range(2, 2 + 2 * shape[2], 2):
         at, limbs = shape[p + 1], shape[p + 2]
         if limbs == 1:
-            arena[out + at] += arena[given + at]
+            out[o + at] += given[i + at]
         else:
-            add(arena, out + at, arena, given + at, limbs)
+            add(out, o + at, given, i + at, limbs)
 
 
 @device
 def _add_entry(arena, shape, node, e, copies, sums, s):
     """Adds copies, and sums (``sums[s ...]``), to an entry."""
     arena[node + HEAD + e] += copies
-    at = sums_at(arena, shape, node, e)
-    for p in range(2, 2 + 2 * shape[2], 2):
-        first, limbs = shape[p + 1], shape[p + 2]
-        if limbs == 1:
-            arena[at + first] += sums[s + first]
-        else:
-            add(arena, at + first, sums, s + first, limbs)
+    add_sums(shape, arena, sums_at(arena, shape, node, e), sums, s)
 
 
 @device
@@ -229,7 +223,7 @@ def _sum_up(arena, shape, parent, e, child):
     clear(arena, at, shape[1])
     for c in range(arena[child + LENGTH]):
         copies += arena[child + HEAD + c]
-        _add(arena, shape, at, sums_at(arena, shape, child, c))
+        add_sums(shape, arena, at, arena, sums_at(arena, shape, child, c))
     arena[parent + HEAD + e] = copies
 
 
@@ -424,7 +418,7 @@ def _merge(arena, shape, parent, e):
     _move(arena, shape, other, 0, node, length, more)
     arena[node + LENGTH] = length + more
     arena[parent + HEAD + e] += arena[parent + HEAD + e + 1]
-    _add(arena, shape, sums_at(arena, shape, parent, e), sums_at(arena, shape, parent, e + 1))
+    add_sums(shape, arena, sums_at(arena, shape, parent, e), arena, sums_at(arena, shape, parent, e + 1))
     _unlink(arena, other)
     _free(arena, shape, other)
     _close(arena, shape, parent, e + 1)

@@ -12,6 +12,7 @@ from crown.stages.kernels.ordered import (
     LEVEL,
     NEXT,
     ROOM,
+    add_sums,
     child_at,
     compare,
     full,
@@ -32,13 +33,7 @@ def at_position(arena, root, shape, position, sums, s):
         last = length if arena[node + LEVEL] == 0 else length - 1
         while e < last and arena[node + HEAD + e] <= position:
             position -= arena[node + HEAD + e]
-            at = sums_at(arena, shape, node, e)
-            for p in range(2, 2 + 2 * shape[2], 2):
-                first, limbs = shape[p + 1], shape[p + 2]
-                if limbs == 1:
-                    sums[s + first] += arena[at + first]
-                else:
-                    add(sums, s + first, arena, at + first, limbs)
+            add_sums(shape, sums, s, arena, sums_at(arena, shape, node, e))
             e += 1
         if arena[node + LEVEL] == 0:
             return node, e, position
