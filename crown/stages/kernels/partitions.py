@@ -88,12 +88,9 @@ def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values
         d = changes[i]
         if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        tag = hash_key(arena, keyed, 0, k, keys, i)
-        group = find(arena, t, tag, keyed, 0, k, keys, i)
+        tag, group = entered(arena, t, keyed, k, keys, i, d)
         if group == 0:
-            if d < 0:
-                return ABSENT
-            group = opened(arena, t, tag, keyed, k, keys, i)
+            return ABSENT
         root_at = group + k
         root = arena[root_at]
         found, _, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
@@ -103,32 +100,42 @@ def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values
         steps += put(
             arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
         )  # fmt: skip
-        arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
-        arena[t + T_TALLIES + 1] += d
-        if arena[root_at] == 0:
-            closed(arena, t, tag, k, group)
+        left(arena, t, tag, k, group, before, d)
         arena[H_STEPS] += steps
         done[0] = i + 1
     return DONE
 
 
 @device
-def opened(arena, t, tag, keyed, k, keys, i):
-    """Returns a new partition with the key of a row, still without rows. Amortized O(1)."""
+def entered(arena, t, keyed, k, keys, i, d):
+    """Returns tag and handle of the partition that a change ``d`` of a row's copies concerns.
+
+    An insert makes it if it is not there, still without rows; for a delete it is 0 then. Amortized O(1).
+    """
+    tag = hash_key(arena, keyed, 0, k, keys, i)
+    group = find(arena, t, tag, keyed, 0, k, keys, i)
+    if group != 0 or d < 0:
+        return tag, group
     make_room(arena, t)
     group = alloc(arena, k + 1)
     for j in range(k):
         arena[group + j] = keys[keyed[j] + i]
     arena[group + k] = 0
     insert(arena, t, tag, group)
-    return group
+    return tag, group
 
 
 @device
-def closed(arena, t, tag, k, group):
-    """Takes out a partition without rows. Expected O(1)."""
-    remove(arena, t, tag, group)
-    release(arena, group, k + 1)
+def left(arena, t, tag, k, group, before, d):
+    """Tallies the change ``d`` of a row that was there ``before`` times, and takes out a partition without rows.
+
+    Expected O(1).
+    """
+    arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
+    arena[t + T_TALLIES + 1] += d
+    if arena[group + k] == 0:
+        remove(arena, t, tag, group)
+        release(arena, group, k + 1)
 
 
 @kernel("words, words, int, words")

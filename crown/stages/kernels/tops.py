@@ -7,14 +7,13 @@ change costs O(log n), whatever the window holds; no group is read as a whole.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_TALLIES
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, hash_key
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.ordered_ahead import near_keys
 from crown.stages.kernels.ordered_scan import emit
-from crown.stages.kernels.partitions import ABSENT, DONE, OVER_BUDGET, closed, opened
+from crown.stages.kernels.partitions import ABSENT, DONE, OVER_BUDGET, entered, left
 
 
 @device
@@ -66,12 +65,9 @@ def change(
         d = changes[i]
         if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        tag = hash_key(arena, keyed, 0, k, keys, i)
-        group = find(arena, t, tag, keyed, 0, k, keys, i)
+        tag, group = entered(arena, t, keyed, k, keys, i, d)
         if group == 0:
-            if d < 0:
-                return ABSENT
-            group = opened(arena, t, tag, keyed, k, keys, i)
+            return ABSENT
         root_at = group + k
         root = arena[root_at]
         found, rank, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
@@ -86,10 +82,7 @@ def change(
         )  # fmt: skip
         if d < 0:
             m = _shifted(arena, arena[root_at], shape, rank, -d, offset, end, -1, rows, weights, m, room)
-        arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
-        arena[t + T_TALLIES + 1] += d
-        if arena[root_at] == 0:
-            closed(arena, t, tag, k, group)
+        left(arena, t, tag, k, group, before, d)
         arena[H_STEPS] += steps
         done[0] = i + 1
         done[1] = m
