@@ -75,13 +75,7 @@ class Over(Stage):
         net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         if not len(net):
             return Zset.empty(len(self.columns))
-        done = np.zeros(1, np.int64)
-        try:
-            return self._changed(net, done)
-        except BaseException:
-            with self._part.budget.lifted():
-                self._change(net[: int(done[0])].negated(), np.zeros(1, np.int64))
-            raise
+        return self._part.whole(net, self._changed, self._change)
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:

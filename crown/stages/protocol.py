@@ -67,6 +67,24 @@ class Part:
             if not self.budget.extend(self.number, expected):
                 raise self.budget.refusal()
 
+    def whole(
+        self,
+        net: Zset,
+        work: Callable[[Zset, np.ndarray], Done],
+        back: Callable[[Zset, np.ndarray], object],
+    ) -> Done:
+        """Returns what ``work`` does with a net; if it raises, ``back`` changes the rows back that it has changed.
+
+        Both are given int64[2], zeros, and write to the first how many rows of the net they have changed.
+        """
+        done = np.zeros(2, np.int64)
+        try:
+            return work(net, done)
+        except BaseException:
+            with self.budget.lifted():
+                back(net[: int(done[0])].negated(), np.zeros(2, np.int64))
+            raise
+
     def mark_words(self, table: int, columns: Sequence[Column]) -> None:
         """Keeps, in the coming sweep of the dictionary, what the first words of a table's records refer to.
         O(table)."""

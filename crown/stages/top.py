@@ -61,13 +61,7 @@ class Top(Stage):
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
         """
         net = self._groups.together(self._reader.zset(nets[0]).net(), self._groups.count)
-        done = np.zeros(2, np.int64)
-        try:
-            return self._changed(net, done)
-        except BaseException:
-            with self._part.budget.lifted():
-                self._changed(net[: int(done[0])].negated(), np.zeros(2, np.int64))
-            raise
+        return self._part.whole(net, self._changed, self._changed)
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
