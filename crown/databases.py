@@ -33,6 +33,7 @@ from plans.errors import PlanError
 from plans.program import Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
+from plans.show.programs import text
 
 
 class Database(
@@ -253,7 +254,7 @@ class Database(
 
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""
-        return str(self.program)
+        return text(self.program, self._engine.wires)
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""

@@ -10,6 +10,7 @@ from plans.commands.plan import add_choice, planned, write
 from plans.errors import PlanError
 from plans.show import programs
 from plans.show.forms import FORMS
+from plans.wiring import wiring
 
 HELP = "show how a query is maintained: verdict, stages, class, tree, views, bounds"
 SUFFIXES = {".txt": "text", ".json": "json", ".mmd": "mermaid", ".html": "html", ".htm": "html", ".svg": "svg"}
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
             raise PlanError(f"--cells is for text, not for {form}")
         shown = programs.text(made, cells=args.cells)
     else:
-        shown = FORMS[form](made)
+        shown = FORMS[form](made, wiring(made))
     write(shown, args.output)
     return 0
 

@@ -17,15 +17,23 @@ from plans.search.cell_count import portion
 from plans.search.counted.classes import Edge, edges
 from plans.search.shares import solve
 from plans.show import upkeep
+from plans.show.wires import of_table
+from plans.wiring import Wires, wiring
 
 WIDTH = 110
 
 
-def text(plan: Plan, *, cells: int | None = None) -> str:
+def text(plan: Plan, wires: Wires | None = None, *, cells: int | None = None) -> str:
     """Returns what is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube
-    cells."""
+    cells.
+
+    `wires`: those of the engine that maintains it; by default those that it has without options."""
+    program = program_of(plan)
+    wires = wires or wiring(program)
     lines = field("query", " ".join(plan.query.split()))
-    lines += field("verdict", upkeep.verdict(program_of(plan)))
+    lines += field("verdict", upkeep.verdict(program))
+    for table in program.tables:
+        lines += field("table", of_table(table, wires))
     lines += field("class", class_line(plan))
     for bound in plan.bounds:
         lines += field("update", f"{bound.update}  on {stream_name(bound.stream)}  [{bound.source}]")

@@ -9,6 +9,7 @@ from plans.show import programs
 from plans.show.mermaid import mermaid
 from plans.show.picture import flow, tree
 from plans.show.picture.page import html
+from plans.wiring import Wires
 
 
 def svg(program: Program) -> str:
@@ -16,10 +17,11 @@ def svg(program: Program) -> str:
     return flow.svg(program) if program.plan is None else tree.svg(program.plan)
 
 
-FORMS: Mapping[str, Callable[[Program], str]] = {
+FORMS: Mapping[str, Callable[[Program, Wires], str]] = {
     "text": programs.text,
     "json": programs.explained,
-    "mermaid": mermaid,
+    "mermaid": lambda program, _: mermaid(program),
     "html": html,
-    "svg": svg,
+    "svg": lambda program, _: svg(program),
 }
+"""The program is given with the wires of the engine that maintains it; drawings leave them out."""

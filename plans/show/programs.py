@@ -29,6 +29,9 @@ from plans.schema import Table
 from plans.serial import kind_name
 from plans.show import cells as cut
 from plans.show import explain, upkeep
+from plans.show.wires import of_stage, of_table
+from plans.show.wires import to_json as wires_to_json
+from plans.wiring import Wires, wiring
 
 _SIGNS = {
     "union": "UNION", "union_all": "UNION ALL", "except": "EXCEPT", "except_all": "EXCEPT ALL",
@@ -36,23 +39,26 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def text(program: Program, *, cells: int | None = None) -> str:
+def text(program: Program, wires: Wires | None = None, *, cells: int | None = None) -> str:
     """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that.
 
-    With `cells`, for so many cells; PlanError if it cannot be cut into them.
+    `wires`: those of the engine that maintains it; by default those that it has without options. With `cells`, for so
+    many cells; PlanError if it cannot be cut into them.
     """
     if program.plan is not None:
-        return explain.text(program.plan, cells=cells)
+        return explain.text(program.plan, wires, cells=cells)
+    wires = wires or wiring(program)
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
-    lines += explain.field("tables", ", ".join(table.name for table in program.tables))
+    for table in program.tables:
+        lines += explain.field("table", of_table(table, wires))
     for name, value in facts(program, cells):
         lines += explain.field(name, value)
     for number, stage in enumerate(program.stages):
         if dropped(stage):
             continue
         lines += ["", f"stage {number}   {kind(stage)}{result_mark(program, number)}"]
-        for line in (*lines_of(stage), *_costs(stage)):
+        for line in (*lines_of(stage), *of_stage(number, wires), *_costs(stage)):
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"
@@ -99,9 +105,11 @@ def to_json(program: Program) -> str:
     return json.dumps({**program.to_json(), "fingerprint": program.fingerprint, **cells}, indent=2) + "\n"
 
 
-def explained(program: Program) -> str:
-    """Returns `to_json`, with the verdict and what each stage costs under `explained`; `Program.from_json` reads it."""
-    shown = {**json.loads(to_json(program)), "explained": upkeep.to_json(program)}
+def explained(program: Program, wires: Wires | None = None) -> str:
+    """Returns `to_json`, with the verdict, what each stage costs and the wires under `explained`; `Program.from_json`
+    reads it."""
+    told = {**upkeep.to_json(program), "wires": wires_to_json(program, wires or wiring(program))}
+    shown = {**json.loads(to_json(program)), "explained": told}
     return json.dumps(shown, indent=2) + "\n"
 
 

@@ -11,25 +11,29 @@ from html import escape
 from plans.plan import Plan
 from plans.program import JoinStage, Program, Stage, program_of
 from plans.reads import occurrences_of_plan, sources
-from plans.schema import Table
 from plans.search.counted.classes import CONSTANT, ENUMERATED, LOGARITHMIC
 from plans.search.shares import hashable, solve
 from plans.show import explain, programs, upkeep
 from plans.show.picture import flow, tree
 from plans.show.picture.legend import legend
 from plans.show.picture.style import page_style
+from plans.show.wires import of_stage, of_table
+from plans.wiring import Wires, wiring
 
 _GRIDS = (2, 4, 8, 16)
 _SHOWN = 6
 _VIEW = "view "
 
 
-def html(made: Plan | Program, *, page: bool = True) -> str:
-    """Returns a self-contained page; with `page=False` the fragment that a notebook shows."""
+def html(made: Plan | Program, wires: Wires | None = None, *, page: bool = True) -> str:
+    """Returns a self-contained page; with `page=False` the fragment that a notebook shows.
+
+    `wires`: those of the engine that maintains it; by default those that it has without options.
+    """
     program = program_of(made) if isinstance(made, Plan) else made
-    body = (
-        f"<div class='crown-plan'><style>{page_style()}</style>{_head(program)}{_body(program)}{legend(program)}</div>"
-    )
+    wires = wires or wiring(program)
+    inside = f"{_head(program, wires)}{_body(program, wires)}{legend(program)}"
+    body = f"<div class='crown-plan'><style>{page_style()}</style>{inside}</div>"
     if not page:
         return body
     title = escape(" ".join(program.query.split())[:80])
@@ -41,12 +45,13 @@ def html(made: Plan | Program, *, page: bool = True) -> str:
     )
 
 
-def _head(program: Program) -> str:
+def _head(program: Program, wires: Wires) -> str:
     growth = max(upkeep.upkeep(stage).growth for stage in program.stages)
     meaning, remedy = upkeep.advice(program)
     todo = "".join(f"<p>{_code(text)}</p>" for text in (meaning, remedy) if text)
     said = f"<div class='verdict {_colour(growth)}'><b>{escape(upkeep.verdict(program))}</b>{todo}</div>"
-    return f"<h1>How this query is kept up to date</h1>{_queries(program)}{said}{_facts(_program_facts(program))}"
+    told = f"{_queries(program)}{said}{_facts(_program_facts(program, wires))}"
+    return f"<h1>How this query is kept up to date</h1>{told}"
 
 
 def _code(text: str) -> str:
@@ -63,11 +68,11 @@ def _facts(facts: list[tuple[str, str]]) -> str:
     return f"<dl>{rows}</dl>" if rows else ""
 
 
-def _program_facts(program: Program) -> list[tuple[str, str]]:
+def _program_facts(program: Program, wires: Wires) -> list[tuple[str, str]]:
+    tables = [("table", of_table(table, wires)) for table in program.tables]
     if program.plan is not None:
-        return []
-    tables = ("tables", ", ".join(map(_table, program.tables)))
-    return [tables, *((name, value) for name, value in programs.facts(program) if not name.startswith(_VIEW))]
+        return tables
+    return [*tables, *((name, value) for name, value in programs.facts(program) if not name.startswith(_VIEW))]
 
 
 def _queries(program: Program) -> str:
@@ -77,21 +82,17 @@ def _queries(program: Program) -> str:
     return "".join(f"<pre class='query'>{escape(f'{one.name}: {one.query.strip()}')}</pre>" for one in program.results)
 
 
-def _table(table: Table) -> str:
-    return f"{table.name} key ({', '.join(table.key)})" if table.key else table.name
-
-
-def _body(program: Program) -> str:
+def _body(program: Program, wires: Wires) -> str:
     if program.plan is not None:
         return f"<section>{_join(program.plan, _plan_facts(program.plan), alone=True)}</section>"
     drawing = flow.svg(program, standalone=False)
     cards = "".join(
-        _stage(program, number) for number, stage in enumerate(program.stages) if not programs.dropped(stage)
+        _stage(program, number, wires) for number, stage in enumerate(program.stages) if not programs.dropped(stage)
     )
     return f"<section><h2>Stages</h2><div class='canvas'>{drawing}</div></section>{cards}"
 
 
-def _stage(program: Program, number: int) -> str:
+def _stage(program: Program, number: int, wires: Wires) -> str:
     stage = program.stages[number]
     cost = upkeep.upkeep(stage)
     result = programs.result_mark(program, number)
@@ -100,7 +101,8 @@ def _stage(program: Program, number: int) -> str:
     inputs = ", ".join(_link(source) for source in sources(stage))
     readers = [n for n, other in enumerate(program.stages) if number in sources(other)]
     to = ", ".join([*map(_link, readers), *([escape(result.removeprefix(", "))] if result else [])])
-    facts = [*(_split(line) for line in programs.lines_of(stage)), ("cost", cost.update)]
+    lines = (*programs.lines_of(stage), *of_stage(number, wires))
+    facts = [*map(_split, lines), ("cost", cost.update)]
     facts += [("because", cost.witness)] if cost.witness else []
     facts.append(("memory", cost.memory))
     inside = _join(stage.plan, facts) if isinstance(stage, JoinStage) else _facts(facts)

@@ -22,7 +22,9 @@ from plans.show.forms import FORMS
 from plans.show.mermaid import mermaid
 from plans.show.picture import flow
 from plans.show.picture.page import html
+from plans.show.programs import text
 from plans.windows import last_rows
+from plans.wiring import wiring
 from tests.marks import every
 from tests.plans import tpch
 from tests.plans.lowering.program_queries import QUERIES, TABLES, planned
@@ -183,22 +185,22 @@ def test_a_bag_says_how_many_rows_it_holds_by_declared_keys() -> None:
     keyed, free = program(cycle, schema), program(cycle, {name: schema[name]["columns"] for name in schema})
     for form, show in FORMS.items():
         if form != "json":
-            assert "rows by keys" in show(keyed), form
-            assert "rows by keys" not in show(free), form
+            assert "rows by keys" in show(keyed, wiring(keyed)), form
+            assert "rows by keys" not in show(free, wiring(free)), form
 
 
 def test_a_predicate_is_over_the_names_that_its_relation_shows() -> None:
     made = program("Q(a, b, c, d) :- g(a, b), g(b, c), g(c, d), d > 10.", {"g": {"a": "int64", "b": "int64"}})
     for form, show in FORMS.items():
         if form != "json":
-            said = show(made).replace("#gt;", ">").replace("&gt;", ">")
+            said = show(made, wiring(made)).replace("#gt;", ">").replace("&gt;", ">")
             assert "where d > 10" in said, form
             assert "where b > 10" not in said, form
 
 
 def test_a_hidden_column_whose_name_another_column_has_is_told_with_its_relation() -> None:
     made = program("Q(x, a) :- r(x, a, 5), r(a, x, b).", {"r": {"b": "int64", "c": "int64", "a": "int64"}})
-    assert "where r.a = 5" in FORMS["text"](made)
+    assert "where r.a = 5" in text(made)
 
 
 @pytest.mark.parametrize("number", [2, 5, 13, 21])
@@ -250,7 +252,7 @@ def test_the_page_of_a_database_names_its_views_and_leaves_out_what_was_dropped(
     base.view("gone", "SELECT v, COUNT(*) AS n FROM t GROUP BY v")
     base.drop("gone")
     for form in ("html", "svg", "mermaid", "text"):
-        said = FORMS[form](base.program)
+        said = FORMS[form](base.program, wiring(base.program))
         assert "gone" not in said, form
         assert form == "svg" or "the view sums" in said, form
     assert "sums: SELECT k" in html(base.program)

@@ -1,0 +1,63 @@
+"""What goes between the parts of a program, in words: what is taken of each table, and how a stage passes rows on.
+
+The wires are those of ``plans.wiring``: an engine that shows its own shows what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from plans.expressions.expr import Expr
+from plans.program import Program
+from plans.reads import Parts
+from plans.schema import Table
+from plans.wiring import Wire, Wires
+
+_NETTED = "netted where it is read"
+
+
+def of_table(table: Table, wires: Wires) -> str:
+    """Returns the columns and rows of a table that are taken in, and what is done with them before they are read."""
+    wire = wires[table.name.lower()]
+    text = f"{table.name} ({', '.join(column.name for column in wire.columns)})"
+    if len(wire.columns) < len(table.columns):
+        text += f" of {len(table.columns)} columns"
+    if wire.conditions:
+        text += f", where {' or '.join(sorted(map(_all, wire.conditions)))}"
+    text += f", {_NETTED}" if wire.may_repeat else ""
+    return text + (", kept: the result is read from it" if wire.read_again else "")
+
+
+def of_stage(number: int, wires: Wires) -> list[str]:
+    """Returns what is known of the rows that a stage passes on, in lines that begin with a word for what they say."""
+    wire = wires[number]
+    known = [f"known of every row: {_all(wire.known)}"] if wire.known else []
+    return known + ([f"passed on as found, {_NETTED}"] if wire.may_repeat else [])
+
+
+def to_json(program: Program, wires: Wires) -> dict[str, Any]:
+    """Returns the wires in a JSON-able form: of each table by its name, of the stages in their order."""
+    return {
+        "tables": {table.name: _json(wires[table.name.lower()]) for table in program.tables},
+        "stages": [_json(wires[number]) for number in range(len(program.stages))],
+    }
+
+
+def _json(wire: Wire) -> dict[str, Any]:
+    return {
+        "columns": [column.name for column in wire.columns],
+        "conditions": sorted(map(_texts, wire.conditions)),
+        "known": _texts(wire.known),
+        "may_repeat": wire.may_repeat,
+        "read_again": wire.read_again,
+    }
+
+
+def _texts(parts: Iterable[Expr]) -> list[str]:
+    return sorted(map(str, parts))
+
+
+def _all(parts: Parts) -> str:
+    """Returns conditions that all hold, as one."""
+    return " AND ".join(f"({part})" if part.op == "or" else str(part) for part in sorted(parts, key=str))
