@@ -16,7 +16,7 @@ WHOLE = ("percent_rank", "cume_dist", "ntile")
 """Functions of the number of rows in a partition."""
 NEIGHBOURS = ("lag", "lead")
 PICKED = ("first_value", "last_value", "nth_value")
-"""Functions whose value is that of one row of the frame."""
+"""Functions whose value is that of one row of the frame: with IGNORE NULLS of those that have a value."""
 ENDS = ("min", "max")
 OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *PICKED)
 """Window functions that are no aggregates."""
@@ -61,8 +61,10 @@ class WindowFunction:
 
     `function`: `row_number`, `rank`, `percent_rank`, `cume_dist`, `ntile` (of `count` parts), `lag` and `lead` (by
     `count` rows; `default` names the column with the value where there is no such row), `first_value`, `last_value`,
-    `nth_value` (number `count`), `min`, `max`, or an aggregate that is made of sums (`plans.payloads.sums`).
-    `arguments` and `where` are those of `plans.program.Aggregate`. `frame`: of the last two kinds.
+    `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), `min`, `max`, or an
+    aggregate that is made of sums (`plans.payloads.sums`). `arguments` and `where` are those of
+    `plans.program.Aggregate`: what a function picks is one of the rows that its `where` has. `frame`: of all from
+    `first_value` on.
     """
 
     name: str
@@ -91,7 +93,7 @@ class WindowFunction:
 
     @property
     def growth(self) -> str:
-        """Returns which rows a change of one row can change: `local`, `range`, `shift` or `partition`.
+        """Returns which rows a change of one row can change: `local`, `match`, `range`, `shift` or `partition`.
 
         FIRST_VALUE and the like of a frame without a bound are local: only a change of the row that they read is seen
         far away.
@@ -100,8 +102,10 @@ class WindowFunction:
             return "partition"
         if self.function in SHIFTED:
             return "shift"
-        if self.frame is None or (self.function in PICKED and not self.frame.exclude and not self.frame.bounded):
+        if self.frame is None:
             return "local"
+        if self.function in PICKED and not self.frame.exclude and not self.frame.bounded:
+            return "local" if self.where is None else "match"
         if not self.frame.bounded:
             return "partition" if self.frame.start is None and self.frame.end is None else "shift"
         return "local" if self.frame.unit == "rows" else "range"

@@ -75,11 +75,14 @@ class _Partition:
             return None if one.default is None else self.rows[i][one.default]
         assert one.frame is not None, "all others have a frame"
         rows = [self.rows[j] for j in range(n) if self._inside(one.frame, i, j)]
-        if one.function in PICKED:
-            at = len(rows) - 1 if one.function == "last_value" else (one.count or 1) - 1
-            return rows[at][one.arguments[0]] if 0 <= at < len(rows) else None
-        if one.where is not None and one.function in ENDS:
+        if one.where is not None and one.function in (*PICKED, *ENDS):
             rows = [row for row in rows if row[one.where] is True]
+        if one.function in PICKED:
+            at = len(rows) - (one.count or 1) if one.function == "last_value" else (one.count or 1) - 1
+            found = rows[at] if 0 <= at < len(rows) else None
+            if found is not None:
+                return found[one.arguments[0]]
+            return None if one.default is None else self.rows[i][one.default]
         call = Aggregate(one.name, one.type, one.function, one.arguments, False, one.where)
         return aggregate(call, [(row, 1) for row in rows], self.types)
 

@@ -1,14 +1,13 @@
 """Values of window functions, for some rows of some partitions at once.
 
-Of each partition a *stretch* of rows is there, each copy by itself: those whose values are wanted, and those that their
-frames reach. What is before and behind a stretch is known by its sums alone. So all sums are running sums over one list
-of numbers, ``head, rows of the stretch, tail`` of one stretch after the other, and a frame is a piece of this list.
+What is before and behind a stretch of rows (``crown.stages.stretches``) is known by its sums alone. So all sums are
+running sums over one list of numbers, ``head, rows of the stretch, tail`` of one stretch after the other, and a frame
+is a piece of this list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -24,14 +23,13 @@ from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import orders
 from crown.stages.kernels import partitions as kernels
+from crown.stages.stretches import Passed, Pieces, Stretches, different
 from crown.store.dictionary import Dictionary
 from plans import frames
 from plans.frames import WindowFunction
 from plans.program import Aggregate, Order
 from plans.schema import Column as Declared
 
-Pieces = list[tuple[np.ndarray, np.ndarray]]
-"""Where the pieces of frames begin and end."""
 _MOST, _LEAST = 2**63 - 1, 1 - 2**63
 _BITS = np.int64(_MOST)
 
@@ -39,7 +37,8 @@ _BITS = np.int64(_MOST)
 class Sums:
     """The sums that the aggregates among window functions are made of, and the words of a row in a tree.
 
-    The last word counts rows with a double that is far: of those the tree's sums lack a part.
+    The last word counts rows with a double that is far: of those the tree's sums lack a part. ``counts``: the word that
+    counts the rows of a filter below which a function picks one.
     """
 
     def __init__(
@@ -54,11 +53,19 @@ class Sums:
             for one in functions
             if one.function not in own
         }
-        self.layout = Layout([term for rule in self.rules.values() for term in rule.terms], types, {})
-        self.words = self.layout.words + 1 if self.rules else 0
-        numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.layout.words, 1]] if self.rules else []
+        picked = {
+            one.where: Rule(Aggregate("", "int64", "count", (), False, one.where), types, (), {}).terms[0]
+            for one in functions
+            if one.function in frames.PICKED and one.where is not None
+        }
+        terms = [*picked.values(), *(term for rule in self.rules.values() for term in rule.terms)]
+        self.layout = Layout(terms, types, {})
+        self.counts = {where: self.layout.at[term] for where, term in picked.items()}
+        self.words = self.layout.words + 1 if terms else 0
+        numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.layout.words, 1]] if terms else []
         self.numbers = np.array([len(columns), self.words, len(numbers), *np.array(numbers, np.int64).flat], np.int64)
-        unbounded = [one for one in functions if one.name in self.rules and one.frame and not one.frame.bounded]
+        summed = [one for one in functions if one.name in self.rules or one.where in self.counts]
+        unbounded = [one for one in summed if one.frame and not one.frame.bounded]
         none = np.array([len(columns), 0, 0], np.int64)
         self.shape = self.numbers if unbounded else none  # of the rows in a tree
         self.tails = any(one.frame is not None and one.frame.end is None for one in unbounded)
@@ -78,39 +85,6 @@ class Sums:
                 rows = far.having(self.layout.terms)
                 out[rows, -1] = weights[rows]
         return out, far
-
-
-@dataclass(eq=False)
-class Stretches:
-    """Rows (codes, int64[width, m]) of partitions that have so many rows, ``sizes``.
-
-    Those of stretch ``i`` begin at ``starts[i]`` and are at the positions from ``firsts[i]`` on. ``wanted`` are those
-    whose values are asked for. ``heads`` and ``tails``, int64[stretches, words]: sums of what is before and behind;
-    ``at(positions)`` returns the rows at a position of each partition, codes, NULL where there is none.
-    """
-
-    columns: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    firsts: np.ndarray
-    sizes: np.ndarray
-    wanted: np.ndarray
-    heads: np.ndarray
-    tails: np.ndarray
-    at: Callable[[np.ndarray], np.ndarray]
-
-    def __post_init__(self) -> None:
-        n = len(self.starts)
-        self.stretch = np.repeat(np.arange(n), self.lengths)
-        self.of = self.stretch[self.wanted]
-        self.base = (self.starts - self.firsts)[self.of]  # place of position 0
-        self.position = self.wanted - self.base
-        self.size = self.sizes[self.of]
-
-    @cached_property
-    def listed(self) -> np.ndarray:
-        """Returns per wanted row how far its place in the list of numbers is from its position."""
-        return np.asarray(self.base + 2 * self.of + 1)
 
 
 class Frames:
@@ -147,6 +121,7 @@ class _Evaluation:
         self._given = given
         self._rows = rows
         self._frames: dict[frames.Frame, tuple[np.ndarray, np.ndarray]] = {}
+        self._passed: dict[str, Passed] = {}
 
     def values(self) -> list[np.ndarray]:
         return [self._value(one) for one in self._given._functions]
@@ -267,49 +242,47 @@ class _Evaluation:
     # Functions
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _found(self, column: str, positions: np.ndarray, there: np.ndarray, kept: Sequence[np.ndarray]) -> np.ndarray:
-        """Returns the codes of a column at positions, and NULL where a stretch has no such row.
-
-        A position outside of its stretch is one of ``kept``, which has a position per stretch.
-        """
-        rows, place = self._rows, self._given._place[column]
-        out = np.full(len(positions), NULL, np.int64)
-        at = positions + rows.base
-        starts = rows.starts[rows.of]
+    def _found(self, one: WindowFunction, positions: np.ndarray, there: np.ndarray) -> np.ndarray:
+        """Returns the codes of a function's argument at positions; where no row is there, what it says instead."""
+        rows, given = self._rows, self._given
+        place, at, starts = given._place[one.arguments[0]], positions + rows.base, rows.starts[rows.of]
+        if one.default is None:
+            out = np.full(len(positions), NULL, np.int64)
+        else:
+            out = rows.columns[given._place[one.default], rows.wanted]
         inside = there & (at >= starts) & (at < starts + rows.lengths[rows.of])
         out[inside] = rows.columns[place, at[inside]]
-        for positions_kept in kept:
-            outside = there & ~inside & (positions == positions_kept[rows.of])
-            if outside.any():
-                out[outside] = rows.at(positions_kept)[place][rows.of[outside]]
+        outside = (there & ~inside).nonzero()[0]
+        if len(outside):
+            stretches, far, each = different(rows.of[outside], positions[outside])
+            out[outside] = rows.at(stretches, far)[place][each]
         return out
 
     def _neighbour(self, one: WindowFunction) -> np.ndarray:
         rows = self._rows
         at = rows.position + (-one.count if one.function == "lag" else one.count)
-        there = (at >= 0) & (at < rows.size)
-        found = self._found(one.arguments[0], at, there, [])
-        if one.default is None:
-            return found
-        return np.where(there, found, rows.columns[self._given._place[one.default], rows.wanted])
+        return self._found(one, at, (at >= 0) & (at < rows.size))
 
     def _picked(self, one: WindowFunction) -> np.ndarray:
         assert one.frame is not None, "it reads a frame"
         rows = self._rows
         pieces = self._pieces(one.frame, *self._bounds(one.frame), np.zeros_like(rows.base))
+        if one.where is not None:
+            pieces = [(self._below(one.where).count(start), self._below(one.where).count(end)) for start, end in pieces]
         at, there = np.zeros_like(rows.position), np.zeros(len(rows.position), np.bool_)
-        if one.function == "last_value":
-            for start, end in reversed(pieces):
-                new = ~there & (start < end)
-                at[new], there = end[new] - 1, there | new
-            return self._found(one.arguments[0], at, there, [rows.sizes - 1])
-        left = np.full(len(at), (one.count or 1) - 1)
-        for start, end in pieces:
+        left, last = np.full(len(at), (one.count or 1) - 1), one.function == "last_value"
+        for start, end in reversed(pieces) if last else pieces:
             length = np.maximum(end - start, 0)
             new = ~there & (left < length)
-            at[new], there = (start + left)[new], there | new
+            at[new], there = (end - 1 - left if last else start + left)[new], there | new
             left -= np.where(there, 0, length)
-        return self._found(one.arguments[0], at, there, [np.full_like(rows.sizes, (one.count or 1) - 1)])
+        return self._found(one, at if one.where is None else self._below(one.where).positions(at, there), there)
+
+    def _below(self, where: str) -> Passed:
+        if where not in self._passed:
+            sums, place = self._given._sums, self._given._place[where]
+            self._passed[where] = Passed(self._rows, place, sums.counts[where])
+        return self._passed[where]
 
     def _end(self, one: WindowFunction) -> np.ndarray:
         """Returns MIN or MAX, by a table of the ends of 1, 2, 4, ... values, one level at a time."""

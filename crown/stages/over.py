@@ -21,15 +21,15 @@ from typing_extensions import override
 
 from crown.errors import ChangeError
 from crown.kernels.arena import H_STEPS
-from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
-from crown.stages.frames import Frames, Stretches, Sums
+from crown.stages.frames import Frames, Sums
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import EXACT
 from crown.stages.protocol import Part, Stage
 from crown.stages.reach import Located, Reach
+from crown.stages.stretches import Stretches
 from crown.stages.trees import Partitions
 from crown.store.zset import Zset
 from plans.program import OverStage
@@ -145,6 +145,14 @@ class Over(Stage):
         """Returns how many rows partitions have. O(1) each."""
         return self._trees.sizes(handles)
 
+    def counted(self, handles: np.ndarray, positions: np.ndarray, where: str) -> np.ndarray:
+        """Returns how many rows that a filter has are before positions. O(log n) each."""
+        return self._copied(handles, positions, positions)[1][:, self._sums.counts[where]]
+
+    def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
+        """Returns the positions of rows by their numbers among those that a filter has. O(log n) each."""
+        return self._trees.numbered(handles, self._sums.counts[where], numbers)
+
     def _copied(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows at some positions of partitions, codes, int64[width, n], and the sums of those before."""
         lengths = ends - firsts
@@ -184,13 +192,13 @@ class Over(Stage):
         position = np.arange(int(lengths.sum())) - np.repeat(starts - firsts, lengths)
         inside = (position >= np.repeat(lows, lengths)) & (position < np.repeat(highs, lengths))
 
-        def at(positions: np.ndarray) -> np.ndarray:
-            there = positions < sizes
-            out = np.full((self._width, len(handles)), NULL)
-            out[:, there] = self.rows(handles[there], positions[there], positions[there] + 1)
-            return out
+        def at(stretches: np.ndarray, positions: np.ndarray) -> np.ndarray:
+            return self.rows(handles[stretches], positions, positions + 1)
 
-        return Stretches(columns, starts, lengths, firsts, sizes, inside.nonzero()[0], heads, tails, at)
+        def numbered(stretches: np.ndarray, word: int, numbers: np.ndarray) -> np.ndarray:
+            return self._trees.numbered(handles[stretches], word, numbers)
+
+        return Stretches(columns, starts, lengths, firsts, sizes, inside.nonzero()[0], heads, tails, at, numbered)
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,12 @@ class Tree(Protocol):
     def sizes(self, handles: np.ndarray) -> np.ndarray:
         """Returns how many rows partitions have; 0 of handle 0."""
 
+    def counted(self, handles: np.ndarray, positions: np.ndarray, where: str) -> np.ndarray:
+        """Returns how many rows that a filter has are before positions."""
+
+    def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
+        """Returns the positions of rows by their numbers among those that a filter has."""
+
 
 @dataclass(eq=False)
 class Touched:
@@ -65,6 +71,7 @@ class Reach:
         self._functions = stage.functions
         self._tree = tree
         place = {column.name: i for i, column in enumerate(columns)}
+        self._place = place
         self._keys = [place[name] for name in stage.keys]
         self._ordered = len(stage.order)  # columns that make peers
         self._by = place[stage.order[0].column] if stage.order else 0
@@ -120,6 +127,8 @@ class Reach:
         self, one: WindowFunction, frame: Frame, change: _Change, low: np.ndarray, high: np.ndarray
     ) -> Interval:
         """Returns where the value of one row of the frame may change: not at all rows whose frame holds a change."""
+        if one.where is not None:
+            return self._filtered(one, one.where, frame, change, (low, high))
         ranks, ends, unit = change.ranks, change.ends, frame.unit
         last = one.function == "last_value"
         near, far = (frame.end, frame.start) if last else (frame.start, frame.end)  # the side it is counted from
@@ -128,8 +137,38 @@ class Reach:
             distance = change.sizes - ends if last else ranks
             seen = distance < (one.count or 1) + skipped
             return np.where(seen, low, ranks), np.where(seen, high, ends)
-        if far is None and one.function != "nth_value" and (unit == "rows" or near == 0):
+        if far is None and one.count <= 1 and (unit == "rows" or near == 0):
             return self._edge(change, near, 0, unit), self._edge(change, near, 1, unit)
+        return low, high
+
+    def _filtered(self, one: WindowFunction, where: str, frame: Frame, change: _Change, reached: Interval) -> Interval:
+        """Returns where the value may change that is one of the rows of a frame that a filter has; ``reached``: all
+        rows whose frame holds the change.
+
+        A row that the filter does not have only moves others into frames, and out of them.
+        """
+        last, count = one.function == "last_value", one.count or 1
+        near, far = (frame.end, frame.start) if last else (frame.start, frame.end)
+        if near is not None and (far is not None or (frame.unit != "rows" and near != 0)):
+            return reached
+        low, high, bound = change.ranks.copy(), change.ends.copy(), far if near is None else near
+        if bound is not None:
+            low, high = (self._edge(change, bound, side, frame.unit) for side in (0, 1))
+        some = ((change.handles != 0) & (change.keys[self._place[where]] == 1)).nonzero()[0]
+        handles, sizes = change.handles[some], change.sizes[some]
+        before = self._tree.counted(handles, change.ends[some] if last else change.ranks[some], where)
+        if near is None:  # from an end of the partition: only what is nearest to it is seen
+            nearer = self._tree.counted(handles, sizes, where) - before if last else before
+            seen = some[nearer < count]
+            low[seen], high[seen] = reached[0][seen], reached[1][seen]
+            return low, high
+        number = before + count - 1 if last else before - count  # of the row from which on others are nearer
+        found = self._tree.numbered(handles, where, np.maximum(number, 0))
+        shift = min(max(int(near), -_EVERY), _EVERY) if frame.unit == "rows" else 0
+        if last:
+            high[some] = np.maximum(high[some], np.where(found < sizes, found - shift, _EVERY))
+        else:
+            low[some] = np.minimum(low[some], np.where(number < 0, 0, found + 1 - shift))
         return low, high
 
     def _edge(self, change: _Change, bound: int | float, side: int, unit: str = "range") -> np.ndarray:

@@ -74,6 +74,12 @@ class Trees:
         )  # fmt: skip
         return ranks, copies
 
+    def numbered(self, handles: np.ndarray, word: int, numbers: np.ndarray) -> np.ndarray:
+        """Returns the positions of rows by their numbers among those that a word of the sums counts. O(log n) each."""
+        out = np.empty_like(numbers)
+        kernels.numbered(self.part.arena, handles, self.k, self.shape, word, numbers, out)
+        return out
+
     def at(self, handles: np.ndarray, positions: np.ndarray, column: int) -> np.ndarray:
         """Returns a column of the rows at positions of trees (from 0, copies counted), and NULL behind the last row.
         O(log n) each."""

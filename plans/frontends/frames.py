@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from plans.durations import DAY
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.frames import PARTITION, RUNNING, Frame
+from plans.frames import NEIGHBOURS, PARTITION, RUNNING, Frame, WindowFunction
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 Bound = int | float | None
@@ -27,6 +28,16 @@ def frame_of(unit: str, start: Bound, end: Bound, exclude: str) -> Frame:
 def default_frame(ordered: bool) -> Frame:
     """Returns the frame of a function that names none."""
     return RUNNING if ordered else PARTITION
+
+
+def below(one: WindowFunction, where: str) -> WindowFunction:
+    """Returns LAG, LEAD or a value of a frame that sees only the rows for which the column `where` is true."""
+    if one.function not in NEIGHBOURS:
+        return replace(one, where=where)
+    last = one.function == "lag"
+    frame = Frame("rows", 0, 0) if one.count == 0 else Frame("rows", None, -1) if last else Frame("rows", 1, None)
+    function = "last_value" if last else "nth_value"
+    return replace(one, where=where, frame=frame, function=function, count=max(one.count, 1))
 
 
 def constant(expr: Expr) -> Any:

@@ -181,7 +181,8 @@ def _costs(stage: Stage) -> list[str]:
 
 def _over(one: WindowFunction) -> str:
     """Returns a window function with its frame, as SQL has it."""
-    inner = [*one.arguments, *([str(one.count)] if one.function in _COUNTED else []), *filter(None, [one.default])]
+    count = [str(one.count)] if one.function in _COUNTED or one.count > 1 else []
+    inner = [*one.arguments, *count, *filter(None, [one.default])]
     where = f" FILTER (WHERE {one.where})" if one.where else ""
     text = f"{one.function.upper()}({', '.join(inner)}){where}"
     if one.frame is None:

@@ -64,6 +64,7 @@ def upkeep(stage: Stage) -> Upkeep:
 
 _REACHED = {
     "local": (LOGARITHMIC, "the rows whose frames hold the change"),
+    "match": (LOGARITHMIC, "the rows that pick it, up to the next one that can be picked"),
     "range": (ENCLOSED, "the rows whose frames hold the change"),
     "shift": (ENCLOSED, "the rows behind the change"),
     "partition": (ENCLOSED, "the rows of its partition"),

@@ -84,6 +84,8 @@ SELECT LISTAGG(b) WITHIN GROUP (ORDER BY b) AS v FROM s
 SELECT v, AVG(d) AS x, AVG(DISTINCT d) AS y, AVG(d) FILTER (WHERE k > 1) AS z FROM t GROUP BY v
 SELECT AVG(d) AS x, SUM(d) / COUNT(d) AS y, AVG(CAST(k AS DECIMAL(20,18))) AS z FROM t WHERE k < 9
 SELECT k, AVG(d) OVER (ORDER BY k ROWS 2 PRECEDING) AS v, AVG(d) OVER (PARTITION BY v) AS w FROM t
+SELECT LEAD(b, 2, 7) IGNORE NULLS OVER w AS p, LAG(b) IGNORE NULLS OVER w AS q FROM r WINDOW w AS (ORDER BY a DESC, b)
+SELECT k, LAST_VALUE(v) IGNORE NULLS OVER (ORDER BY k) AS f, NTH_VALUE(v, 2) IGNORE NULLS OVER (ORDER BY k) AS n FROM t
 SELECT a, BIT_AND(b) AS v, BIT_OR(b) AS w, BIT_XOR(b) AS x FROM r GROUP BY a
 SELECT a, b, BOOL_AND(b > 1) OVER (PARTITION BY a) AS v, MEDIAN(b) OVER (PARTITION BY a) AS w FROM r
 """.strip().splitlines()
@@ -280,7 +282,6 @@ def test_a_dataframe_over_temporary_views_is_a_query(spark) -> None:
     ("text", "said"),
     [
         ("SELECT nothing FROM r", "Spark refuses the query: .*nothing"),
-        ("SELECT a, LAG(b) IGNORE NULLS OVER (ORDER BY b) AS k FROM r", "IGNORE NULLS is not supported"),
         ("SELECT a, BIT_AND(b) OVER (ORDER BY b) AS k FROM r", "BitAndAgg over a part of its partition"),
         ("SELECT a, rand() AS x FROM r", "RAND is not deterministic"),
         ("SELECT a FROM r WHERE current_time() > TIME '12:00:00'", "CURRENT_TIME changes by itself"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from plans.expressions.build import call, col
@@ -51,10 +52,10 @@ def functions(random: Random, columns: tuple[Column, ...], order: tuple[Order, .
             found.append(WindowFunction(name, x.type, function, (x.name,), count=count, default=default))
         elif kind == "pick":
             function = random.choice(["first_value", "last_value", "nth_value"])
-            count = random.randint(1, 4) if function == "nth_value" else 0
-            found.append(
-                WindowFunction(name, x.type, function, (x.name,), frame=frame(random, columns, order), count=count)
-            )
+            count = random.randint(1, 4) if function == "nth_value" or random.random() < 0.2 else 0
+            made = WindowFunction(name, x.type, function, (x.name,), where, frame(random, columns, order), count)
+            same = [column.name for column in columns if column.type == x.type]
+            found.append(replace(made, default=random.choice(same)) if random.random() < 0.1 else made)
         elif kind == "end":
             function = random.choice(ENDS)
             found.append(WindowFunction(name, x.type, function, (x.name,), where, frame(random, columns, order)))
@@ -97,6 +98,9 @@ def sql_of(planned: OverStage) -> str | None:
     shown = [output.name for output in planned.shown]
     for one in planned.functions:
         seen, inner = one.frame, ", ".join(one.arguments)
+        plain = one.function == "nth_value" or not one.count
+        if one.function.endswith("_value") and (one.default or one.where or not plain):
+            return None
         if one.function in ("ntile", "lag", "lead", "nth_value"):
             inner = ", ".join([*one.arguments, str(one.count), *([one.default] if one.default else [])])
         total = one.function in ("row_number", "ntile", "lag", "lead") or (seen is not None and seen.unit == "rows")

@@ -146,6 +146,27 @@ def test_a_local_function_costs_the_logarithm_of_its_partition_and_its_frame(one
         assert stage.stats()["steps"] - steps <= 200 * (20 * math.log2(n) + 60)
 
 
+@pytest.mark.parametrize(("function", "frame"), [("last_value", (None, -1)), ("nth_value", (0, None))])
+def test_what_is_picked_below_a_filter_costs_the_rows_up_to_the_next_one_that_can_be(
+    function: str, frame: tuple[int | None, int | None]
+) -> None:
+    columns = (Column("x", "int64"), Column("b", "bool"))
+    feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
+    picked = WindowFunction("w", "int64", function, ("x",), "b", Frame("rows", *frame), 1)
+    for n, between in ((500, 10), (4_000, 10), (32_000, 10), (32_000, 8_000)):
+        random, (part,) = Random(n), parts(1)
+        stage = Over(OverStage(feed, (), BY_X, (picked,)), columns, part)
+        stage.apply([net_of([((2 * x, x % between == 0), 1) for x in range(n)], columns, part)])
+        steps = stage.stats()["steps"]
+        for x in random.sample(range(n), 100):
+            assert len(stage.apply([net_of([((2 * x + 1, False), 1)], columns, part)])) == 1
+        assert stage.stats()["steps"] - steps <= 100 * (20 * math.log2(n) + 60)
+        if between == 10:
+            for x in random.sample(range(n), 100):
+                assert len(stage.apply([net_of([((2 * x + 1, True), 1)], columns, part)])) <= 2 * 30
+            assert stage.stats()["steps"] - steps <= 100 * (50 * math.log2(n) + 200)
+
+
 def test_a_running_sum_costs_what_is_behind_the_change() -> None:
     for n in (500, 4_000, 32_000):
         (part,) = parts(1)

@@ -42,6 +42,24 @@ def at_position(arena, root, shape, position, sums, s):
 
 
 @device
+def at_number(arena, root, shape, word, number):
+    """Returns the position of the copy that is number ``number`` (from 0) of those that a word of the sums counts, each
+    copy of a row once or not at all; the number of all copies if there are fewer. O(log n)."""
+    node, position = root, 0
+    while node != 0:
+        e, length = 0, arena[node + LENGTH]
+        last = length if arena[node + LEVEL] == 0 else length - 1
+        while e < last and arena[sums_at(arena, shape, node, e) + word] <= number:
+            number -= arena[sums_at(arena, shape, node, e) + word]
+            position += arena[node + HEAD + e]
+            e += 1
+        if arena[node + LEVEL] == 0:
+            return position + number if e < length else position
+        node = arena[child_at(arena, shape, node, e)]
+    return position
+
+
+@device
 def here(arena, leaf, e):
     """Returns an entry as a leaf and a place; that of the end of a leaf is the first one of the next, or leaf 0."""
     if leaf != 0 and e == arena[leaf + LENGTH]:

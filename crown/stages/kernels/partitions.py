@@ -24,7 +24,7 @@ from crown.stages.kernels.ordered import (
     total,
 )
 from crown.stages.kernels.ordered_ahead import near_handles, near_keys
-from crown.stages.kernels.ordered_scan import at_position, codes, emit, sound
+from crown.stages.kernels.ordered_scan import at_number, at_position, codes, emit, sound
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
 
@@ -162,6 +162,17 @@ def align(arena, handles, k, shape, positions, up, scratch):
             positions[i] -= before
             if up == 1:
                 positions[i] += arena[leaf + HEAD + e]
+
+
+@kernel("words, words, int, words, int, words, words")
+def numbered(arena, handles, k, shape, word, numbers, out):
+    """Writes the positions of the rows with these ``numbers`` (from 0) among those that a word of the sums counts, or
+    the size of the partition if there are fewer. O(log n) each."""
+    n = handles.size
+    arena, handles, shape = words(arena), words(handles), words(shape)
+    numbers, out = words(numbers), words(out)
+    for i in range(n):
+        out[i] = at_number(arena, arena[handles[i] + k], shape, word, numbers[i])
 
 
 @kernel("words, words, int, words, words, int, words, words")

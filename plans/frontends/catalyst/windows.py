@@ -13,7 +13,7 @@ from plans.frames import ENDS, NEIGHBOURS, PICKED, RANKS, Frame, WindowFunction
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.groups import Rows, Translate, over_partition, unqualified
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.frames import Bound, count_of, default_frame, distance, duration, frame_of
+from plans.frontends.frames import Bound, below, count_of, default_frame, distance, duration, frame_of
 from plans.payloads.sums import ORDERED
 from plans.program import Order
 from plans.queries.algebra import Over, replaced, unused
@@ -105,8 +105,6 @@ class _Calls:
         within = partial(translate, block=self.block)
         inner = node.child if node.kind == "AggregateExpression" else node
         own = _OWN.get(inner.kind)
-        if inner.fields.get("ignoreNulls"):
-            raise PlanError(f"{inner.kind} with IGNORE NULLS is not supported", hint="leave NULLs out with WHERE")
         frame = _frame(spec, order, self.rows)
         if own is None and node.kind != "AggregateExpression":
             raise PlanError(f"the window function {node.kind} is not supported", hint=_HINT)
@@ -121,6 +119,9 @@ class _Calls:
             value = within(inner.child)
             count = count_of(within(inner.children[1]), "NTH_VALUE", 1) if own == "nth_value" else 0
             made = replace(made, type=value.type, arguments=(self.rows.column(value, "x"),), frame=frame, count=count)
+        if inner.fields.get("ignoreNulls"):
+            given = call("not", call("isnull", within(inner.child)))
+            made = below(made, self.rows.column(given, "p"))
         return self._added(made)
 
     def _neighbour(self, made: WindowFunction, inner: Node, within: Callable[[Node], Expr]) -> WindowFunction:

@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from plans.expressions.build import TRUE, Expr, call, cast, col, mean
 from plans.expressions.coercion import common
-from plans.frames import PARTITION, PICKED, RANKS, WindowFunction
+from plans.frames import NEIGHBOURS, PARTITION, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
-from plans.frontends.frames import count_of, default_frame
+from plans.frontends.frames import below, count_of, default_frame
 from plans.frontends.sql.aggregates import function_of
 from plans.frontends.sql.framed import OWN, frame_in, spelled
 from plans.frontends.sql.ordering import Columns, Item, orders
@@ -126,11 +126,14 @@ class Windows:
         where, inner = None, node.this
         if isinstance(inner, exp.Filter):
             where, inner = inner.expression.this, inner.this
-        word = spelling(text.text, inner.this if isinstance(inner, exp.IgnoreNulls) else inner)
+        ignoring = isinstance(inner, exp.IgnoreNulls)
         if isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls)):
-            if isinstance(inner, exp.IgnoreNulls):
-                raise text.error(f"{word} with IGNORE NULLS is not supported", node, "leave NULLs out with WHERE")
             inner = inner.this
+        word = spelling(text.text, inner)
+        if ignoring and OWN.get(type(inner)) not in (*PICKED, *NEIGHBOURS):
+            raise text.error(
+                f"{word} takes no IGNORE NULLS as a window function", node, "LAG, LEAD and values of frames do"
+            )
         types = {one.column: self.column(one.column).type for one in by}
         frame = frame_in(spec, by, types, lambda part: scalar(part, self.scope), text)
         own = OWN.get(type(inner))
@@ -155,8 +158,13 @@ class Windows:
         made = replace(made, arguments=(argument,), type=self.column(argument).type)
         if own in PICKED:
             count = self._count(inner.args["offset"], "NTH_VALUE", 1) if own == "nth_value" else 0
-            return Call(node, keys, by, replace(made, frame=frame or default_frame(bool(by)), count=count))
-        return Call(node, keys, by, self._neighbour(inner, made))
+            made = replace(made, frame=frame or default_frame(bool(by)), count=count)
+        else:
+            made = self._neighbour(inner, made)
+        if ignoring:
+            given = exp.Not(this=exp.Is(this=inner.this.copy(), expression=exp.Null()))
+            made = below(made, self._read(given))
+        return Call(node, keys, by, made)
 
     def _count(self, node: exp.Expression, what: str, least: int) -> int:
         return self.scope.text.guarded(node, lambda: count_of(scalar(node, self.scope), what, least))
