@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from crown import changes, errors, graph, ml, rings, spark
+    from crown import changes, errors, graph, ml, spark
     from crown.databases import Database, database, load_database
     from crown.durable.database import DurableDatabase
     from crown.durable.opening import open_database
@@ -104,7 +104,6 @@ __all__ = [
     "open",
     "open_database",
     "plan",
-    "rings",
     "sliding",
     "spark",
     "ttl",
@@ -113,7 +112,7 @@ __all__ = [
     "view",
 ]
 
-_MODULES = ("changes", "errors", "graph", "ml", "rings", "spark")
+_MODULES = ("changes", "errors", "graph", "ml", "spark")
 _HOMES = {
     "Column": "plans.schema",
     "Database": "crown.databases",

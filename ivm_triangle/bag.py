@@ -273,7 +273,7 @@ class TriangleBag:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the state is not as its definition says. Slow."""
-        copy = invariants.twin(self._state, tuple(map(len, self.shape.domains)))
+        copy = invariants.contents(self._state, tuple(map(len, self.shape.domains)))
         copy.check_invariants()
         if self.mode != "factorized":
             assert self._state.word(at.C_TRIPLES) == len(copy.define(View("", SET, DOMAINS, (ANY, ANY, ANY))))

@@ -1,4 +1,4 @@
-"""Everything that must hold in a state: structure of the arena, then the twin's invariants over its contents."""
+"""Everything that must hold in a state: the structure of the arena, then the invariants of its contents."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from crown.kernels.arena import H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, class_words, size_class
 from crown.kernels.tables import LOW32, home_of, table_at
+from ivm_triangle.contents import Contents, IndexedSet, Node
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.views import listing_at
-from ivm_triangle.reference.parts import IndexedSet, Node
-from ivm_triangle.reference.triangle import Reference
 from ivm_triangle.state import State
 from ivm_triangle.terms import COUNT, LIST, PAIRS, ROOT, SET, SUM, TOTAL
 
@@ -59,18 +58,19 @@ def _block(words: int) -> int:
     return int(class_words(size_class(words)))
 
 
-def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
-    """Returns the readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state).
+def contents(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Contents:
+    """Returns relations, flags, N and views as dictionaries. Checks the structure on the way. O(state).
 
     `key_words`: words of the composite keys of A, B and C (1: none).
     """
     walk = Walk(state)
-    copy = Reference(plan=state.program, epsilon=dict(zip("RST", state.eps.tolist(), strict=True)))
+    first, second, third = state.eps.tolist()
+    copy = Contents(state.program, (first, second, third))
     _read_graph(walk, copy)
     copy.base, copy.size = state.word(at.C_BASE), state.word(at.C_SIZE)
     copy.shifts = state.arena[at.C_SHIFTS : at.C_SHIFTS + 3].tolist()
     copy._rebase()
-    if state.program.copies == 1:  # the twin has three relations: all are the one
+    if state.program.copies == 1:  # the contents have three relations: all are the one
         copy.rows = [copy.rows[0]] * 3
         copy.nodes = [copy.nodes[0]] * 3
         copy.plan = replace(copy.plan, partitioned=copy.plan.partitioned[:2] * 3)
@@ -97,7 +97,7 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
 
 def check(state: State) -> None:
     """Raises AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
-    copy = twin(state)
+    copy = contents(state)
     if state.program.copies == 3:
         copy.check_invariants()
     else:
@@ -105,7 +105,7 @@ def check(state: State) -> None:
         copy.check_views()
 
 
-def _read_graph(walk: Walk, copy: Reference) -> None:
+def _read_graph(walk: Walk, copy: Contents) -> None:
     arena, halves, copies = walk.arena, walk.halves, walk.state.program.copies
     alive: set[tuple[int, int, int]] = set()
     for k in range(3):

@@ -70,7 +70,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything a maintenance kernel, or its readable twin, needs to know: views, steps, partitioned columns."""
+    """Everything that maintenance needs to know: views, steps, partitioned columns."""
 
     outputs: str
     strategy: str

@@ -9,9 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
+PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench", "tests/models")
 _FILES = re.compile(r"(?<=<!-- files -->\n).*(?=<!-- end of files -->)", re.DOTALL)
-_NAME = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
+_NAME = re.compile(rf"`((?:{'|'.join(PACKAGES).replace('/', '.')})(?:\.\w+)+)`")
 
 
 def first_sentence(file: Path) -> str:

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from itertools import count
-from operator import add, mul, neg
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -157,13 +155,13 @@ BESIDE: dict[str, Callable[[], Any]] = {
     "motif": motif,
     "model": model,
     "coefficients": lambda: model().coefficients(),
-    "monomials": lambda: crown.rings.monomials(over=["a", "b"]),
+    "monomials": lambda: crown.ml.monomials(over=["a", "b"]),
 }
 """Objects that public functions return, and whose classes have no lines of their own there."""
 MADE_BY_FUNCTIONS = {
     "crown.View", "crown.Database", "crown.DurableView", "crown.DurableDatabase", "crown.graph.MotifView",
     "crown.graph.DurableMotifView", "crown.Plan", "crown.Program", "crown.Window", "crown.ml.Coefficients",
-    "crown.rings.Monomials",
+    "crown.ml.Monomials",
 }  # fmt: skip
 """Classes that a user does not call."""
 ARGUMENTS: Values = {
@@ -215,11 +213,7 @@ RIGHT: dict[str, Values] = {
     "crown.ml.program": {"query": lambda: "SELECT a, b FROM r", "schema": lambda: SCHEMA, "target": lambda: "b"},
     "crown.ml.regression": {"query": lambda: "SELECT a, b FROM r", "schema": lambda: SCHEMA, "target": lambda: "b"},
     "crown.ml.Regression": {"view": lambda: model().view},
-    "crown.rings.check": {
-        "ring": lambda: SimpleNamespace(zero=0, one=1, add=add, mul=mul, neg=neg),
-        "samples": lambda: [2, 3],
-    },
-    "crown.rings.monomials": {"over": lambda: ["a", "b"]},
+    "crown.ml.monomials": {"over": lambda: ["a", "b"]},
     "crown.spark.delta_files": {"path": new},
     "crown.spark.to_table": {"target": lambda: "table", "keys": lambda: ["a"]},
     "crown.spark.view_batch": {"checkpoint": lambda: "checkpoint"},

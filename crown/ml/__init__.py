@@ -2,6 +2,16 @@
 
 from crown.ml.coefficients import Coefficients, RankDeficientWarning
 from crown.ml.linear import Regression, load, regression
+from crown.ml.monomials import Monomials, monomials
 from crown.ml.query import program
 
-__all__ = ["Coefficients", "RankDeficientWarning", "Regression", "load", "program", "regression"]
+__all__ = [
+    "Coefficients",
+    "Monomials",
+    "RankDeficientWarning",
+    "Regression",
+    "load",
+    "monomials",
+    "program",
+    "regression",
+]

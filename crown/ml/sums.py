@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from crown.ml.monomials import monomials
 from crown.ml.query import ROWS
 from crown.programs.program import ProgramEngine
-from crown.rings.moments import monomials
 from crown.stages.groups.group import Groups
 
 

@@ -1,7 +1,7 @@
 """All implementations and all oracles side by side, compared after every batch.
 
     kernel   ``crown.view``, in one piece and in three cells
-    twin     ``crown.reference``: the same algorithm, readable
+    twin     ``tests.models``: the same algorithm, readable
     brute    nested loops over the plan's relations, from scratch
     DuckDB   the SQL text, from scratch
 

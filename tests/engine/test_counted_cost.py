@@ -14,8 +14,8 @@ import pytest
 
 import crown
 import plans
-from crown.reference import ReferenceView
 from tests.engine.made import join_stats
+from tests.models import ReferenceView
 from tests.oracles.database import Database, to_dicts
 
 EDGE = {"x": "int64", "y": "int64"}

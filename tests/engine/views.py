@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import crown
-from crown.reference import ReferenceView
 from plans.plan import Plan
 from plans.search.shares import hashable
 from tests.engine.made import distinct_rows, join_stats
+from tests.models import ReferenceView
 from tests.oracles.database import Batch, Row, to_arrow, to_dicts
 from tests.oracles.expectation import net, rows
 
@@ -32,7 +32,7 @@ class InTurns(ReferenceView):
 
 
 class Twin:
-    """``crown.reference``; has no modules for cyclic parts. It is given what takes place, without absent deletes."""
+    """``tests.models``; has no modules for cyclic parts. It is given what takes place, without absent deletes."""
 
     @staticmethod
     def takes(plan: Plan) -> bool:

@@ -23,7 +23,6 @@ import crown
 import plans
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.reference import normalise
 from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Program, program_of
 from plans.reads import occurrences
@@ -34,6 +33,7 @@ from tests.engine.comparison import planned
 from tests.engine.made import distinct_rows, join_of, join_stats
 from tests.engine.streams.test_maintenance import Maintenance
 from tests.engine.views import Kernel
+from tests.models import normalise
 from tests.oracles.database import Batch, Row, to_arrow
 from tests.oracles.expectation import net, rows
 from tests.plans.catalogue import CASES

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from crown.reference import normalise
 from plans.schema import Schema
 from plans.types import arrow_type
+from tests.models import normalise
 
 Row = tuple[object, ...]
 Batch = Mapping[str, Iterable[tuple[Row, int]]]

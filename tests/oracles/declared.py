@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from copy import deepcopy
 from decimal import Decimal
 
-from crown.reference.window import WindowReference
 from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.wiring import used_columns
+from tests.models.window import WindowReference
 from tests.oracles.database import Batch, Database, Row
 
 _ANY = {"int32": 0, "int64": 0, "float64": 0.0, "string": ""}

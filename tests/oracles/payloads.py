@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from math import prod
 
-from crown.reference.payload import factor
 from plans.payloads.payload import COUNTED, EXISTS
 from plans.plan import Plan
+from tests.models.payload import factor
 from tests.oracles.database import Database, Row
 
 Valued = dict[Row, tuple[int, ...]]

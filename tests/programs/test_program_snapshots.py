@@ -11,8 +11,8 @@ import pytest
 from crown.errors import SnapshotError
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.reference.program import results
 from plans.schema import Table
+from tests.models.program import results
 from tests.oracles.database import Database, to_arrow
 from tests.programs import random_programs
 from tests.programs.test_programs import apply, changes_of, result_of, sum_by_k

@@ -13,14 +13,14 @@ import crown
 import plans
 from crown.errors import ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.programs.program import ProgramEngine
-from crown.reference import normalise
-from crown.reference.program import results
 from plans.expressions.build import col
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Program
 from plans.schema import Column, Table
 from plans.wiring import added_relations, netted_by_joins
 from tests.marks import seeds
+from tests.models import normalise
+from tests.models.program import results
 from tests.oracles.database import Database, to_arrow
 from tests.programs import random_programs
 from tests.stages import random_groups

@@ -54,7 +54,8 @@ def test_the_columns_that_are_shown_are_those_that_a_batch_needs(query: str, opt
         whole.apply({name: rows})
         said = f"table     {name} ({', '.join(wire['columns'])})"
         assert said in view.explain()
-    assert sorted(map(str, view.to_table(weighted=True).to_pylist())) == sorted(map(str, whole.to_table(weighted=True).to_pylist()))
+    found, expected = (sorted(map(str, of.to_table(weighted=True).to_pylist())) for of in (view, whole))
+    assert found == expected
     assert view.count()
 
 

@@ -20,9 +20,9 @@ import pytest
 import crown
 from crown.engine.load.loader import Loader
 from crown.kernels import arena as A
-from crown.reference import normalise
-from crown.reference.aggregates import _moment, rounded
 from tests.marks import seeds
+from tests.models import normalise
+from tests.models.aggregates import _moment, rounded
 
 Row = tuple[Any, ...]
 EDGES = [

@@ -7,8 +7,8 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from crown.rings.algebra import Ring
-from crown.rings.viewtree.relation import Lifts
+from tests.models.rings.algebra import Ring
+from tests.models.rings.viewtree.relation import Lifts
 
 Rows = dict[tuple, Any]
 

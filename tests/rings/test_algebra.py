@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from crown.rings import check
-from crown.rings.algebra import (
+from tests.models.rings import check
+from tests.models.rings.algebra import (
     Cofactor,
     Counted,
     Matrices,

@@ -7,8 +7,8 @@ from math import log
 
 import pytest
 
-from crown.rings.algebra import Counted, Z
-from crown.rings.viewtree import Factors, Relation, ViewTree, balanced, chain, variable, view_tree
+from tests.models.rings.algebra import Counted, Z
+from tests.models.rings.viewtree import Factors, Relation, ViewTree, balanced, chain, variable, view_tree
 
 SCHEMAS = {"R": ("A", "B"), "S": ("A", "C", "E"), "T": ("C", "D")}
 ORDER = variable("A", "B", variable("C", "D", "E"))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from crown.rings import monomials
-from crown.rings.algebra import Cofactor, Q, Relational, Ring, Triple, Z, keep_only, lift_value, listing
-from crown.rings.viewtree import Factors, Indicator, Relation, ViewTree, variable, view_tree
-from crown.rings.viewtree.relation import Lifts
-from crown.rings.viewtree.views import View
+from crown.ml import monomials
+from tests.models.rings.algebra import Cofactor, Q, Relational, Ring, Triple, Z, keep_only, lift_value, listing
+from tests.models.rings.viewtree import Factors, Indicator, Relation, ViewTree, variable, view_tree
+from tests.models.rings.viewtree.relation import Lifts
+from tests.models.rings.viewtree.views import View
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden" / "rings.json"
 pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason="golden cases are not installed")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crown.rings import RingLawError, check
-from crown.rings.algebra import Matrices, Z
+from tests.models.rings import RingLawError, check
+from tests.models.rings.algebra import Matrices, Z
 
 
 def ring(**changed: Any) -> SimpleNamespace:

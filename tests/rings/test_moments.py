@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from crown.errors import CrownError
-from crown.rings import monomials
+from crown.ml import monomials
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 10, 27])

@@ -23,8 +23,8 @@ from crown.stages.groups.group import Groups
 from plans import PlanError
 from plans.program import JoinStage
 from plans.types import arrow_type
+from tests.models.rings.sums import maintained_sums
 from tests.oracles import duck
-from tests.rings.laboratory.sums import maintained_sums
 
 SCHEMA = {
     "a": {"k": "int64", "f1": "int64"},

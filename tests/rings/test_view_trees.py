@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from crown.rings.algebra import Cofactor, Matrices, Product, Q, Relational, Z, keep_only, lift_value, listing
-from crown.rings.viewtree import Factors, Relation, ViewTree, balanced, chain, greedy_order, variable, view_tree
+from tests.models.rings.algebra import Cofactor, Matrices, Product, Q, Relational, Z, keep_only, lift_value, listing
+from tests.models.rings.viewtree import Factors, Relation, ViewTree, balanced, chain, greedy_order, variable, view_tree
 from tests.rings.joins import by_definition, random_row, random_schemas, times
 
 COFACTOR = Cofactor()

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
-from crown.reference import normalise
 from crown.stages.protocol import Part
 from crown.store.budget import Budget
 from crown.store.codec import decode, encode
@@ -19,6 +18,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.types import arrow_type
+from tests.models import normalise
 
 Row = tuple[Any, ...]
 

@@ -9,11 +9,11 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from crown.reference import normalise
 from plans.expressions.build import call, col, lit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Order
 from plans.schema import Column
+from tests.models import normalise
 
 Row = tuple[Any, ...]
 

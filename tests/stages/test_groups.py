@@ -14,13 +14,13 @@ import pytest
 
 import crown
 from crown.kernels import arena as A
-from crown.reference.program import group
 from crown.stages.groups.group import Groups
 from plans.expressions.build import col
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage
 from plans.schema import Column, Table
 from tests.marks import seeds
+from tests.models.program import group
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.stages import random_groups

@@ -14,8 +14,6 @@ import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
-from crown.reference.over import over
-from crown.reference.program import fed
 from crown.stages.over import Over
 from crown.stages.protocol import Part
 from plans.expressions.build import col
@@ -25,6 +23,8 @@ from plans.program import Feed, Order, OverStage
 from plans.schema import Column, Table
 from plans.search.cuts import by_output
 from tests.marks import seeds
+from tests.models.over import over
+from tests.models.program import fed
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from crown.kernels import arena as A
-from crown.reference.program import linear, pointwise
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from plans.expressions.build import NULL, call, cast, col
 from plans.plan import Output
 from plans.program import Feed, Function, LinearStage, PointwiseStage
 from plans.schema import Column, Table
+from tests.models.program import linear, pointwise
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.stages import random_groups

@@ -14,7 +14,6 @@ import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
-from crown.reference.program import top
 from crown.stages.protocol import Part
 from crown.stages.top import Top
 from plans.expressions.build import call, col
@@ -23,6 +22,7 @@ from plans.program import Feed, Order, TopStage
 from plans.schema import Column, Table
 from plans.search.cuts import by_output
 from tests.marks import seeds
+from tests.models.program import top
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ivm_triangle.contents import Contents, IndexedSet
 from ivm_triangle.partition import Thresholds
-from ivm_triangle.reference.enumerate import Hop, HopUnion, enumerate_results
-from ivm_triangle.reference.parts import IndexedSet, Parts
-from ivm_triangle.reference.triangle import Reference
 from ivm_triangle.terms import ANY, LOOKUP, Program, program
+from tests.models.triangle.enumerate import Hop, HopUnion, enumerate_results
+from tests.models.triangle.triangle import Reference
 from tests.triangle.oracles import brute_force, hubs, project, store
 
 PROGRAMS = {
@@ -152,7 +152,7 @@ TWIN_MUTANTS = {
     "heavy values stay heavy": (Reference, "_minor", never_demote),
     "views are not moved": (Reference, "_move", flag_without_views),
     "thresholds of an old N": (Reference, "_rebase", stale_limits),
-    "double partition by one letter": (sys.modules[Parts.__module__], "part", one_sided),
+    "double partition by one letter": (sys.modules[Contents.__module__], "part", one_sided),
     "nothing is rebalanced": (Reference, "_minor", lambda *_: None),
     "after_update never halves": (
         sys.modules[Reference.__module__],

@@ -154,9 +154,9 @@ def test_epsilon_per_relation():
 
 
 def triangle_values(triangle: Triangle) -> list[int]:
-    from ivm_triangle.invariants import twin
+    from ivm_triangle.invariants import contents
 
-    return list(twin(triangle._state).nodes[1][0])
+    return list(contents(triangle._state).nodes[1][0])
 
 
 def test_dictionaries_forget_values_that_are_gone():

@@ -17,7 +17,7 @@ from crown.store.memory import reserve
 from crown.store.zset import Zset
 from ivm_triangle import bag as bag_module
 from ivm_triangle.bag import TriangleBag
-from ivm_triangle.invariants import twin
+from ivm_triangle.invariants import contents
 from tests.marks import slow
 
 WORDS = 1 << 22
@@ -116,7 +116,7 @@ def test_wedge_lists_serve_values_heavy_on_both_ends():
     follower.apply(1, [(c, 0) for c in range(n)], [1] * n)  # b = 0 heavy
     follower.apply(2, [(c, 0) for c in range(n)], [1] * n)  # a = 0 heavy
     follower.check()
-    assert any(len(wedges) == n for view in twin(follower.bag._state).views for wedges in view.values())
+    assert any(len(wedges) == n for view in contents(follower.bag._state).views for wedges in view.values())
     before = follower.bag.stats()["operations"]
     for weight in (1, -1, 1, 1, -1, -1):
         follower.apply(0, [(0, 0)], [weight])

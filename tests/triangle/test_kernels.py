@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ivm_triangle import NegativeMultiplicityError, StaleCursorError, Triangle, TriangleError
-from ivm_triangle.invariants import twin
-from ivm_triangle.reference.enumerate import enumerate_results
-from ivm_triangle.reference.triangle import Reference
+from ivm_triangle.invariants import contents
+from tests.models.triangle.enumerate import enumerate_results
+from tests.models.triangle.triangle import Reference
 from tests.triangle.oracles import (
     EPSILONS,
     brute_force,
@@ -59,7 +59,7 @@ def test_every_step_equals_the_oracles_and_the_twin(outputs, partition, strategy
     assert stats["N"] in (1, 2, 3)
     assert not any(stats["views"].values())
     assert not any(stats["heavy"].values())
-    assert not any(twin(triangle._state).nodes[k][c] for k in range(3) for c in range(2))
+    assert not any(contents(triangle._state).nodes[k][c] for k in range(3) for c in range(2))
 
 
 @pytest.mark.parametrize(NAMES, PROGRAMS)
@@ -74,7 +74,7 @@ def test_moved_values_agree_with_the_twin(outputs, partition, strategy, epsilon)
             assert results(triangle) == dict(enumerate_results(reference))
     stats = triangle.stats()
     assert (stats["minor_rebalancings"], stats["tuples_moved"]) == (reference.minors, reference.moved)
-    copy = twin(triangle._state)
+    copy = contents(triangle._state)
     assert copy.rows == reference.rows
     for k in range(3):
         for column in range(2):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError
-from ivm_triangle.reference.enumerate import Hop, HopUnion, IndexedSet, Scan, enumerate_results, union
-from ivm_triangle.reference.triangle import Reference
+from tests.models.triangle.enumerate import Hop, HopUnion, IndexedSet, Scan, enumerate_results, union
+from tests.models.triangle.triangle import Reference
 from tests.triangle.oracles import (
     EPSILONS,
     brute_force,

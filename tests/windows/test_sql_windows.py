@@ -10,9 +10,9 @@ import pytest
 
 import crown
 from crown.programs.program import ProgramEngine
-from crown.reference.window import WindowReference
 from plans import program
 from plans.errors import PlanError
+from tests.models.window import WindowReference
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
 from tests.programs.test_programs import apply, result_of

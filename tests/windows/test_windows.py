@@ -20,10 +20,10 @@ from crown.errors import BadRowError, ChangeError, LateRowError, MemoryBudgetErr
 from crown.kernels import arena as A
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.reference.window import WindowReference
 from plans import program
 from plans.schema import Schema
 from plans.windows import Window
+from tests.models.window import WindowReference
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
 from tests.programs.test_programs import apply, result_of

@@ -1,9 +1,9 @@
 """Enumeration of Delta1(a) and Delta2(a, b): the union of materialized views and hop unions over buckets.
 
-The kernel twin of `ivm_triangle.reference.enumerate`, with the same two mends. An element of a bucket is a middle
-record; its handle names it, so the hop entries of all buckets lie in one `scratch` arena, outside the state:
-record = element, hop to, hopped from. The end of a bucket is the negated handle of the bucket, the end of the bucket
-list is -1 - tree. Lists do not change while a cursor is open, so successors are positions.
+An element of a bucket is a middle record; its handle names it, so the hop entries of all buckets lie in one `scratch`
+arena, outside the state: record = element, hop to, hopped from. The end of a bucket is the negated handle of the
+bucket, the end of the bucket list is -1 - tree. Lists do not change while a cursor is open, so successors are
+positions.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from crown.reference import PayloadReference, Result, Row
-from crown.reference.payload import Value, _sum
 from plans.payloads.counting import with_multiplicities
 from plans.payloads.payload import COUNTED, VALUE, Payload
 from plans.plan import Attribute, Node, Plan
 from plans.schema import Schema
 from plans.stored_relations import Alias
 from tests.engine.payloads.test_payloads import difference, hop3
+from tests.models import PayloadReference, Result, Row
+from tests.models.payload import Value, _sum
 from tests.oracles import payloads
 from tests.oracles.database import Database, to_dicts
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crown.reference import PayloadReference
 from plans.payloads.counting import with_multiplicities
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, INDICATOR, UP, VALID, VALUE, Payload
 from plans.plan import Node, Plan
 from plans.queries.conjunction import Attribute
 from plans.schema import Schema
 from tests.engine.payloads.payload_driver import Driver
+from tests.models import PayloadReference
 from tests.oracles import payloads
 from tests.oracles.database import Batch, Database, to_dicts
 from tests.strategies import batches, loads, normal_plans, removals

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 import plans
-from crown.reference import ReferenceView
 from tests.engine.comparison import SideBySide
+from tests.models import ReferenceView
 
 EDGE = {"x": "int64", "y": "int64"}
 

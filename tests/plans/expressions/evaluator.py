@@ -17,8 +17,6 @@ from operator import and_, or_, xor
 
 import pyarrow as pa
 
-from crown.reference.over import over
-from crown.reference.payload import factor
 from plans.expressions.expr import Expr
 from plans.payloads.payload import FLOAT_BITS, VALUE
 from plans.payloads.sums import ORDERED, Sums, Term
@@ -39,6 +37,8 @@ from plans.program import (
     outputs_of,
 )
 from plans.types import arrow_type, decimal_parts
+from tests.models.over import over
+from tests.models.payload import factor
 from tests.oracles.database import Database, Row, canonical
 
 Bag = Counter[Row]

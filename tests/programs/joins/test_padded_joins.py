@@ -9,7 +9,6 @@ import pytest
 
 import crown
 from crown.engine.load.loader import Loader
-from crown.reference import PayloadReference
 from plans import program
 from plans.lowering import lower
 from plans.plan import Plan
@@ -18,6 +17,7 @@ from plans.search.cuts import by_anything
 from plans.search.shares import hashable
 from tests.engine.stopping.stops import small_blocks
 from tests.marks import seeds
+from tests.models import PayloadReference
 from tests.oracles import duck
 from tests.oracles.database import Batch, Database, canonical, to_arrow
 

@@ -10,7 +10,7 @@ from plans.plan import Node
 from plans.stored_relations import StoredRelation
 
 if TYPE_CHECKING:
-    from crown.reference.view import ReferenceView, Result
+    from tests.models.view import ReferenceView, Result
 
 Row = tuple[object, ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from crown.rings.algebra.numbers import Number, lift_value
+from tests.models.rings.algebra.numbers import Number, lift_value
 
 _Pair = tuple[int, int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crown.rings.algebra.numbers import Number
+from tests.models.rings.algebra.numbers import Number
 
 Matrix = tuple[tuple[Number, ...], ...]
 

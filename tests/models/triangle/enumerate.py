@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
 
+from ivm_triangle.contents import IndexedSet
 from ivm_triangle.errors import StaleCursorError
-from ivm_triangle.reference.parts import IndexedSet
-from ivm_triangle.reference.triangle import Reference
 from ivm_triangle.terms import H_, L_, ROOT
+from tests.models.triangle.triangle import Reference
 
 END = None
 Element = Hashable | None

@@ -4,12 +4,12 @@ A ring says how payloads add up (two tuples with the same key) and multiply (two
 same for all of them; which ring it is given decides what it computes.
 """
 
-from crown.rings.algebra.cofactor import Cofactor, Triple
-from crown.rings.algebra.matrices import Matrices
-from crown.rings.algebra.numbers import Q, Z, lift_one, lift_value
-from crown.rings.algebra.products import Product
-from crown.rings.algebra.relational import Relational, keep_only, listing
-from crown.rings.algebra.ring import Counted, Ring
+from tests.models.rings.algebra.cofactor import Cofactor, Triple
+from tests.models.rings.algebra.matrices import Matrices
+from tests.models.rings.algebra.numbers import Q, Z, lift_one, lift_value
+from tests.models.rings.algebra.products import Product
+from tests.models.rings.algebra.relational import Relational, keep_only, listing
+from tests.models.rings.algebra.ring import Counted, Ring
 
 __all__ = [
     "Cofactor",

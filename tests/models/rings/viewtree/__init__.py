@@ -5,12 +5,12 @@ view tree over it keeps one view per variable; an update climbs from its relatio
 does this for tuples and numbers, compiled; here every ring works, every view can be looked at, and costs are counted.
 """
 
-from crown.rings.viewtree.chain import balanced, chain
-from crown.rings.viewtree.indicators import Indicator
-from crown.rings.viewtree.order import Variable, greedy_order, variable
-from crown.rings.viewtree.relation import Factors, Relation
-from crown.rings.viewtree.tree import ViewTree
-from crown.rings.viewtree.views import View, view_tree
+from tests.models.rings.viewtree.chain import balanced, chain
+from tests.models.rings.viewtree.indicators import Indicator
+from tests.models.rings.viewtree.order import Variable, greedy_order, variable
+from tests.models.rings.viewtree.relation import Factors, Relation
+from tests.models.rings.viewtree.tree import ViewTree
+from tests.models.rings.viewtree.views import View, view_tree
 
 __all__ = [
     "Factors",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from crown.rings.algebra.ring import Ring
+from tests.models.rings.algebra.ring import Ring
 
 Row = tuple[Any, ...]
 Lifts = Mapping[str, Callable[[Any], Any]]

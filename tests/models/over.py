@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from crown.reference.aggregates import Row, aggregate, rank
 from plans.frames import ENDS, NEIGHBOURS, PICKED, Frame, WindowFunction
 from plans.program import Aggregate, OverStage, TopStage
 from plans.types import decimal_parts
+from tests.models.aggregates import Row, aggregate, rank
 
 Bag = Counter[Row]
 

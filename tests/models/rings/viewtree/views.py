@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from crown.rings.viewtree.order import Schemas, Variable, places
 from plans.theory.hypergraph import Hypergraph, gyo
+from tests.models.rings.viewtree.order import Schemas, Variable, places
 
 
 @dataclass(frozen=True)

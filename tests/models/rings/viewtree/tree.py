@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from crown.rings.algebra.ring import Ring
-from crown.rings.viewtree.indicators import Indicator
-from crown.rings.viewtree.relation import Factors, Lifts, Relation
-from crown.rings.viewtree.views import View, materialized
+from tests.models.rings.algebra.ring import Ring
+from tests.models.rings.viewtree.indicators import Indicator
+from tests.models.rings.viewtree.relation import Factors, Lifts, Relation
+from tests.models.rings.viewtree.views import View, materialized
 
 Keep = Callable[[tuple[str, ...], Any], Any]
 

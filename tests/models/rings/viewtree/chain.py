@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crown.rings.algebra.ring import Ring
-from crown.rings.viewtree.order import Variable
-from crown.rings.viewtree.relation import Relation
+from tests.models.rings.algebra.ring import Ring
+from tests.models.rings.viewtree.order import Variable
+from tests.models.rings.viewtree.relation import Relation
 
 
 def chain(ring: Ring, matrices: Sequence[Sequence[Sequence[object]]]) -> dict[str, Relation]:

@@ -16,10 +16,10 @@ from typing import Any
 from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteError
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
-from crown.rings.algebra import Cofactor, Product, Triple, Z
-from crown.rings.moments import monomials
-from crown.rings.viewtree import Relation, ViewTree, greedy_order, view_tree
-from tests.rings.laboratory.join import Join, Leaf, NotFiniteError, read, values
+from crown.ml.monomials import monomials
+from tests.models.rings.algebra import Cofactor, Product, Triple, Z
+from tests.models.rings.join import Join, Leaf, NotFiniteError, read, values
+from tests.models.rings.viewtree import Relation, ViewTree, greedy_order, view_tree
 
 Row = tuple[Any, ...]
 

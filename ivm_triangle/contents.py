@@ -1,7 +1,7 @@
-"""The three relations of the readable twin, and their partition into heavy and light parts.
+"""What a state says, as dictionaries: three relations, their heavy and light parts, views; and what must hold of them.
 
 Flags belong to values, not to tuples: a new tuple of a heavy value is born heavy. Source: TODS article, sections 4 and
-10.
+10. Every view is computed from the parts, as its definition says, and compared. Slow on purpose.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from ivm_triangle.partition import Thresholds
-from ivm_triangle.terms import Program
+from ivm_triangle.terms import COUNT, DOMAINS, LIST, PAIRS, SET, SUM, TOTAL, Program, View
+
+Triple = tuple[int, int, int]
 
 
 class IndexedSet:
@@ -66,13 +68,15 @@ def part(first_heavy: bool, second_heavy: bool) -> int:
     return 1 << (2 * (not first_heavy) + (not second_heavy))
 
 
-class Parts:
-    """R, S, T with multiplicities, and the flag of every value in every column. Probes are counted in `ops`."""
+class Contents:
+    """R, S, T with multiplicities, the flag of every value in every column, and the views of a program. Probes are
+    counted in `ops`."""
 
     def __init__(self, plan: Program, eps: tuple[float, float, float]) -> None:
         self.plan, self.eps = plan, eps
         self.rows: list[dict[tuple[int, int], int]] = [{}, {}, {}]
         self.nodes: list[tuple[dict[int, Node], dict[int, Node]]] = [({}, {}), ({}, {}), ({}, {})]
+        self.views: list[dict] = [{} for _ in plan.views]
         self.base, self.size = 1, 0
         self.shifts = [0, 0, 0]
         self.ops = 0
@@ -110,37 +114,9 @@ class Parts:
         m = self.rows[k].get((x, y), 0)
         return m if m and mask & self.part(k, x, y) else 0
 
-    def _store(self, k: int, x: int, y: int, m: int) -> None:
-        """Lets a tuple appear (m > 0) or go (m < 0): rows, the lists of both ends, |D|."""
-        out, into = self.nodes[k]
-        for column, value in ((0, x), (1, y)):
-            if value not in self.nodes[k][column]:
-                self.nodes[k][column][value] = Node(self._born_heavy(k, column))
-        self.size += 1 if m > 0 else -1
-        if m > 0:
-            self.rows[k][x, y] = m
-            out[x].by[into[y].heavy].add(y)
-            into[y].by[out[x].heavy].add(x)
-        else:
-            del self.rows[k][x, y]
-            out[x].by[into[y].heavy].remove(y)
-            into[y].by[out[x].heavy].remove(x)
-            for nodes, value in ((out, x), (into, y)):
-                if not nodes[value].degree and not nodes[value].heavy:
-                    del nodes[value]
-
     def _tuples(self, k: int, column: int, value: int) -> list[tuple[int, int]]:
         node = self.nodes[k][column][value]
         return [(value, o) if column == 0 else (o, value) for h in (True, False) for o in node.by[h]]
-
-    def _flag(self, k: int, column: int, value: int, heavy: bool) -> None:
-        node = self.nodes[k][column][value]
-        for h in (True, False):
-            for opposite in node.by[h]:
-                lists = self.nodes[k][1 - column][opposite].by
-                lists[node.heavy].remove(value)
-                lists[heavy].add(value)
-        node.heavy = heavy
 
     def check_partition(self) -> None:
         """Checks the size invariant, and that the partition is loose with respect to N. Raises AssertionError."""
@@ -163,3 +139,54 @@ class Parts:
                     assert node.degree >= limits.lo if node.heavy else node.degree < limits.hi, "loose partition"
             heavy = sum(node.heavy for node in self.nodes[k][column].values())
             assert self.eps[k] == 0.0 or heavy <= 2 * self.base / limits.theta, "few heavy values"
+
+    @staticmethod
+    def _abc(k: int, xyz: Triple) -> Triple:
+        return (xyz[-k % 3], xyz[(1 - k) % 3], xyz[(2 - k) % 3])
+
+    def define(self, view: View) -> dict:
+        """Returns the view as its definition says, computed from the parts."""
+        entries: dict = {}
+        for abc, weight in self._join(view.masks):
+            named = dict(zip(DOMAINS, abc, strict=True))
+            key = tuple(named[v] for v in view.key)
+            if view.kind in (TOTAL, SUM):
+                entries[key] = entries.get(key, 0) + weight
+            elif view.kind == SET:
+                entries[key] = 1
+            elif view.kind in (COUNT, PAIRS):
+                entries[key] = entries.get(key, 0) + 1
+            elif view.kind == LIST:
+                (missing,) = set(DOMAINS) - set(view.key)
+                entries.setdefault(key, set()).add(named[missing])
+            else:
+                entries.setdefault(named[view.bucket] if view.bucket else None, set()).add(key)
+        return entries
+
+    def _join(self, masks: tuple[int | None, ...]) -> Iterator[tuple[tuple, int]]:
+        k0 = next(k for k in range(3) if masks[k] is not None and masks[(k + 1) % 3] is not None)
+        k1, k2 = (k0 + 1) % 3, (k0 + 2) % 3
+        for (x, y), m0 in self.rows[k0].items():
+            if not (masks[k0] or 0) & self.part(k0, x, y):
+                continue
+            for z in [z for zs in self.scan(k1, 0, y, masks[k1] or 0) for z in zs]:
+                m2 = 1
+                if masks[k2] is not None:
+                    m2 = self.rows[k2].get((z, x), 0)
+                    if not m2 or not (masks[k2] or 0) & self.part(k2, z, x):
+                        continue
+                yield self._abc(k0, (x, y, z)), m0 * self.rows[k1][y, z] * m2
+
+    def check_invariants(self) -> None:
+        """Checks size, partition, flags, and that every view equals its definition. Raises AssertionError. O(N^1.5)
+        and more."""
+        assert self.size == sum(map(len, self.rows))
+        self.check_partition()
+        self.check_views()
+
+    def check_views(self) -> None:
+        """Checks that every view equals its definition. Raises AssertionError."""
+        for view, entries in zip(self.plan.views, self.views, strict=True):
+            have = {key: set(e) if isinstance(e, IndexedSet) else e for key, e in entries.items()}
+            want = self.define(view)
+            assert have == want, f"{view.name}: {have} is not {want}"

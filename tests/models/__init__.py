@@ -1,6 +1,6 @@
 """The readable twins of the engine: its algorithms over dicts, one page per idea, for reading and for comparing."""
 
-from crown.reference.payload import PayloadReference
-from crown.reference.view import ReferenceView, Result, Row, normalise
+from tests.models.payload import PayloadReference
+from tests.models.view import ReferenceView, Result, Row, normalise
 
 __all__ = ["PayloadReference", "ReferenceView", "Result", "Row", "normalise"]

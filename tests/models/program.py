@@ -13,9 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from crown.errors import SeveralRowsError
-from crown.reference import normalise
-from crown.reference.aggregates import aggregate
-from crown.reference.over import over, partitions
 from plans.plan import Output
 from plans.program import (
     Feed,
@@ -32,6 +29,9 @@ from plans.program import (
 )
 from plans.schema import Column
 from plans.types import arrow_type
+from tests.models import normalise
+from tests.models.aggregates import aggregate
+from tests.models.over import over, partitions
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]

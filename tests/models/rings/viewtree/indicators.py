@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crown.rings.algebra.ring import Ring
-from crown.rings.viewtree.relation import Relation, Row
+from tests.models.rings.algebra.ring import Ring
+from tests.models.rings.viewtree.relation import Relation, Row
 
 
 class Indicator:

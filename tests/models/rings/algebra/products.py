@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crown.rings.algebra.ring import Ring
+from tests.models.rings.algebra.ring import Ring
 
 
 class Product:

@@ -7,21 +7,19 @@ Slow on purpose; the kernels are compared with it, and it is compared with brute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import product
 
+from ivm_triangle.contents import Contents, IndexedSet, Node, Triple, part
 from ivm_triangle.errors import NegativeMultiplicityError
 from ivm_triangle.partition import RELATIONS, after_update, epsilons
-from ivm_triangle.reference.parts import IndexedSet, Parts, part
 from ivm_triangle.terms import (
-    COUNT,
     DOMAINS,
     LIST,
     LOOKUP,
     PAIRS,
     ROOT,
     SET,
-    SUM,
     TOTAL,
     UNLESS_HEAVY,
     Program,
@@ -31,11 +29,10 @@ from ivm_triangle.terms import (
 )
 
 Row = tuple[int, int, int, int]
-Triple = tuple[int, int, int]
 
 
-class Reference(Parts):
-    """R, S, T with multiplicities, the views of one program, and rebalancing. Costs are counted in `ops`."""
+class Reference(Contents):
+    """IVM^eps over the contents of a state: updates, and rebalancing. Costs are counted in `ops`."""
 
     def __init__(
         self,
@@ -48,7 +45,6 @@ class Reference(Parts):
     ) -> None:
         eps = epsilons(epsilon)
         super().__init__(plan if plan is not None else program(outputs, partition, strategy, min(eps)), eps)
-        self.views: list[dict] = [{} for _ in self.plan.views]
         self.epoch = self.majors = self.minors = self.moved = self.flips = 0
         self.emit = emit
 
@@ -135,10 +131,6 @@ class Reference(Parts):
         (missing,) = set(DOMAINS) - set(view.key)
         return xyz[(DOMAINS.index(missing) - k) % 3]
 
-    @staticmethod
-    def _abc(k: int, xyz: Triple) -> Triple:
-        return (xyz[-k % 3], xyz[(1 - k) % 3], xyz[(2 - k) % 3])
-
     def _add_sum(self, index: int, key: tuple, value: int) -> None:
         if value:
             self.ops += 1
@@ -217,6 +209,34 @@ class Reference(Parts):
         self.epoch += 1
         self._rebuild(totals=True)
 
+    def _store(self, k: int, x: int, y: int, m: int) -> None:
+        """Lets a tuple appear (m > 0) or go (m < 0): rows, the lists of both ends, |D|."""
+        out, into = self.nodes[k]
+        for column, value in ((0, x), (1, y)):
+            if value not in self.nodes[k][column]:
+                self.nodes[k][column][value] = Node(self._born_heavy(k, column))
+        self.size += 1 if m > 0 else -1
+        if m > 0:
+            self.rows[k][x, y] = m
+            out[x].by[into[y].heavy].add(y)
+            into[y].by[out[x].heavy].add(x)
+        else:
+            del self.rows[k][x, y]
+            out[x].by[into[y].heavy].remove(y)
+            into[y].by[out[x].heavy].remove(x)
+            for nodes, value in ((out, x), (into, y)):
+                if not nodes[value].degree and not nodes[value].heavy:
+                    del nodes[value]
+
+    def _flag(self, k: int, column: int, value: int, heavy: bool) -> None:
+        node = self.nodes[k][column][value]
+        for h in (True, False):
+            for opposite in node.by[h]:
+                lists = self.nodes[k][1 - column][opposite].by
+                lists[node.heavy].remove(value)
+                lists[heavy].add(value)
+        node.heavy = heavy
+
     def _minor(self, k: int, column: int, value: int) -> None:
         """Moves the tuples of a value whose degree left the range of its flag (article, Figure 7)."""
         node = self.nodes[k][column].get(value)
@@ -264,52 +284,3 @@ class Reference(Parts):
             for k in range(3):
                 for (x, y), m in self.rows[k].items():
                     self._apply(k, self.part(k, x, y), x, y, m, 1, steps, totals)
-
-    # -- definitions -------------------------------------------------------------------------------------------------
-
-    def define(self, view: View) -> dict:
-        """Returns the view as its definition says, computed from the parts."""
-        entries: dict = {}
-        for abc, weight in self._join(view.masks):
-            named = dict(zip(DOMAINS, abc, strict=True))
-            key = tuple(named[v] for v in view.key)
-            if view.kind in (TOTAL, SUM):
-                entries[key] = entries.get(key, 0) + weight
-            elif view.kind == SET:
-                entries[key] = 1
-            elif view.kind in (COUNT, PAIRS):
-                entries[key] = entries.get(key, 0) + 1
-            elif view.kind == LIST:
-                (missing,) = set(DOMAINS) - set(view.key)
-                entries.setdefault(key, set()).add(named[missing])
-            else:
-                entries.setdefault(named[view.bucket] if view.bucket else None, set()).add(key)
-        return entries
-
-    def _join(self, masks: tuple[int | None, ...]) -> Iterator[tuple[tuple, int]]:
-        k0 = next(k for k in range(3) if masks[k] is not None and masks[(k + 1) % 3] is not None)
-        k1, k2 = (k0 + 1) % 3, (k0 + 2) % 3
-        for (x, y), m0 in self.rows[k0].items():
-            if not (masks[k0] or 0) & self.part(k0, x, y):
-                continue
-            for z in [z for zs in self.scan(k1, 0, y, masks[k1] or 0) for z in zs]:
-                m2 = 1
-                if masks[k2] is not None:
-                    m2 = self.rows[k2].get((z, x), 0)
-                    if not m2 or not (masks[k2] or 0) & self.part(k2, z, x):
-                        continue
-                yield self._abc(k0, (x, y, z)), m0 * self.rows[k1][y, z] * m2
-
-    def check_invariants(self) -> None:
-        """Checks size, partition, flags, and that every view equals its definition. Raises AssertionError. O(N^1.5)
-        and more."""
-        assert self.size == sum(map(len, self.rows))
-        self.check_partition()
-        self.check_views()
-
-    def check_views(self) -> None:
-        """Checks that every view equals its definition. Raises AssertionError."""
-        for view, entries in zip(self.plan.views, self.views, strict=True):
-            have = {key: set(e) if isinstance(e, IndexedSet) else e for key, e in entries.items()}
-            want = self.define(view)
-            assert have == want, f"{view.name}: {have} is not {want}"

@@ -25,13 +25,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from crown.reference import padded
-from crown.reference.view import ReferenceView, Result, Row, _check
 from plans.payloads.counting import check
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 from plans.stored_relations import Alias
 from plans.types import decimal_parts
+from tests.models import padded
+from tests.models.view import ReferenceView, Result, Row, _check
 
 Value = dict[Term, int]
 FLOAT_UNIT = 1136

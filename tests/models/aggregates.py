@@ -11,10 +11,10 @@ from functools import reduce
 from operator import and_, or_, xor
 from typing import Any
 
-from crown.reference import normalise
 from plans.payloads.sums import BITS, ORDERED
 from plans.program import Aggregate
 from plans.types import decimal_parts
+from tests.models import normalise
 
 Row = tuple[Any, ...]
 _DIGITS = Context(prec=80)

@@ -28,11 +28,11 @@ from operator import itemgetter
 import pyarrow as pa
 
 from crown.errors import CrownError
-from crown.reference import padded
 from plans.expressions.build import Expr
 from plans.plan import Plan
 from plans.stored_relations import Alias, StoredRelation, stored_relations
 from plans.types import arrow_type
+from tests.models import padded
 
 Row = tuple[object, ...]
 Result = dict[str, object]
