@@ -9,6 +9,7 @@ from plans.errors import PlanError
 from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
+from plans.lowering.narrowing import is_sum, narrowed
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
 from plans.lowering.rules import rewritten
@@ -92,7 +93,7 @@ def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Timed):
         return stages.add(_timed(relation, stages))
     leaves, function = _leaves(relation, stages)
-    if _is_sum(function):
+    if is_sum(function):
         return stages.add(LinearStage(leaves))
     return stages.add(PointwiseStage(leaves, function))
 
@@ -198,13 +199,6 @@ def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Funct
     return tuple(feeds), rebuilt(nest.function)
 
 
-def _is_sum(function: Function) -> bool:
-    """Returns whether the function only adds its leaves."""
-    if isinstance(function, int):
-        return True
-    return function[0] == "union_all" and all(_is_sum(part) for part in function[1:] if not isinstance(part, str))
-
-
 def _plain(query: Query, stages: Stages) -> Query:
     """Returns the query with stages for its derived sources, and inner joins alone."""
     return inner_joined(_with_sources(query, stages), stages)
@@ -212,6 +206,7 @@ def _plain(query: Query, stages: Stages) -> Query:
 
 def _with_sources(query: Query, stages: Stages) -> Query:
     """Returns the query with stages for its derived sources, each lowered once: twice would be twice per level."""
+    query = narrowed(query)
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
     query = with_columns_for_joins(query, stages)
     if not query.distinct and any(source.join != "inner" for source in query.sources):

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from plans.clock import CLOCK
 from plans.expressions.build import NULL, Expr, call, cast
+from plans.frontends.sql.asof import MATCHED, RIGHT, match_of, matched
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
@@ -167,6 +168,9 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if kind in ("RIGHT SEMI", "RIGHT ANTI"):
         _add_right(join, kind, method, written, scope)
         return
+    if method == "ASOF":
+        _add_asof(join, kind, written, scope)
+        return
     if kind in _OUTER:
         _add_outer(join, kind, method, written, scope)
         return
@@ -309,6 +313,28 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
         frame.sources[:] = [_full(left, right, on, scope)]
     if kind == "ANTI":
         scope.remove(inner)
+
+
+def _add_asof(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
+    """Adds an ASOF JOIN: both sides become one source, that of their rows in order."""
+    frame, nearest = scope.frame, join.args.get("match_condition")
+    left = _one_source(frame, scope.relations, scope)
+    inner = scope.apart()
+    add_relation(join.this, inner)
+    right = _one_source(inner.frame, inner.relations, scope)
+    written = [*written, *([] if nearest is None else conjuncts(nearest))]
+    on = list(_outer_condition(join, kind, "", scope, inner, written))
+    if join.args.get("using") and nearest is None:
+        on[-1] = call("ge", *on[-1].args)
+    match = scope.text.guarded(join, partial(match_of, on, left, right))
+    over, names = matched(scope.text.text, left, right, match)
+    made = frame.derived(over, f"{left.alias}_{right.alias}")
+    for relation in scope.relations:
+        relation.rename({expr: made.qualified(name) for expr, name in names.items()})
+    frame.sources[:] = [made]
+    frame.conditions.append(call("not", made.qualified(RIGHT)))
+    if kind == "INNER" and nearest is None:
+        frame.conditions.append(made.qualified(MATCHED))
 
 
 def _outer_condition(

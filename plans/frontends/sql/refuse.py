@@ -132,8 +132,8 @@ class Text:
         self.check_arguments(node, _SUBQUERY, "a subquery")
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
-        """Returns the kind (INNER, SEMI, ANTI, RIGHT SEMI, RIGHT ANTI, LEFT, RIGHT, FULL) and the method of a join;
-        refuses all others."""
+        """Returns the kind (INNER, SEMI, ANTI, RIGHT SEMI, RIGHT ANTI, LEFT, RIGHT, FULL) and the method (NATURAL,
+        ASOF) of a join; refuses all others."""
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.args.get("method") or "").upper()
         if kind in ("", "INNER", "CROSS") and not side:
@@ -144,14 +144,14 @@ class Text:
             known = f"RIGHT {kind}"
         else:
             known = side if kind in ("", "OUTER") and side in ("LEFT", "RIGHT", "FULL") else ""
-        if not known or method not in ("", "NATURAL"):
+        if not known or method not in ("", "NATURAL", "ASOF") or (method == "ASOF" and known not in ("INNER", "LEFT")):
             place = extent(join)
             words = _JOIN_WORDS.match(self.text, place[0]) if place is not None else None
             word = " ".join(words[0].upper().split()) if words is not None else f"{side or kind or method} JOIN"
-            hint = "use JOIN, LEFT, RIGHT or FULL JOIN, SEMI or ANTI JOIN"
+            hint = "use JOIN, LEFT, RIGHT or FULL JOIN, SEMI or ANTI JOIN, ASOF JOIN"
             raise self.error(f"{word} is not supported", join, hint, words.span() if words is not None else None)
-        self.check_arguments(join, _JOIN, "JOIN")
-        if method and (join.args.get("on") is not None or join.args.get("using")):
+        self.check_arguments(join, {*_JOIN, "match_condition"} if method == "ASOF" else _JOIN, "JOIN")
+        if method == "NATURAL" and (join.args.get("on") is not None or join.args.get("using")):
             raise self.error("NATURAL JOIN with a condition of its own is not supported", join, "use JOIN ... ON")
         odd = [name for name in join.args.get("using") or () if not isinstance(name, exp.Identifier)]
         if odd:

@@ -63,7 +63,7 @@ def test_an_operator_is_called_as_the_user_writes_it(text: str, word: str) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        "FULL SEMI JOIN", "asof join", "ASOF JOIN", "STRAIGHT_JOIN",
+        "FULL SEMI JOIN", "asof right join", "ASOF FULL JOIN", "STRAIGHT_JOIN",
     ],
 )  # fmt: skip
 def test_a_join_is_underlined_in_full_and_no_further(words: str) -> None:

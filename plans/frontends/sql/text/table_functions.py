@@ -1,6 +1,8 @@
-"""Flink's way to call a table function: `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`.
+"""Words that other dialects have in FROM, for all parsers.
 
-It is read as `TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places.
+Flink calls a table function so: `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`. It is read as
+`TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places. Snowflake's
+MATCH_CONDITION is a word of its own where a parenthesis follows; else it is a name.
 """
 
 from __future__ import annotations
@@ -8,13 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sqlglot.tokens import TokenType
+
 from plans.frontends.sql.windows import CALLS
 
 
 def plain(tokens: Sequence[Any]) -> list[Any]:
-    """Returns the tokens of a text without the words that only Flink writes around the arguments."""
+    """Returns the tokens of a text without the words that only Flink writes around the arguments; Snowflake's are known
+    as such."""
     words = [token.text.upper() for token in tokens]
     dropped: set[int] = set()
+    for i in range(len(words) - 1):
+        if words[i] == "MATCH_CONDITION":
+            tokens[i].token_type = TokenType.MATCH_CONDITION if words[i + 1] == "(" else TokenType.VAR
     for i in range(len(words) - 3):
         if words[i : i + 2] == ["TABLE", "("] and words[i + 2] in CALLS and words[i + 3] == "(":
             dropped |= {i, i + 1, *_closing(words, i + 1), *_inside(words, i + 3)}
