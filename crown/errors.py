@@ -131,6 +131,7 @@ _EXTRAS = {
     "jit": ("numba", "llvmlite"),
     "spark": ("pyspark", "py4j", "deltalake"),
     "postgres": ("psycopg",),
+    "kafka": ("confluent_kafka",),
     "graphframes": ("graphframes",),
     "bench": ("duckdb", "tqdm", "matplotlib", "tpchgen_cli"),
 }

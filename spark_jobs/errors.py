@@ -31,6 +31,10 @@ class BrokenChainError(CheckpointError):
     """A batch is missing between the state of a cell and the batch it is asked to apply."""
 
 
+class ForeignRowsError(CheckpointError):
+    """A table has other rows than its stream has written: another writer's, or too few."""
+
+
 class InputChangedError(CheckpointError):
     """A batch was executed again with other rows than the first time: its source does not replay."""
 

@@ -6,17 +6,20 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from crown.analysis.prometheus import written
 from spark_jobs.errors import SourceError
+from spark_jobs.folders import local_folder
 from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import FULL, Pipeline
 from spark_jobs.pipelines.project import SPECIFICATIONS, Project
 from spark_jobs.pipelines.reports import Report
+from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
 from spark_jobs.session import quietly, session_of_command
 
 HELP = (
@@ -27,7 +30,7 @@ _WHAT = {
     "plan": "show how each view would be kept; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
     "watch": "run again and again, with the state kept open, until Ctrl-C",
-    "status": "show version, views and sources of the state",
+    "status": "show how the pipeline is doing, without Spark; a process that watches goes on",
     "restore": "bring sources, views and tables back to what they were after an earlier version (--to)",
     "full-refresh": "forget the state and the tables, and compute everything again",
 }
@@ -57,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
     )
     parser.add_argument("--json", action="store_true", help="write one JSON object, for programs")
+    parser.add_argument(
+        "--prometheus",
+        metavar="FILE",
+        help="also write the numbers of the pipeline to this file, in Prometheus' text format: at the end, also of a "
+        "run that fails, and watch after every run",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,29 +75,38 @@ def run(args: argparse.Namespace) -> int:
     if args.view and args.action != "full-refresh":
         raise SourceError("crown pipelines full-refresh takes --view NAME, and no other action does")
     project = _project_at(Path(args.project))
+    try:
+        if args.action == "status":
+            _show_status(project, args.json)
+        else:
+            _act(project, args)
+    finally:
+        _tell(project, args)
+    return 0
+
+
+def _act(project: Project, args: argparse.Namespace) -> None:
     with quietly():
         spark = session_of_command(f"crown pipelines {project.name}", conf=project.settings)
-    try:
-        if project.database:
-            spark.catalog.setCurrentDatabase(project.database)
-        if args.action == "watch":
-            return _watch(spark, project, args)
-        pipeline = Pipeline.of(spark, project, args.refresh)
-        if args.action == "plan":
-            _show_plan(pipeline, args.json)
-        elif args.action == "status":
-            found = pipeline.status()
-            print(json.dumps(found) if args.json else _status(found))
-        else:
-            does: dict[str, Callable[[], Report]] = {
-                "run": pipeline.run,
-                "full-refresh": partial(pipeline.full_refresh, *args.view),
-                "restore": partial(pipeline.restore, args.to),
-            }
-            _show_report(does[args.action](), args.json)
-    finally:
-        spark.stop()
-    return 0
+    if project.database:
+        spark.catalog.setCurrentDatabase(project.database)
+    if args.action == "watch":
+        return _watch(spark, project, args)
+    pipeline = Pipeline.of(spark, project, args.refresh)
+    if args.action == "plan":
+        return _show_plan(pipeline, args.json)
+    does: dict[str, Callable[[], Report]] = {
+        "run": pipeline.run,
+        "full-refresh": partial(pipeline.full_refresh, *args.view),
+        "restore": partial(pipeline.restore, args.to),
+    }
+    return _show_report(does[args.action](), args.json)
+
+
+def _tell(project: Project, args: argparse.Namespace) -> None:
+    """Writes the file for Prometheus."""
+    if args.prometheus is not None:
+        written(local_folder(args.prometheus, "--prometheus"), prometheus(vitals(project.storage)))
 
 
 def _project_at(path: Path) -> Project:
@@ -97,19 +115,20 @@ def _project_at(path: Path) -> Project:
     return Project.of(path) if manifest is None else project_of(manifest)
 
 
-def _watch(spark: SparkSession, project: Project, args: argparse.Namespace) -> int:
+def _watch(spark: SparkSession, project: Project, args: argparse.Namespace) -> None:
     """Runs until Ctrl-C; a project whose files have changed is read again."""
     with suppress(KeyboardInterrupt):
         while True:
             stamp = project.stamp()
-            for report in Pipeline.of(spark, project, args.refresh).watch(args.every):
-                if report.changed:
-                    _show_report(report, args.json)
-                    sys.stdout.flush()
-                if project.stamp() != stamp:
-                    break
+            with closing(Pipeline.of(spark, project, args.refresh).watch(args.every)) as rounds:
+                for report in rounds:
+                    _tell(project, args)
+                    if report.changed:
+                        _show_report(report, args.json)
+                        sys.stdout.flush()
+                    if project.stamp() != stamp:
+                        break
             project = _project_at(project.file)
-    return 0
 
 
 def _seconds(text: str) -> float:
@@ -133,16 +152,9 @@ def _show_plan(pipeline: Pipeline, as_json: bool) -> None:
         print(f"{step.name:{width}}  {step.how:11}  reads {', '.join(step.reads)}{why}")
 
 
-def _status(found: dict[str, object]) -> str:
-    if not found:
-        return "no run yet"
-    views = found["views"]
-    assert isinstance(views, dict), "views are counted by name"
-    history = found["history"]
-    assert isinstance(history, list), "versions are listed"
-    back = f", can be restored to {history[0]} to {history[-1]}" if history else ""
-    lines = [f"version {found['version']}, {found['bytes']} bytes of state{back}"]
-    return "\n".join([*lines, *(f"{name}  {rows} rows" for name, rows in views.items())])
+def _show_status(project: Project, as_json: bool) -> None:
+    found = status(project.storage)
+    print(json.dumps(found) if as_json else "\n".join(lines(found)))
 
 
 def _show_report(report: Report, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``crown top``: how a job, or a folder of ``crown.open``, is doing, again and again; also as a file of metrics."""
+"""``crown top``: how a job, a pipeline or a folder of ``crown.open`` is doing, as lines, JSON or a file of metrics."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from crown.analysis.prometheus import written
 from crown.durable import vitals as durable
 from spark_jobs.errors import CheckpointError, SparkJobError
 from spark_jobs.folders import local_folder
+from spark_jobs.pipelines import vitals as pipelines
 from spark_jobs.storage.address import address
 
-HELP = "show how a running Spark job, or a durable view or database, is doing"
+HELP = "show how a running Spark job, a pipeline, or a durable view or database is doing"
 TELLS = True
 
 _OF_A_JOB = ("meta.json", "current.json", "crown", "*/*/meta.json")
@@ -30,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder",
         metavar="CHECKPOINT|FOLDER",
-        help="a job's checkpoint, its state, or an operator's folder: a path or URI; or what crown.open was given",
+        help="a job's checkpoint, its state, or an operator's folder: a path or URI; the storage of a pipeline; or "
+        "what crown.open was given",
     )
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="how often to look (2)")
     parser.add_argument("--once", action="store_true", help="look once, and end")
@@ -45,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
     if args.every <= 0:
         raise SparkJobError(f"--every {args.every:g}: give a number of seconds above 0")
     kept = Path(args.folder)
-    look = _durable(kept) if durable.is_kept(kept) else _job(args.folder)
+    if pipelines.is_pipeline(kept):
+        look = _pipeline(kept)
+    else:
+        look = _durable(kept) if durable.is_kept(kept) else _job(args.folder)
     seen: list[str] = []
     while True:
         lines, objects, metrics = look()
@@ -71,28 +76,37 @@ def _durable(folder: Path) -> Callable[[], Look]:
     return look
 
 
+def _pipeline(folder: Path) -> Callable[[], Look]:
+    def look() -> Look:
+        found = pipelines.vitals(folder)
+        said = [f"  {line}" for line in pipelines.lines(found)]
+        return [f"{folder}", *said], [dict(found)], pipelines.prometheus(found)
+
+    return look
+
+
 def _job(checkpoint: str) -> Callable[[], Look]:
     place = address(checkpoint, "checkpoint")
     if isinstance(place, Path) and not any(any(place.glob(name)) for name in _OF_A_JOB):
         raise CheckpointError(  # without the packages of Spark, too
-            f"{place} holds no view, database or stream: give the folder of crown.open or crown.open_database, or the "
-            "checkpoint of a job"
+            f"{place} holds no view, database, pipeline or stream: give the folder of crown.open or "
+            "crown.open_database, the storage of a pipeline that has run, or the checkpoint of a job"
         )
     from spark_jobs.commands.state import operators
-    from spark_jobs.job.vitals import behind, prometheus, vitals
+    from spark_jobs.job import vitals as jobs
     from spark_jobs.storage.opening import folder_at
 
     def look() -> Look:
-        lines: list[str] = []
+        shown: list[str] = []
         objects: list[dict[str, Any]] = []
         cells = []
         place = folder_at(checkpoint)
         for folder in operators(place):
-            found = vitals(folder)
+            found = jobs.vitals(folder)
             cells += found
             objects += [{"folder": str(folder), **asdict(cell)} for cell in found]
-            lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder, place)) else [])]
-            lines += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
-        return lines, objects, prometheus(cells)
+            shown += [f"{folder}", *([f"  {said}"] if (said := jobs.behind(folder, place)) else [])]
+            shown += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
+        return shown, objects, jobs.prometheus(cells)
 
     return look

@@ -9,12 +9,10 @@ finished by the next one: it has the deltas again from the log, and a table take
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,26 +22,22 @@ from pyspark.sql import DataFrame, SparkSession
 
 from crown.durable.database import DurableDatabase
 from crown.guards.arguments import number_of
-from crown.ingest.columns import WEIGHT
 from plans.errors import PlanError
 from plans.schema import Schema
-from plans.types import arrow_type
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
 from spark_jobs.pipelines.analysis import Analysis, Analyzed, Given, active, analyzed, recalled, remember
+from spark_jobs.pipelines.delivery import Delivery, Function
 from spark_jobs.pipelines.project import Definition, Project
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
 from spark_jobs.pipelines.state import PipelineState, versions
+from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, status, vitals
 from spark_jobs.storage.address import address
-from spark_jobs.tables.net import net_of
-from spark_jobs.tables.results import target_at
 
 INCREMENTAL, FULL = "incremental", "full"
 _POLICIES = ("auto", "incremental")
-_WRITERS = 4
-"""So many tables are written at a time."""
 _REPLAYED = 8
 """A run leaves a log behind that is at most one so many-th of the state, for the next run to read."""
 _NOTHING: dict[str, Any] = {"version": 0, "positions": {}, "since": {}, "views": {}, "whole": True}
@@ -65,16 +59,19 @@ class Pipeline:
         self._keep = number_of(keep, "keep", 0)
         self._sources: dict[str, Given] = {}
         self._definitions: list[Definition] = []
-        self._into: dict[str, tuple[str, str | None]] = {}
+        self._delivery = Delivery(spark, path / "tables")
 
     @classmethod
     def of(cls, spark: SparkSession, project: Project, refresh: str = "auto") -> Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
         made = cls(spark, project.storage, refresh, project.keep)
-        project.load(spark)
-        made._definitions = list(project.definitions)
-        for name, where in project.sources.items():
-            made.source(name, delta=where)
+        with made._told():
+            project.load(spark)
+            made._definitions = list(project.definitions)
+            for name, where in project.sources.items():
+                made.source(name, delta=where)
+            for name, places in project.places.items():
+                made._delivery.add(name, places)
         return made
 
     def source(
@@ -108,22 +105,21 @@ class Pipeline:
         name: str,
         query: str | Callable[[], DataFrame],
         *,
-        into: str | None = None,
-        table: str | None = None,
+        into: str | Function | Sequence[str | Function] = (),
         temporary: bool = False,
     ) -> None:
         """Declares a view of sources and other views.
 
-        ``into``: where its table is, as for ``crown.spark.to_table`` with ``table``; by default a Delta table in the
-        folder ``tables`` of the pipeline. ``temporary``: it has no table of its own.
+        Its rows are in a Delta table in the folder ``tables`` of the pipeline, unless it is ``temporary``. ``into``:
+        where else they go, a place or a list of them. A place is one that ``crown.spark.to_table`` knows, such as
+        ``"postgresql://user@host/database?table=totals"`` or ``"kafka://host:9092/totals?key=shop"``, or a function of
+        a DataFrame and a version. The function is given the changes with ``_weight``, at first all rows, and after a
+        crash the same version again.
         """
         if any(known.name.lower() == name.lower() for known in self._definitions):
             raise SourceError(f"there are two views called {name}; rename one")
+        self._delivery.add(name, into)
         self._definitions.append(Definition(name, query, temporary, f"view {name}"))
-        if into is not None:
-            if any(place == (into, table) for place in self._into.values()):
-                raise SourceError(f"view {name}: another view writes to {into} already; give it a place of its own")
-            self._into[name.lower()] = (into, table)
 
     # What a run would do, and what was done
     # ------------------------------------------------------------------------------------------------------------------
@@ -137,21 +133,25 @@ class Pipeline:
             for v in analysis.views
         ]
 
-    def status(self) -> dict[str, Any]:
-        """Returns version, views, positions of the sources and sizes of the state; an empty mapping before the first
-        run."""
-        state = PipelineState(self._path, self._keep)
-        if state.current() is None:
-            return {}
-        with state.opened(None) as (database, _):
-            note = database.note or {}
-            return {
-                "version": note.get("version", 0),
-                "views": {name: int(database[name].count()) for name in database.views},
-                "sources": sorted(note.get("positions", {})),
-                "bytes": database.stats().get("live_bytes"),
-                "history": sorted(versions(database)),
-            }
+    def status(self) -> Vitals:
+        """Returns how the pipeline is doing; an empty mapping before the first run. Nothing is locked, and a process
+        that watches goes on.
+
+        - ``version``, ``bytes`` of the state, and ``history``: the versions that ``restore`` takes
+        - ``process``: which has the state open; 0 if none has
+        - ``runs``: how many ``succeeded`` and ``failed``
+        - ``success``: of the newest that did, the time ``at`` which it ended, its ``seconds``, and those of its
+          ``phases``; ``error``: of the newest that failed, when that was and what was ``said``. None if there is none
+        - ``sources``: for each ``rows`` and how they were found in the newest run, the time ``at`` which all that it
+          had was read, and of a Delta table how far that is ``behind``
+        - ``views``: for each that has a place its ``rows``, how many the newest run ``inserted`` and ``deleted``, and
+          how many changes of what it reads it ``read``
+        """
+        return status(self._path)
+
+    def metrics(self) -> str:
+        """Returns the numbers of ``status`` in Prometheus' text format; nothing before the first run."""
+        return "".join(f"{line}\n" for line in prometheus(vitals(self._path)))
 
     def full_refresh(self, *views: str) -> Report:
         """Forgets the state and the tables of the views, and computes everything again.
@@ -161,10 +161,8 @@ class Pipeline:
         """
         if views:
             return self._run(views)
-        analysis = self._analysis()
-        for view in analysis.views:
-            if view.definition.name.lower() not in self._into:
-                shutil.rmtree(self._path / "tables" / view.definition.name, ignore_errors=True)
+        self._analysis()
+        self._delivery.forget(kept=())
         PipelineState(self._path, self._keep).forget()
         return self.run()
 
@@ -175,27 +173,33 @@ class Pipeline:
         them first. ``status()["history"]`` has the versions that can be restored; ``keep`` makes it longer. Raises
         SourceError for any other. O(state).
         """
-        begun = time.monotonic()
+        begun, report = time.monotonic(), Report()
         state = PipelineState(self._path, self._keep)
         if state.current() is None:
             raise SourceError("there is no version to restore: this pipeline has not run yet")
-        with state.opened(None) as (database, redone):
-            self._finish(state, database, redone)
-            ends, note = versions(database), database.note
+        with self._told(), ExitStack() as held:
+            with report.phase("open"):
+                database, redone = held.enter_context(state.opened(None))
+                self._finish(state, database, redone)
+            ends, note = versions(database.history()), database.note
             if version not in ends:
                 known = ", ".join(map(str, sorted(ends)))
                 raise SourceError(
                     f"version {version} cannot be restored: the state goes back to these versions: {known}. Give one "
                     "of them; with a larger keep, more are kept from then on"
                 )
-            before = database.as_of(ends[version][0])
-            names = [table.name for table in database.tables]
-            rows = {name: difference(before.table(name), database.table(name)) for name in names}
-            report = Report(note["version"] + 1)
+            with report.phase("read"):
+                before = database.as_of(ends[version][0])
+                names = [table.name for table in database.tables]
+                rows = {name: difference(before.table(name), database.table(name)) for name in names}
+            report.version = note["version"] + 1
             report.read = {name: (found.num_rows, f"version {version}") for name, found in rows.items()}
             note = {**note, "version": report.version, "positions": ends[version][1]["positions"], "whole": True}
-            self._deliver(state, database, note, [{**rows, **database.apply(rows, note=note)}], report)
-        report.seconds = time.monotonic() - begun
+            with report.phase("apply"):
+                deltas = {**rows, **database.apply(rows, note=note)}
+            self._deliver(state, database, note, [deltas], report)
+            report.seconds = time.monotonic() - begun
+            self._record(self._current(state), database, report)
         return report
 
     # A run
@@ -223,23 +227,50 @@ class Pipeline:
     def _rounds(self, every: float, anew: Collection[str] = ()) -> Generator[Report]:
         """Runs again and again; the first run computes the views ``anew`` again."""
         state = PipelineState(self._path, self._keep)
-        begun = time.monotonic()
-        analysis = self._current(state)
-        forgotten = _with_readers(analysis, anew)
-        schema = self._tables(analysis)
+        with self._told():
+            begun, report = time.monotonic(), Report()
+            with report.phase("analyze"):
+                analysis = self._current(state)
+            forgotten = _with_readers(analysis, anew)
+            schema = self._tables(analysis)
         while True:
-            with state.opened(schema) as (database, redone):
-                self._finish(state, database, redone)
+            with ExitStack() as held:
+                with self._told(), report.phase("open"):
+                    database, redone = held.enter_context(state.opened(schema))
+                    self._finish(state, database, redone, forgotten)
                 while database.tables == tuple(schema.values()):
-                    report = self._apply(analysis, state, database, forgotten)
+                    with self._told():
+                        self._apply(analysis, state, database, forgotten, report)
+                        report.seconds = time.monotonic() - begun
+                        self._record(analysis, database, report)
                     forgotten = frozenset()
-                    report.seconds = time.monotonic() - begun
                     yield report
                     time.sleep(every)
-                    begun = time.monotonic()
-                    analysis = self._current(state)
-                    schema = self._tables(analysis)
-            state.rebuild(schema)
+                    begun, report = time.monotonic(), Report()
+                    with self._told(), report.phase("analyze"):
+                        analysis = self._current(state)
+                        schema = self._tables(analysis)
+            with self._told(), report.phase("open"):
+                state.rebuild(schema)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Writes down an error that ends a run."""
+        try:
+            yield
+        except Exception as error:
+            Record(self._path).failed(error)
+            raise
+
+    def _record(self, analysis: Analysis, database: DurableDatabase, report: Report) -> None:
+        positions, since = database.note["positions"], database.note["since"]
+        sources: dict[str, dict[str, Any]] = {name: {} for name in analysis.sources}
+        for name, source in analysis.sources.items():
+            if source.delta is not None:
+                sources[name] = {"delta": source.delta, "version": positions[name]["version"]}
+        reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in since}
+        size = int(database.stats()["live_bytes"])
+        Record(self._path).succeeded(report, sources, reads, partial(_rows, database), size)
 
     def _current(self, state: PipelineState) -> Analysis:
         return recalled(self._spark, self._definitions, self._sources, state.analysis) or self._analysis()
@@ -263,50 +294,66 @@ class Pipeline:
         tables += [view.table for view in analysis.views if view.refused is not None]
         return Schema(tuple(tables))
 
-    def _finish(self, state: PipelineState, database: DurableDatabase, redone: list[dict[str, pa.Table]]) -> None:
-        """Brings the tables of a version that a run left undone up to it."""
+    def _finish(
+        self,
+        state: PipelineState,
+        database: DurableDatabase,
+        redone: list[dict[str, pa.Table]],
+        forgotten: Collection[str] = (),
+    ) -> None:
+        """Brings the places of a version that a run left undone up to it, but for views that are begun anew."""
         note = database.note
-        if not note or note["version"] == state.committed():
-            return
-        for name, since in note["since"].items():
-            self._write(database, name, since, note, redone)
-        self._commit(state, database)
+        if note and note["version"] != state.committed():
+            since = {name: places for name, places in note["since"].items() if name not in forgotten}
+            self._delivery.deliver(database, {**note, "since": since}, redone)
+            self._commit(state, database)
 
     def _apply(
-        self, analysis: Analysis, state: PipelineState, database: DurableDatabase, forgotten: Collection[str]
-    ) -> Report:
+        self,
+        analysis: Analysis,
+        state: PipelineState,
+        database: DurableDatabase,
+        forgotten: Collection[str],
+        report: Report,
+    ) -> None:
         note = database.note or {**_NOTHING, "id": uuid.uuid4().hex}
         note = {**note, "views": {name: digest for name, digest in note["views"].items() if name not in forgotten}}
         version = note["version"] + 1
-        report, positions, rows = Report(version), dict(note["positions"]), {}
-        for name, source in analysis.sources.items():
-            known = partial(database.table, source.table.name)
-            found = source.changes(positions.get(name), known)
-            report.read[name] = found.rows.num_rows, found.how
-            positions[name] = found.position
-            if found.rows.num_rows:
-                rows[source.table.name] = found.rows
+        positions, rows = dict(note["positions"]), {}
+        with report.phase("read"):
+            for name, source in analysis.sources.items():
+                known = partial(database.table, source.table.name)
+                found = source.changes(positions.get(name), known)
+                report.read[name] = found.rows.num_rows, found.how
+                positions[name] = found.position
+                if found.rows.num_rows:
+                    rows[source.table.name] = found.rows
         views = {v.definition.name: v.digest for v in analysis.views}
         if views != note["views"] and any(view.relation is None for view in analysis.views):
-            analysis = self._analysis()  # the state is older than what was written down of it
+            with report.phase("analyze"):
+                analysis = self._analysis()  # the state is older than what was written down of it
             views = {v.definition.name: v.digest for v in analysis.views}
-        if not rows and views == note["views"] and note["whole"]:
+        since = self._delivery.since(analysis, note, version)
+        if not rows and views == note["views"] and since == note["since"] and note["whole"]:
             report.version = note["version"]
             remember(self._spark, analysis, state.analysis)
-            return report
-        since = self._register(analysis, database, note, version)
-        computed = [view for view in analysis.views if view.refused is not None]
-        before = note["views"]
-        note = {**note, "version": version, "positions": positions, "since": since, "views": views}
-        deltas = [database.apply(rows, note={**note, "whole": not computed})]
-        for name, delta in self._computed(analysis, database, computed):
-            whole = name == computed[-1].definition.name
-            deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
+            return
+        report.version = version
+        with report.phase("apply"):
+            self._register(analysis, database, note)
+            self._delivery.demand_keys(database, since)
+            computed = [view for view in analysis.views if view.refused is not None]
+            before = note["views"]
+            note = {**note, "version": version, "positions": positions, "since": since, "views": views}
+            deltas = [database.apply(rows, note={**note, "whole": not computed})]
+            for name, delta in self._computed(analysis, database, computed):
+                whole = name == computed[-1].definition.name
+                deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
         self._deliver(state, database, note, deltas, report)
         remember(self._spark, analysis, state.analysis)
         if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
-            database.snapshot()  # the next run would read all that again
-        return report
+            with report.phase("snapshot"):
+                database.snapshot()  # the next run would read all that again
 
     def _deliver(
         self,
@@ -316,26 +363,18 @@ class Pipeline:
         deltas: list[dict[str, pa.Table]],
         report: Report,
     ) -> None:
-        """Writes the deltas of a version to the tables of the views, and reports what they took."""
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            written = {
-                n: pool.submit(self._write, database, n, since, note, deltas) for n, since in note["since"].items()
-            }
-        report.changed = {name: future.result() for name, future in written.items()}
-        self._commit(state, database)
+        """Brings the places of all views to a version, and reports what they took."""
+        with report.phase("write"):
+            report.changed = self._delivery.deliver(database, note, deltas)
+            self._commit(state, database)
 
     def _commit(self, state: PipelineState, database: DurableDatabase) -> None:
-        """Notes that all tables are up to the version of the state; deletes those of views that are gone."""
-        for folder in (self._path / "tables").glob("*"):
-            if folder.name not in database.note["since"]:
-                shutil.rmtree(folder)
+        """Notes that all places are up to the version of the state; deletes the tables of views that are gone."""
+        self._delivery.forget(kept=self._delivery.owners(database.note["since"]))
         state.commit(database.note["version"], database.batches)
 
-    def _register(
-        self, analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any], version: int
-    ) -> dict[str, int]:
-        """Drops the views that are gone or changed, registers those that are new, and returns since which version each
-        view with a table is kept."""
+    def _register(self, analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> None:
+        """Drops the views that are gone or changed, and registers those that are new."""
         digests = {v.definition.name: v.digest for v in analysis.views}
         stale = [name for name in reversed(database.views) if digests.get(name) != note["views"].get(name)]
         kept = set(database.views).difference(stale)
@@ -345,13 +384,6 @@ class Pipeline:
             if view.refused is None and view.definition.name not in kept and view.relation is not None
         }
         database.define(fresh, drop=stale)
-        since = {}
-        for view in analysis.views:
-            name = view.definition.name
-            known = note["views"].get(name) == view.digest
-            if not view.definition.temporary:
-                since[name] = note["since"].get(name, version) if known else version
-        return since
 
     def _computed(
         self, analysis: Analysis, database: DurableDatabase, views: list[Analyzed]
@@ -375,27 +407,6 @@ class Pipeline:
             if name.lower() in needed:
                 live.createDataFrame(rows).createOrReplaceTempView(name)
 
-    def _write(
-        self,
-        database: DurableDatabase,
-        name: str,
-        since: int,
-        note: Mapping[str, Any],
-        deltas: list[dict[str, pa.Table]],
-    ) -> tuple[int, int]:
-        """Brings the table of a view to the version of ``note``, once; returns how many rows were inserted and
-        deleted."""
-        batch = note["version"] - since
-        rows, keys = _content(database, name, deltas if batch else None)
-        into, table = self._into.get(name.lower(), (str(self._path / "tables" / name), None))
-        if name.lower() not in self._into:
-            if batch == 0:  # of another definition, or begun by a run that died
-                shutil.rmtree(into, ignore_errors=True)
-            Path(into).mkdir(parents=True, exist_ok=True)
-        target_at(into, table).apply(f"{note['id']}/{name}/{since}", batch, net_of(rows, keys, batch))
-        weights = rows[WEIGHT].to_numpy()
-        return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
-
 
 def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto", keep: int = 1) -> Pipeline:
     """Returns a pipeline whose state and tables are in the local folder ``path``; see ``Pipeline``.
@@ -405,6 +416,11 @@ def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto", ke
     ``restore`` goes back so far.
     """
     return Pipeline(spark, Path(path), refresh, keep)
+
+
+def _rows(database: DurableDatabase, name: str) -> int:
+    """Returns the number of rows of a view. O(state) for a join, else O(1)."""
+    return int(database[name].count()) if name in database else database.table(name).num_rows
 
 
 def _with_readers(analysis: Analysis, names: Collection[str]) -> frozenset[str]:
@@ -418,18 +434,3 @@ def _with_readers(analysis: Analysis, names: Collection[str]) -> frozenset[str]:
         if found.intersection(view.reads):
             found.add(view.definition.name.lower())
     return frozenset(known[name] for name in found)
-
-
-def _content(
-    database: DurableDatabase, name: str, deltas: list[dict[str, pa.Table]] | None
-) -> tuple[pa.Table, list[str] | None]:
-    """Returns the changes of a view, or with None all of its rows, and the key by which its table finds them."""
-    kept = name in database
-    table = database.schema[name]
-    columns = [column.name for column in table.columns]
-    keys = list(table.key) or (columns if table.distinct else None)
-    if deltas is None:
-        return with_weights(database[name].to_table(), 1) if kept else database.table(name), keys
-    schema = pa.schema([*((c.name, arrow_type(c.type)) for c in table.columns), (WEIGHT, pa.int64())])
-    parts = [found[name].select(schema.names).cast(schema) for found in deltas if name in found]
-    return pa.concat_tables(parts) if parts else schema.empty_table(), keys

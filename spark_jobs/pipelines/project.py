@@ -26,7 +26,7 @@ from spark_jobs.errors import SourceError
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
 _OURS = "crown."
-SOURCE, DELTA, _KEEP = f"{_OURS}source.", "delta:", f"{_OURS}keep"
+SOURCE, DELTA, _INTO, _KEEP = f"{_OURS}source.", "delta:", f"{_OURS}into.", f"{_OURS}keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -101,6 +101,18 @@ class Project:
                 raise SourceError(f"{self.file}: {key}: {value}: write {DELTA} and the folder or URI of a Delta table")
             where = value.removeprefix(DELTA)
             found[key.removeprefix(SOURCE)] = where if "://" in where else str(self.folder / where)
+        return found
+
+    @property
+    def places(self) -> dict[str, list[str]]:
+        """Returns where else the rows of a view go, by its name: ``crown.into.VIEW: PLACE PLACE``."""
+        found = {}
+        for key, value in self.configuration.items():
+            if key.startswith(_INTO):
+                view = key.removeprefix(_INTO)
+                if view.lower() not in {definition.name.lower() for definition in self.definitions}:
+                    raise SourceError(f"{self.file}: {key}: there is no view called {view}; name one of the project's")
+                found[view] = [one if "://" in one else str(self.folder / one) for one in value.split()]
         return found
 
     @property

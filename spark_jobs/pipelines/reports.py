@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -17,9 +20,19 @@ class Step:
 
 @dataclass
 class Report:
-    """What a run did: its version, and rows by source and by view."""
+    """What a run did: its version, rows by source and by view, and its seconds, in all and by phase."""
 
-    version: int
+    version: int = 0
     read: dict[str, tuple[int, str]] = field(default_factory=dict)
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the seconds of a ``with`` statement to a phase."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - begun

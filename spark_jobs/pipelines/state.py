@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,15 @@ import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
 from crown.durable.files import write_durably
+from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
+from crown.durable.recovery import history
 from crown.errors import CrownError
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
+
+_LOOKS = 3
+"""So often is the log of a running pipeline read before its history counts as empty."""
 
 
 class PipelineState:
@@ -89,6 +94,17 @@ class PipelineState:
             yield database, [deltas[batch] for batch in sorted(deltas)]
 
 
-def versions(database: DurableDatabase) -> dict[int, tuple[int, Mapping[str, Any]]]:
-    """Returns by version the last batch of each that is in the log, and its note."""
-    return {note["version"]: (batch, note) for batch, note in database.history() if note and note["whole"]}
+def versions(history: Iterable[tuple[int, Any]]) -> dict[int, tuple[int, Mapping[str, Any]]]:
+    """Returns by version the last batch of each that is in the history of a database, and its note."""
+    return {note["version"]: (batch, note) for batch, note in history if note and note["whole"]}
+
+
+def restorable(pipeline: Path) -> list[int]:
+    """Returns the versions of a pipeline that can be restored, also while a process has its database open. O(bytes of
+    the log)."""
+    folder = pipeline / "crown" / "state"
+    for _ in range(_LOOKS):
+        identity = Identity.read(folder)
+        with suppress(FileNotFoundError):  # a snapshot was written meanwhile, and old files are gone
+            return sorted(versions(history(folder, identity.view))) if identity is not None else []
+    return []

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from crown import changes
 from crown.ingest.columns import WEIGHT
 from plans.schema import CHANGE_TYPE
-from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.errors import ForeignRowsError, SourceError, SparkJobError
 
 OP = "_op"
 COUNT = "_count"
@@ -96,17 +96,17 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def unfit(target: str, batch: int) -> SparkJobError:
+def unfit(target: str, batch: int) -> ForeignRowsError:
     """Returns the error for a table in which a batch did not find, or found, the rows that it should have."""
-    return SparkJobError(
+    return ForeignRowsError(
         f"batch {batch} does not fit what is in {target}: a row to delete is missing, or a row to insert has the key "
         "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, "
         "and begin again with an empty table and a new checkpoint"
     )
 
 
-def another_s(target: str, what: str) -> CheckpointError:
+def another_s(target: str, what: str) -> ForeignRowsError:
     """Returns the error for a table that holds something else than this stream's result."""
-    return CheckpointError(
+    return ForeignRowsError(
         f"{target} holds {what}: give this stream a table of its own, or go on with the checkpoint that belongs to it"
     )

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
-from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.net import Net, net_of
-from spark_jobs.tables.postgres import PostgresResult
-
-_POSTGRES = ("postgresql://", "postgres://")
-
-
-class Target(Protocol):
-    """A table that holds a result."""
-
-    def apply(self, stream: str, batch: int, net: Net) -> bool:
-        """Applies a batch of a stream, which follows the one applied last, in one transaction.
-
-        False if it was applied before: nothing happens then. Raises ``CheckpointError`` and its kin if the table is
-        another stream's, lacks batches or cannot be written, and ``SparkJobError`` if the batch does not fit it.
-        """
-        ...
+from spark_jobs.tables.net import net_of
+from spark_jobs.tables.places import place_at
 
 
 def to_table(
@@ -43,8 +26,9 @@ def to_table(
     several such functions that are given the same frame read it once.
 
     - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), changed by
-      MERGE; or ``postgresql://user@host/db`` with ``table=``, ``name`` or ``schema.name`` (needs ``psycopg``). A table
-      that is not there is made. ``storage_options``: obstore's, of an object store; by default the environment's.
+      MERGE; ``postgresql://user@host/db?table=name`` (needs ``psycopg``), where ``table=`` may say the table, too; or
+      ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a row that is gone.
+      What is not there is made. ``storage_options``: obstore's, of an object store; by default the environment's.
     - ``keys``: columns that no two rows of the result share; then the table has the result's columns, and a batch
       inserts, updates and deletes rows by key. None: the table has a column ``_count`` more, the copies of each row.
 
@@ -57,26 +41,19 @@ def to_table(
         raise SourceError(f"keys={keys!r:.100}: give a list of columns")
     if keys is not None and not keys:
         raise SourceError("keys=[]: name the columns of the key, or leave out keys=")
-    where = target_at(target, table, storage_options)
+    place = place_at(target, table, storage_options)
+    if keys is not None and place.keys is not None:
+        raise SourceError(f"keys={keys!r}, and {place.name}: say the key once")
+    by = place.keys if keys is None else keys
+    if place.needs_key and by is None:
+        raise SourceError(f"{place.name} needs keys=: columns that no two rows of the result share")
+    where = place.target()
 
     def apply(frame: DataFrame, batch: int) -> None:
         stream = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        where.apply(stream, batch, net_of(_read(frame, batch), keys, batch))
+        where.apply(stream, batch, net_of(_read(frame, batch), by, batch))
 
     return apply
-
-
-def target_at(target: str, table: str | None, storage_options: Mapping[str, str] | None = None) -> Target:
-    """Returns the table that ``target`` names; the arguments are those of ``to_table``."""
-    if not isinstance(target, str):
-        raise SourceError(f"to_table() takes the folder of a table, or postgresql://..., not {target!r:.100}")
-    if target.startswith(_POSTGRES):
-        if table is None:
-            raise SourceError("a database needs table=: the table that holds the result")
-        return PostgresResult(target, table)
-    if table is not None:
-        raise SourceError(f"table={table!r} is for a database: leave it out for the folder {target}")
-    return DeltaResult(folder_at(target, "target", storage_options))
 
 
 _read_already: WeakKeyDictionary[DataFrame, tuple[int, pa.Table]] = WeakKeyDictionary()

@@ -136,8 +136,8 @@ def test_a_folder_with_nothing_to_look_at_is_said_without_spark(tmp_path: Path) 
         done = command(tmp_path, folder, "--once")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
-            f"crown: {tmp_path / folder} holds no view, database or stream: give the folder of crown.open or "
-            "crown.open_database, or the checkpoint of a job\n"
+            f"crown: {tmp_path / folder} holds no view, database, pipeline or stream: give the folder of crown.open or "
+            "crown.open_database, the storage of a pipeline that has run, or the checkpoint of a job\n"
         )
 
 

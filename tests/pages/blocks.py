@@ -4,7 +4,8 @@
 
 A page runs from top to bottom in an empty folder and in one namespace. What a block prints is the ``text`` block
 behind it. In a ``python`` block with ``>>>`` the answers stand in the block itself. Blocks of the shell are lines of
-``crown``, ``python FILE`` and ``cd``; each block begins in the page's folder. A comment in front of a block says more:
+``crown``, ``python FILE`` and ``cd``; each block begins in the page's folder. A command may fail where what is shown
+has a line ``crown: ...``, which is its error. A comment in front of a block says more:
 
 - ``<!-- spark -->``: the block needs a session; ``tests/spark/job/test_documents.py`` runs the pages that have some.
 - ``<!-- not run: reason -->``: the block needs what a test has not: a broker, a second host, minutes.
@@ -30,6 +31,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from crown.errors import CrownError
+
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _PART = re.compile(
@@ -40,6 +43,7 @@ _PART = re.compile(
 )
 _ELSEWHERE = re.compile(r"^(?:pip|make|git|python -m venv|\. ) ?", re.MULTILINE)
 SPARK = "spark"
+_FAILS = "\ncrown: "
 
 
 def parts(page: str) -> Iterator[re.Match[str]]:
@@ -81,7 +85,7 @@ def refreshed(page: str, name: str = "page", *, spark: bool = False, names: dict
             else:
                 here = Path.cwd()
                 for line in code.replace("\\\n", " ").splitlines():
-                    _shell(line)
+                    _shell(line, fails=_FAILS in f"\n{shown or ''}")
                 os.chdir(here)
         told = out.getvalue()
         if shown is None:
@@ -110,7 +114,7 @@ def _doctest(code: str, names: dict[str, Any], name: str) -> None:
     assert not failed, wrong.getvalue()
 
 
-def _shell(line: str) -> None:
+def _shell(line: str, fails: bool = False) -> None:
     words = shlex.split(line, comments=True)
     if not words:
         return
@@ -122,7 +126,12 @@ def _shell(line: str) -> None:
         assert words[0] == "crown", f"a command of another program: {line}"
         module, parser = importlib.import_module(commands()[words[1]]), ArgumentParser()
         module.add_arguments(parser)
-        assert module.run(parser.parse_args(words[2:])) == 0, line
+        try:
+            assert module.run(parser.parse_args(words[2:])) == 0, line
+        except CrownError as error:
+            if not fails:
+                raise
+            print(f"crown: {error}".replace(f"{Path.cwd()}/", ""))  # as the command does, on standard error
 
 
 def commands() -> dict[str, str]:

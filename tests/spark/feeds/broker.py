@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.1.0")
 CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")  # the newest there is; fits Spark 4.3, too
 _IN_SPARK = ("scala-library", "scala-parallel", "slf4j-api", "snappy-java", "lz4-java", "jsr305", "hadoop-client")
@@ -73,6 +75,18 @@ def broker(classpath: list[str], folder: Path) -> Iterator[str]:
     finally:
         os.kill(server.pid, signal.SIGKILL)
         server.wait()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker that is there for the tests of a session; skips where there is none to start."""
+    pytest.importorskip("confluent_kafka")
+    folder = tmp_path_factory.mktemp("kafka")
+    found = jars(BROKER, folder / "broker")
+    if not found:
+        pytest.skip("needs Maven, and its repository or a cache of it")
+    with broker(found, folder / "broker") as address:
+        yield address
 
 
 def _free_ports() -> tuple[int, int]:

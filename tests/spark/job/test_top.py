@@ -74,7 +74,7 @@ def test_top_of_a_job_that_has_not_begun_or_is_none(tmp_path, capsys):
     job = Job(tmp_path / "state")
     assert command(job.folder, "--once") == 0
     assert "no cell has a batch yet" in capsys.readouterr().out
-    with pytest.raises(CheckpointError, match="holds no view, database or stream"):
+    with pytest.raises(CheckpointError, match="holds no view, database, pipeline or stream"):
         command(tmp_path / "else", "--once")
     with pytest.raises(SparkJobError, match="--every 0: give a number of seconds"):
         command(job.folder, "--every", 0)

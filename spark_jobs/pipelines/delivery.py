@@ -1,0 +1,175 @@
+"""Where the rows of a pipeline's views go: each version once, into every place that a view has.
+
+A view has a Delta table in the folder ``tables`` of the pipeline, unless it is temporary, and the places that it is
+given beside that. A place has its own first version: it begins with all rows of the view, and goes on with its changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from crown.durable.database import DurableDatabase
+from crown.ingest.columns import WEIGHT
+from plans.schema import Table
+from plans.types import arrow_type
+from spark_jobs.errors import BrokenChainError, ForeignRowsError, SourceError
+from spark_jobs.pipelines.analysis import Analysis
+from spark_jobs.pipelines.sources import with_weights
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.tables.merge import DeltaResult
+from spark_jobs.tables.net import net_of
+from spark_jobs.tables.places import Place, place_at
+
+Function = Callable[[DataFrame, int], None]
+"""A function that takes the changes of a view, with ``_weight``, and their version."""
+Since = Mapping[str, Mapping[str, int]]
+"""By view and place, the version with which the place has begun."""
+_OWN = "table"
+_WRITERS = 4
+"""So many places are written at a time."""
+
+
+class Delivery:
+    """The places of the views of one pipeline, whose own tables are in ``folder``."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._places: dict[str, dict[str, Place | Function]] = {}
+
+    def add(self, view: str, into: str | Function | Sequence[str | Function]) -> None:
+        """Gives a view further places. Raises SourceError for what is none, or has another view's rows."""
+        given = [into] if isinstance(into, str) or callable(into) else into
+        if not isinstance(given, (list, tuple)):
+            raise SourceError(f"view {view}: into={into!r:.100}: give a place, a function, or a list of them")
+        mine = self._places.setdefault(view.lower(), {})
+        for one in given:
+            place = one if callable(one) else place_at(one)
+            name = _called(place)
+            if any(name in places for places in self._places.values()):
+                raise SourceError(f"view {view}: another view writes to {name} already; give it a place of its own")
+            mine[name] = place
+
+    def since(self, analysis: Analysis, note: Mapping[str, Any], version: int) -> dict[str, dict[str, int]]:
+        """Returns for each view that has places with which version each of them begins, if the next one is ``version``.
+
+        Raises SourceError if a changed view has a place with rows of the old one that cannot be taken away.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for view in analysis.views:
+            name = view.definition.name
+            same = note["views"].get(name) == view.digest
+            before = note["since"].get(name, {})
+            places = [] if view.definition.temporary else [_OWN]
+            places += self._places.get(name.lower(), {})
+            stale = [place for place in places if place in before and place != _OWN]
+            if stale and not same:
+                raise SourceError(
+                    f"the view {name} is another one now, and {stale[0]} has the rows of the old one: give the new one "
+                    "another place"
+                )
+            if places:
+                found[name] = {place: before.get(place, version) if same else version for place in places}
+        return found
+
+    def demand_keys(self, database: DurableDatabase, since: Since) -> None:
+        """Raises SourceError for a place that must know a key of its view, and does not."""
+        for name in since:
+            for place in self._places.get(name.lower(), {}).values():
+                if isinstance(place, Place) and place.needs_key:
+                    table = database.schema[name]
+                    if place.keys is None and _keys(table) is None:
+                        raise SourceError(
+                            f"the rows of {name} have no key, which {place.name} needs: name its columns with ?key=a,b"
+                        )
+
+    def deliver(
+        self, database: DurableDatabase, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]]
+    ) -> dict[str, tuple[int, int]]:
+        """Brings every place to the version of ``note``, once; returns how many rows of each view were inserted and
+        deleted. A place that is given up since is left as it is."""
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            written = {
+                (name, place): pool.submit(self._write, database, name, place, note, deltas)
+                for name, places in note["since"].items()
+                for place in places
+                if place == _OWN or place in self._places.get(name.lower(), {})
+            }
+        changed = {}
+        for (name, place), future in written.items():
+            counts = future.result()
+            if name not in changed or note["since"][name][place] < note["version"]:
+                changed[name] = counts
+        return changed
+
+    def forget(self, kept: Iterable[str]) -> None:
+        """Deletes the tables of all views but those that are kept."""
+        for folder in self._folder.glob("*"):
+            if folder.name not in kept:
+                shutil.rmtree(folder)
+
+    def owners(self, since: Since) -> list[str]:
+        """Returns the views that have a table of their own."""
+        return [name for name, places in since.items() if _OWN in places]
+
+    def _write(
+        self,
+        database: DurableDatabase,
+        name: str,
+        place: str,
+        note: Mapping[str, Any],
+        deltas: list[dict[str, pa.Table]],
+    ) -> tuple[int, int]:
+        since = note["since"][name][place]
+        batch = note["version"] - since
+        rows = _content(database, name, deltas if batch else None)
+        stream, keys = f"{note['id']}/{name}/{since}", _keys(database.schema[name])
+        if place == _OWN:
+            own = self._folder / name
+            if batch == 0:  # of another definition, or begun by a run that died
+                shutil.rmtree(own, ignore_errors=True)
+            own.mkdir(parents=True, exist_ok=True)
+            try:
+                DeltaResult(LocalFolder(own)).apply(stream, batch, net_of(rows, keys, batch))
+            except (ForeignRowsError, BrokenChainError):
+                raise ForeignRowsError(
+                    f"the table of the view {name} does not hold the rows that version {note['version'] - 1} left in "
+                    "it, because another program has changed it: "
+                    f"crown pipelines full-refresh --view {name} makes it anew"
+                ) from None
+        else:
+            at = self._places[name.lower()][place]
+            if isinstance(at, Place):
+                at.target().apply(stream, batch, net_of(rows, keys if at.keys is None else at.keys, batch))
+            else:
+                at(self._spark.createDataFrame(rows), note["version"])
+        weights = rows[WEIGHT].to_numpy()
+        return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
+
+
+def _called(place: Place | Function) -> str:
+    if isinstance(place, Place):
+        return place.name
+    return f"function {getattr(place, '__module__', '')}.{getattr(place, '__qualname__', type(place).__name__)}"
+
+
+def _keys(table: Table) -> list[str] | None:
+    """Returns columns that no two rows of a view share; None if rows may repeat."""
+    return list(table.key) or ([column.name for column in table.columns] if table.distinct else None)
+
+
+def _content(database: DurableDatabase, name: str, deltas: list[dict[str, pa.Table]] | None) -> pa.Table:
+    """Returns the changes of a view, or with None all of its rows."""
+    if deltas is None:
+        return with_weights(database[name].to_table(), 1) if name in database else database.table(name)
+    table = database.schema[name]
+    schema = pa.schema([*((c.name, arrow_type(c.type)) for c in table.columns), (WEIGHT, pa.int64())])
+    parts = [found[name].select(schema.names).cast(schema) for found in deltas if name in found]
+    return pa.concat_tables(parts) if parts else schema.empty_table()

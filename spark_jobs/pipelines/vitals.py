@@ -1,0 +1,243 @@
+"""How a pipeline is doing, seen from outside: nothing is locked, and no Spark is needed.
+
+Every run writes down what it did, in ``crown/vitals.json``, whether it came to its end or not. What the file says is
+what the newest runs knew; who has the state open, and how far Delta tables are ahead, is looked up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from crown.analysis.prometheus import STATE_BYTES, Metric, Sample, rendered
+from crown.durable.files import holder, write_durably
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.pipelines.reports import Report
+from spark_jobs.pipelines.state import restorable
+from spark_jobs.storage.address import in_a_line
+
+Vitals = Mapping[str, Any]
+"""What ``Record`` writes down, and ``process`` (0 if none has the state open); ``Pipeline.status`` describes it."""
+
+
+_FILE = "vitals.json"
+
+
+class Record:
+    """The record of a pipeline's runs in its folder ``crown``."""
+
+    def __init__(self, pipeline: Path) -> None:
+        self._folder = pipeline / "crown"
+        self._file = self._folder / _FILE
+
+    def read(self) -> dict[str, Any]:
+        """Returns what was written down; {} before the first run. CheckpointError if the file is damaged."""
+        try:
+            return dict(json.loads(self._file.read_bytes()))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError):
+            raise CheckpointError(f"{self._file} is damaged: delete it, and run the pipeline again") from None
+
+    def succeeded(
+        self,
+        report: Report,
+        sources: Mapping[str, Mapping[str, Any]],
+        views: Mapping[str, tuple[str, ...]],
+        rows_of: Callable[[str], int],
+        size: int,
+    ) -> None:
+        """Writes down a run that has come to its end.
+
+        ``sources``: what is said of where each was read; ``views``: what each reads; ``rows_of`` counts the rows of a
+        view, and is asked only if the record does not tell; ``size``: bytes of the state.
+        """
+        before, at = self.read(), time.time()
+        follows = before.get("version") == report.version - 1
+        same = before.get("version") == report.version
+        known = before.get("views", {}) if follows or same else {}
+        moved = {name.lower(): sum(counts) for name, counts in report.changed.items()}
+        moved |= {name: rows for name, (rows, _) in report.read.items()}
+        found = {}
+        for name, reads in views.items():
+            inserted, deleted = report.changed.get(name, (0, 0))
+            was = known.get(name)
+            found[name] = {
+                "rows": rows_of(name) if was is None else was["rows"] + inserted - deleted,
+                "read": sum(moved.get(read, 0) for read in reads),
+                "inserted": inserted,
+                "deleted": deleted,
+                "inserted_total": (was or {}).get("inserted_total", 0) + inserted,
+                "deleted_total": (was or {}).get("deleted_total", 0) + deleted,
+            }
+        read = {}
+        for name, said in sources.items():
+            rows, how = report.read.get(name, (0, "not read"))
+            total = before.get("sources", {}).get(name, {}).get("rows_total", 0) + rows
+            read[name] = {"at": at, "rows": rows, "rows_total": total, "how": how, **said}
+        newest = {"at": at, "seconds": report.seconds, "phases": report.phases}
+        runs = {"succeeded": before.get("runs", {}).get("succeeded", 0) + 1, "failed": _failed(before)}
+        self._write(
+            {"version": report.version, "bytes": size, "runs": runs, "success": newest, "error": before.get("error")}
+            | {"sources": read, "views": found}
+        )
+
+    def failed(self, error: Exception) -> None:
+        """Writes down a run that has failed; not if there is no state, because the first run was refused."""
+        if not self._folder.exists():
+            return
+        with contextlib.suppress(CheckpointError, OSError):  # the run has an error to tell already
+            before = self.read()
+            runs = {"succeeded": before.get("runs", {}).get("succeeded", 0), "failed": _failed(before) + 1}
+            said = {"at": time.time(), "said": in_a_line(error)}
+            self._write(
+                {"version": 0, "success": None, "sources": {}, "views": {}, **before, "runs": runs, "error": said}
+            )
+
+    def _write(self, given: Mapping[str, Any]) -> None:
+        write_durably(self._file, json.dumps(given).encode())
+
+
+def _failed(before: Mapping[str, Any]) -> int:
+    return int(before.get("runs", {}).get("failed", 0))
+
+
+def is_pipeline(folder: Path) -> bool:
+    """Returns True for the folder of a pipeline that has run."""
+    return (folder / "crown" / _FILE).is_file()
+
+
+def vitals(folder: Path) -> Vitals:
+    """Returns how the pipeline in a folder is doing; {} before its first run.
+
+    A Delta table that has versions that were not read yet says so: ``behind`` has their number, and for how many
+    seconds the oldest of them has waited. A table that cannot be read says nothing.
+    """
+    found = Record(folder).read()
+    if not found:
+        return {}
+    for source in found["sources"].values():
+        if source.get("delta") is not None:
+            with contextlib.suppress(SourceError):
+                source["behind"] = _behind(source["delta"], source["version"])
+    return {"folder": str(folder), **found, "process": holder(folder / "crown" / "state")}
+
+
+def status(folder: Path) -> Vitals:
+    """Returns ``vitals``, and in ``history`` the versions that can be restored. O(bytes of the log)."""
+    found = vitals(folder)
+    return {**found, "history": restorable(folder)} if found else {}
+
+
+def _behind(where: str, version: int) -> dict[str, float]:
+    """Returns how far a Delta table is ahead of a version."""
+    from spark_jobs.feeds.delta_source import opened
+
+    table = opened(where)
+    ahead = max(int(table.version()) - version, 0)
+    if not ahead:
+        return {"versions": 0, "seconds": 0.0}
+    oldest = min(commit["timestamp"] for commit in table.history(ahead)) / 1000
+    return {"versions": ahead, "seconds": max(time.time() - oldest, 0.0)}
+
+
+def failing(found: Vitals) -> bool:
+    """Returns True if the newest run has failed."""
+    error, success = found["error"], found["success"]
+    return error is not None and (success is None or error["at"] > success["at"])
+
+
+def lines(found: Vitals) -> Iterator[str]:
+    """Yields lines for people."""
+    if not found:
+        yield "no run yet"
+        return
+    history = found.get("history")
+    back = f", can be restored to {history[0]} to {history[-1]}" if history else ""
+    opened = f"open in process {found['process']}" if found["process"] else "open in no process"
+    yield f"version {found['version']}, {found.get('bytes', 0)} bytes of state{back}, {opened}"
+    success = found["success"]
+    if success is not None:
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in success["phases"].items())
+        yield f"last success {_when(success['at'])} in {success['seconds']:.2f} s ({phases})"
+    if found["error"] is not None:
+        now = "the newest run failed" if failing(found) else "last error"
+        yield f"{now} {_when(found['error']['at'])}: {found['error']['said']}"
+    for name, source in found["sources"].items():
+        behind = source.get("behind", {}).get("versions")
+        late = f", {behind} versions behind" if behind else ""
+        yield f"source {name}  {source['rows']} changes, {source['how']}, read {_when(source['at'])}{late}"
+    for name, view in found["views"].items():
+        yield f"view {name}  {view['rows']} rows  +{view['inserted']} -{view['deleted']}"
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def _metric(name: str, kind: str, meaning: str) -> Metric:
+    return Metric(f"crown_pipeline_{name}", kind, meaning)
+
+
+_UP = _metric("up", "gauge", "1 if a process has the state open")
+_FAILED = _metric("failed", "gauge", "1 if the newest run failed")
+_VERSION = _metric("version", "gauge", "Version of the views and their tables")
+_RUNS = _metric("runs_total", "counter", "Runs, by how they ended")
+_SUCCESS = _metric("last_success_timestamp_seconds", "gauge", "When the newest run that succeeded ended")
+_ERROR = _metric("last_error_timestamp_seconds", "gauge", "When the newest run that failed ended")
+_SECONDS = _metric("run_seconds", "gauge", "What the newest run that succeeded took")
+_PHASES = _metric("phase_seconds", "gauge", "What a phase of it took")
+_BY_SOURCE = (
+    (_metric("source_rows", "gauge", "Changes of a source that the newest run read"), "rows"),
+    (_metric("source_rows_total", "counter", "Changes of a source that were read"), "rows_total"),
+    (_metric("source_read_timestamp_seconds", "gauge", "When all that a source had was read"), "at"),
+)
+_BEHIND = (
+    (_metric("source_versions_behind", "gauge", "Versions of a Delta table that were not read yet"), "versions"),
+    (_metric("source_lag_seconds", "gauge", "How long the oldest of these versions has waited"), "seconds"),
+)
+_BY_VIEW = (
+    (_metric("view_rows", "gauge", "Rows of a view"), "rows"),
+    (_metric("view_read_rows", "gauge", "Changes of what a view reads, in the newest run"), "read"),
+)
+_CHANGED = _metric("view_changed_rows", "gauge", "Rows of a view that the newest run changed")
+_CHANGED_TOTAL = _metric("view_changed_rows_total", "counter", "Rows of a view that were changed")
+
+
+def prometheus(found: Vitals) -> Iterator[str]:
+    """Yields the lines of Prometheus' text format; none before the first run."""
+    if not found:
+        return
+    of = {"folder": found["folder"]}
+    success, error = found["success"], found["error"]
+    yield from rendered(_UP, [(of, int(found["process"] > 0))])
+    yield from rendered(_FAILED, [(of, int(failing(found)))])
+    yield from rendered(_VERSION, [(of, found["version"])])
+    yield from rendered(_RUNS, [({**of, "ended": how}, count) for how, count in found["runs"].items()])
+    if success is not None:
+        yield from rendered(_SUCCESS, [(of, success["at"])])
+        yield from rendered(_SECONDS, [(of, success["seconds"])])
+        yield from rendered(_PHASES, [({**of, "phase": name}, took) for name, took in success["phases"].items()])
+        yield from rendered(STATE_BYTES, [(of, found["bytes"])])
+    if error is not None:
+        yield from rendered(_ERROR, [(of, error["at"])])
+    sources, views = found["sources"], found["views"]
+    behind = {name: one["behind"] for name, one in sources.items() if "behind" in one}
+    for label, named, fields in (
+        ("source", sources, _BY_SOURCE),
+        ("source", behind, _BEHIND),
+        ("view", views, _BY_VIEW),
+    ):
+        for metric, field in fields if named else ():
+            yield from rendered(metric, [({**of, label: name}, one[field]) for name, one in named.items()])
+    for metric, ending in ((_CHANGED, ""), (_CHANGED_TOTAL, "_total")):
+        samples: Iterable[Sample] = [
+            ({**of, "view": name, "change": change}, view[change + ending])
+            for name, view in views.items()
+            for change in ("inserted", "deleted")
+        ]
+        yield from rendered(metric, samples)
