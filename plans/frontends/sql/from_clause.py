@@ -16,6 +16,7 @@ from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope
+from plans.frontends.sql.sessions import arguments_of, in_sessions, is_sessions
 from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
 from plans.frontends.sql.subqueries import of_whole, subquery, tied
 from plans.frontends.sql.text.place import extent, spelling
@@ -63,6 +64,8 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
             raise scope.text.error("a name for tables in parentheses is not supported", node, hint)
         else:
             add_relation(inner, scope)
+    elif isinstance(node, exp.Table) and is_sessions(node):
+        _add_sessions(node, scope)
     elif isinstance(node, exp.Table) and is_windows(node):
         body = scope.text.guarded(node, partial(query_of, node))
         _add_subquery(body, _alias(node, scope), node.alias_column_names, scope, node)
@@ -72,6 +75,18 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
         called = (node.this if isinstance(node, exp.Table) else None) or node
         what = spelling(scope.text.text, called)
         raise scope.text.error(f"{what} in FROM is not supported", node, "use tables and subqueries")
+
+
+def _add_sessions(node: exp.Table, scope: Scope) -> None:
+    """Adds the rows of a table with their sessions."""
+    table, columns, gap = scope.text.guarded(node, partial(arguments_of, node))
+    inner = scope.apart()
+    add_relation(table, inner)
+    source = _one_source(inner.frame, inner.relations, scope)
+    shown = tuple((name, expr) for _, name, expr in inner.visible())
+    given = [inner.column(column) for column in columns]
+    build = partial(in_sessions, source, shown, given, gap, scope.frame, scope.text.text)
+    _add_source(scope.text.guarded(node, build), _alias(node, scope), node.alias_column_names, scope, node)
 
 
 def _add_pivoted(node: exp.Expression, scope: Scope) -> None:

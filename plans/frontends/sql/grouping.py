@@ -15,10 +15,12 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.frontends.aggregates import result_type
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
+from plans.frontends.sessions import behind
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.groupings import Grouping
 from plans.frontends.sql.ordered import OrderedCall, ordered_call
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
+from plans.frontends.sql.sessions import Session, asked, is_session, session_of
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE
@@ -45,13 +47,20 @@ class Groups:
         self.keys: dict[Expr, str] = {}
         self.calls: dict[tuple[object, ...], Aggregate] = {}
         self.picks: dict[Called, str] = {}  # what one row of a group says, with the alias of the source that has it
+        self.session: Session | None = None
         self.absent: dict[Expr, Expr] = {}  # what other groupings of the query group by: it is NULL
         for item in grouping.every:
             scope.text.check_no_aggregate(item, "GROUP BY")
+            if is_session(value_of(item)):
+                hint = "write a query for each grouping"
+                raise scope.text.error("a session in GROUPING SETS, ROLLUP or CUBE is not supported", item, hint)
             self._one_of_several(scalar(value_of(item), scope))
         for item in grouping.items:
             if next(aggregates(item), None) is not None:
                 raise scope.text.error("GROUP BY an aggregate is not possible", item, "group by columns of the tables")
+            if is_session(value_of(item)):
+                scope.text.guarded(item, partial(self._session, value_of(item)))
+                continue
             wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
             self._key(scalar(value_of(item), scope), wish or "key")
 
@@ -78,6 +87,30 @@ class Groups:
         self.columns[name] = expr
         return name
 
+    def _session(self, node: exp.Expression) -> None:
+        """Groups by sessions: by the start of each."""
+        found = session_of(node, lambda part: scalar(part, self.scope))
+        if self.session not in (None, found):
+            raise PlanError("GROUP BY has two sessions", hint="group by one of them")
+        self.session = found
+        self._column(found.time, "at")
+        self._key(found.key, "session_start")
+
+    def _of_session(self, node: exp.Expression) -> Expr | None:
+        """Returns start or end of a session; None if a node asks for none."""
+        word = asked(node)
+        if not word or self.session is None:
+            return None
+        if is_session(node) and session_of(node, lambda part: scalar(part, self.scope)) != self.session:
+            hint = "write the time and the gap of GROUP BY"
+            raise PlanError(f"{word} is of another session than that in GROUP BY", hint=hint)
+        if word in ("SESSION_END", "SESSION_WINDOW.END"):
+            return behind(rewritten(Called("max", (self.session.time,)), self._added), self.session.gap)
+        if word not in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
+            message = "session_window has start and end, and is no value itself"
+            raise PlanError(message, hint="write session_window.start and session_window.end")
+        return self.session.key
+
     def _one_of_several(self, expr: Expr) -> None:
         """Notes that some grouping of the query groups by an expression: here it is NULL outside of aggregates, unless
         it is a key. The rows have it as a column, so that they are the same for all groupings."""
@@ -98,6 +131,9 @@ class Groups:
             found = meaning(part) if meaning is not None else None
             if found is not None:
                 return found
+            session = self.scope.text.guarded(part, partial(self._of_session, part))
+            if session is not None:
+                return session
             if isinstance(part, (exp.Grouping, exp.GroupingId)) and self.grouping.several:
                 return self._grouping_value(part)
             if isinstance(part, exp.Filter) or function_of(part) is not None:
@@ -215,6 +251,8 @@ class Groups:
 
     def _picked(self, given: Called) -> Expr:
         """Returns the value that one row of a group has: a column of a source that `relation` joins to the groups."""
+        if self.session is not None:
+            raise PlanError(f"{given.function.upper()} of a session is not supported", hint="pick from SESSION in FROM")
         if given not in self.picks:
             self.picks[given] = self.beside.frame.names.alias(given.function)
         return col(f"{self.picks[given]}.value", given.values[0].type)
@@ -277,9 +315,18 @@ class Groups:
         """Returns the group; without aggregates and HAVING, the rows once each are all there is to it."""
         calls, keys = tuple(self.calls.values()), tuple(self.keys.values())
         shown = {expr.value for _, expr in outputs if expr.op == "col"}
+        if self.session is not None:
+            return Group(self._in_sessions(self.session), keys, calls, outputs, having)
         columns = tuple(self.columns.items()) or (("one", TRUE),)
         rows = self.scope.frame.query(self.scope.text.text, columns)
         if calls or having is not None or self.grouping.whole or not shown.issuperset(keys):
             return Group(rows, keys, calls, outputs, having, self.grouping.whole)
         names = {col(name, expr.type): expr for expr, name in self.keys.items()}
         return replace(rows, outputs=tuple((n, replaced(e, names)) for n, e in outputs), distinct=True)
+
+    def _in_sessions(self, session: Session) -> Query:
+        """Returns the rows with the starts of their sessions."""
+        start, time = self.keys[session.key], self._column(session.time, "at")
+        columns = tuple((name, expr) for name, expr in self.columns.items() if name != start)
+        rows = self.scope.frame.query(self.scope.text.text, columns)
+        return session.starts(rows, [key for key in self.keys.values() if key != start], time, start)

@@ -8,7 +8,7 @@ Part of `plans.frontends.sql`.
 
 A row is in as many windows as begin within a window's length. So the rows are those of a UNION ALL: of the window that
 began last, of the one before it, and so on; of CUMULATE of the window that ends after one step, after two, and so on.
-A row without a time is in none.
+A row without a time is in none. `plans.frontends.sql.sessions` has SESSION.
 """
 
 from __future__ import annotations

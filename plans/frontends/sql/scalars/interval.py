@@ -180,6 +180,11 @@ TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END")
 """Functions of a moment and a length: the window of that length that the moment is in, by its start or its end."""
 
 
+SESSION, SESSION_WINDOW = "SESSION", "SESSION_WINDOW"
+SESSIONS = (SESSION, "SESSION_START", "SESSION_END", SESSION_WINDOW)
+"""Functions of a moment and a gap, in queries that group by sessions."""
+
+
 def tumbled(name: str, moment: Expr, length: Any) -> Expr:
     """Returns the start or end of the tumbling window that a moment is in; `length`: an INTERVAL, or a text."""
     if moment.type not in ("date", "timestamp", "timestamp_ntz"):

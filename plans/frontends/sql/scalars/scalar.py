@@ -17,7 +17,7 @@ from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
-from plans.frontends.sql.scalars.interval import TUMBLING, compared, is_interval, shifted, tumbled
+from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, compared, is_interval, shifted, tumbled
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
 from plans.stack import with_room
 from plans.types import decimal_parts, normal_type
@@ -160,6 +160,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
             raise PlanError(f"{name} takes a timestamp and a length, not {len(node.expressions)} arguments")
         return tumbled(name, scalar(node.expressions[0], resolve, text), node.expressions[1])
     name = str(node.this).upper() if key == "anonymous" else ""
+    if name in SESSIONS:
+        raise PlanError(f"{name} needs a session in GROUP BY", hint="group by SESSION(at, INTERVAL '10' MINUTE)")
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
         return _called(name, node.expressions, resolve, text)
     if key == "concat":  # of texts side by side

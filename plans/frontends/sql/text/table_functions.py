@@ -1,8 +1,9 @@
 """Words that other dialects have in FROM, for all parsers.
 
 Flink calls a table function so: `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`. It is read as
-`TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places. Snowflake's
-MATCH_CONDITION is a word of its own where a parenthesis follows; else it is a name.
+`TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places. `TABLE(SESSION(TABLE
+orders PARTITION BY shop, ...))` is `SESSION(orders, shop, ...)`. Snowflake's MATCH_CONDITION is a word of its own where
+a parenthesis follows, and else a name; SESSION is a name.
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
+from plans.frontends.sql.scalars.interval import SESSION
 from plans.frontends.sql.windows import CALLS
+
+_PARTITION = "PARTITION BY"
 
 
 def plain(tokens: Sequence[Any]) -> list[Any]:
     """Returns the tokens of a text without the words that only Flink writes around the arguments; Snowflake's are known
     as such."""
-    words = [token.text.upper() for token in tokens]
+    words = [" ".join(token.text.upper().split()) for token in tokens]
     dropped: set[int] = set()
     for i in range(len(words) - 1):
         if words[i] == "MATCH_CONDITION":
             tokens[i].token_type = TokenType.MATCH_CONDITION if words[i + 1] == "(" else TokenType.VAR
+        elif words[i] == "SESSION":
+            tokens[i].token_type = TokenType.VAR
     for i in range(len(words) - 3):
-        if words[i : i + 2] == ["TABLE", "("] and words[i + 2] in CALLS and words[i + 3] == "(":
+        if words[i : i + 2] == ["TABLE", "("] and words[i + 2] in (*CALLS, SESSION) and words[i + 3] == "(":
             dropped |= {i, i + 1, *_closing(words, i + 1), *_inside(words, i + 3)}
+            for at in _partitions(words, i + 3):
+                tokens[at].token_type = TokenType.COMMA
     return [token for i, token in enumerate(tokens) if i not in dropped]
 
 
@@ -47,3 +55,11 @@ def _inside(words: Sequence[str], start: int) -> Iterator[int]:
             yield i
         elif words[i : i + 2] == ["DESCRIPTOR", "("]:
             yield from (i, i + 1, *_closing(words, i + 1))
+        elif words[i] == _PARTITION and words[i + 1] == "(":
+            yield from (i + 1, *_closing(words, i + 1))
+
+
+def _partitions(words: Sequence[str], start: int) -> Iterator[int]:
+    """Yields where PARTITION BY stands between the parentheses at `start`: what follows is one more argument."""
+    end = next(_closing(words, start), len(words))
+    return (i for i in range(start, end) if words[i] == _PARTITION)
