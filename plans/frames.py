@@ -6,7 +6,7 @@ nothing about: they have the same values in its columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 RANKS = ("row_number", "rank", "dense_rank")
@@ -81,6 +81,11 @@ class WindowFunction:
         """Returns the columns that it reads, each once."""
         more = (one for one in (self.where, self.default) if one is not None)
         return tuple(dict.fromkeys((*self.arguments, *more)))
+
+    @property
+    def seen(self) -> WindowFunction:
+        """Returns what says which rows it sees: functions that see the same rows have the same."""
+        return replace(self, name="", type="", arguments=(), default=None)
 
     @property
     def width(self) -> int:

@@ -8,6 +8,7 @@ is a piece of this list.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -37,8 +38,8 @@ _BITS = np.int64(_MOST)
 class Sums:
     """The sums that the aggregates among window functions are made of, and the words of a row in a tree.
 
-    The last word counts rows with a double that is far: of those the tree's sums lack a part. ``counts``: the word that
-    counts the rows of a filter below which a function picks one.
+    Word ``far`` counts rows with a double that is far: of those the tree's sums lack a part. ``counts`` are the words
+    that count the rows of a filter below which a function picks one.
     """
 
     def __init__(
@@ -53,16 +54,15 @@ class Sums:
             for one in functions
             if one.function not in own
         }
-        picked = {
-            one.where: Rule(Aggregate("", "int64", "count", (), False, one.where), types, (), {}).terms[0]
-            for one in functions
-            if one.function in frames.PICKED and one.where is not None
-        }
-        terms = [*picked.values(), *(term for rule in self.rules.values() for term in rule.terms)]
+        terms = [term for rule in self.rules.values() for term in rule.terms]
         self.layout = Layout(terms, types, {})
-        self.counts = {where: self.layout.at[term] for where, term in picked.items()}
-        self.words = self.layout.words + 1 if terms else 0
-        numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.layout.words, 1]] if terms else []
+        self.far = self.layout.words if terms else None
+        filters = [one.where for one in functions if one.function in frames.PICKED and one.where is not None]
+        first = self.layout.words + 1 if terms else 0
+        self.counts = {where: first + i for i, where in enumerate(dict.fromkeys(filters))}
+        self.words = first + len(self.counts)
+        numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.far, 1]] if terms else []
+        numbers += [[word, 1] for word in self.counts.values()]
         self.numbers = np.array([len(columns), self.words, len(numbers), *np.array(numbers, np.int64).flat], np.int64)
         summed = [one for one in functions if one.name in self.rules or one.where in self.counts]
         unbounded = [one for one in summed if one.frame and not one.frame.bounded]
@@ -74,16 +74,18 @@ class Sums:
         """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words], and their far parts."""
         n = codes.shape[1]
         out, far = np.zeros((n, self.words), np.int64), Far(self.layout, n)
-        if self.words:
-            places = {column.name: (i, column.type) for i, column in enumerate(self._columns)}
+        places = {column.name: (i, column.type) for i, column in enumerate(self._columns)}
+        if self.far is not None:
             frame = Frame({}, n, self._dictionary, codes, places)
             near = np.zeros((n, self.layout.words), np.int64)
             terms = self.layout.placed(self.layout.terms)
             Addends(frame, weights, np.arange(n)).add(terms, near, far)
-            out[:, :-1] = near
+            out[:, : self.far] = near
             if far.sums:
                 rows = far.having(self.layout.terms)
-                out[rows, -1] = weights[rows]
+                out[rows, self.far] = weights[rows]
+        for where, word in self.counts.items():
+            out[:, word] = weights * (codes[places[where][0]] == 1)
         return out, far
 
 
@@ -114,6 +116,29 @@ class Frames:
         return _Evaluation(self, rows).values()
 
 
+@dataclass(eq=False)
+class _Seen:
+    """The rows that a function has the values of: those ``inside`` of the stretches are at ``places``; those that are
+    ``outside``, given per wanted row, are ``read``: codes."""
+
+    inside: np.ndarray
+    places: np.ndarray
+    outside: np.ndarray
+    read: np.ndarray
+
+    @staticmethod
+    def of(rows: Stretches, positions: np.ndarray, there: np.ndarray) -> _Seen:
+        """Returns the rows at positions, where they are ``there``."""
+        at, starts = positions + rows.base, rows.starts[rows.of]
+        inside = there & (at >= starts) & (at < starts + rows.lengths[rows.of])
+        outside = (there & ~inside).nonzero()[0]
+        read = np.empty((len(rows.columns), 0), np.int64)
+        if len(outside):
+            stretches, far, each = different(rows.of[outside], positions[outside])
+            read = rows.at(stretches, far)[:, each]
+        return _Seen(inside, at[inside], outside, read)
+
+
 class _Evaluation:
     """One evaluation: what several functions need is worked out once."""
 
@@ -122,6 +147,7 @@ class _Evaluation:
         self._rows = rows
         self._frames: dict[frames.Frame, tuple[np.ndarray, np.ndarray]] = {}
         self._passed: dict[str, Passed] = {}
+        self._seen: dict[WindowFunction, _Seen] = {}
 
     def values(self) -> list[np.ndarray]:
         return [self._value(one) for one in self._given._functions]
@@ -142,10 +168,8 @@ class _Evaluation:
             border = larger * (small + 1)
             behind = (rows.position - border) // np.maximum(small, 1) + larger
             return np.where(rows.position < border, rows.position // (small + 1), behind) + 1
-        if one.function in frames.NEIGHBOURS:
-            return self._neighbour(one)
-        if one.function in frames.PICKED:
-            return self._picked(one)
+        if one.function in (*frames.NEIGHBOURS, *frames.PICKED):
+            return self._found(one)
         if one.function in frames.ENDS:
             return self._end(one)
         return self._sum(one)
@@ -242,30 +266,28 @@ class _Evaluation:
     # Functions
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _found(self, one: WindowFunction, positions: np.ndarray, there: np.ndarray) -> np.ndarray:
-        """Returns the codes of a function's argument at positions; where no row is there, what it says instead."""
+    def _found(self, one: WindowFunction) -> np.ndarray:
+        """Returns the codes of a function's argument in the rows that it sees; where there is none, what it says
+        instead."""
         rows, given = self._rows, self._given
-        place, at, starts = given._place[one.arguments[0]], positions + rows.base, rows.starts[rows.of]
+        found = self._seen.get(one.seen)
+        if found is None:
+            found = self._seen[one.seen] = _Seen.of(rows, *self._positions(one))
+        place = given._place[one.arguments[0]]
         if one.default is None:
-            out = np.full(len(positions), NULL, np.int64)
+            out = np.full(len(rows.wanted), NULL, np.int64)
         else:
             out = rows.columns[given._place[one.default], rows.wanted]
-        inside = there & (at >= starts) & (at < starts + rows.lengths[rows.of])
-        out[inside] = rows.columns[place, at[inside]]
-        outside = (there & ~inside).nonzero()[0]
-        if len(outside):
-            stretches, far, each = different(rows.of[outside], positions[outside])
-            out[outside] = rows.at(stretches, far)[place][each]
+        out[found.inside] = rows.columns[place, found.places]
+        out[found.outside] = found.read[place]
         return out
 
-    def _neighbour(self, one: WindowFunction) -> np.ndarray:
+    def _positions(self, one: WindowFunction) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions of the rows whose value a function has, and where there is one."""
         rows = self._rows
-        at = rows.position + (-one.count if one.function == "lag" else one.count)
-        return self._found(one, at, (at >= 0) & (at < rows.size))
-
-    def _picked(self, one: WindowFunction) -> np.ndarray:
-        assert one.frame is not None, "it reads a frame"
-        rows = self._rows
+        if one.frame is None:
+            at = rows.position + (-one.count if one.function == "lag" else one.count)
+            return at, (at >= 0) & (at < rows.size)
         pieces = self._pieces(one.frame, *self._bounds(one.frame), np.zeros_like(rows.base))
         if one.where is not None:
             pieces = [(self._below(one.where).count(start), self._below(one.where).count(end)) for start, end in pieces]
@@ -276,7 +298,7 @@ class _Evaluation:
             new = ~there & (left < length)
             at[new], there = (end - 1 - left if last else start + left)[new], there | new
             left -= np.where(there, 0, length)
-        return self._found(one, at if one.where is None else self._below(one.where).positions(at, there), there)
+        return (at if one.where is None else self._below(one.where).positions(at, there)), there
 
     def _below(self, where: str) -> Passed:
         if where not in self._passed:
@@ -347,7 +369,7 @@ class _Evaluation:
                 value = np.repeat(known.numbers[known.of[row]][None, :], len(hit), axis=0)
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
         rule = sums.rules[one.name]
-        found = Totals(sums.layout, np.ascontiguousarray(totals[:, :-1]), far, {})
+        found = Totals(sums.layout, np.ascontiguousarray(totals[:, : sums.layout.words]), far, {})
         try:
             return rule.column(found, self._given._dictionary).codes
         except OutOfRange as error:

@@ -131,15 +131,15 @@ class Over(Stage):
         sizes = self.sizes(handles)
         firsts, ends = self._reach.around(handles, sizes, lows, highs)
         rows = self._stretches(handles, sizes, lows, highs, firsts, ends)
-        words = self._sums.shape[1]
-        if words and (rows.heads[:, -1].any() or rows.tails[:, -1].any()):  # doubles that are far: all rows, then
+        far = self._sums.far if self._sums.shape[1] else None
+        if far is not None and (rows.heads[:, far].any() or rows.tails[:, far].any()):  # doubles that are far
             rows = self._stretches(handles, sizes, lows, highs, np.zeros_like(firsts), sizes)
         shown = rows.columns[: self._shown, rows.wanted]
         return np.concatenate([shown, *(one[None] for one in self._frames.values(rows))])
 
     def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Returns the rows at some places. O(log n + rows) each."""
-        return self._copied(handles, firsts, ends)[0]
+        return self._copied(handles, firsts, ends, self._trees.unsummed)[0]
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
         """Returns how many rows partitions have. O(1) each."""
@@ -147,19 +147,25 @@ class Over(Stage):
 
     def counted(self, handles: np.ndarray, positions: np.ndarray, where: str) -> np.ndarray:
         """Returns how many rows that a filter has are before positions. O(log n) each."""
-        return self._copied(handles, positions, positions)[1][:, self._sums.counts[where]]
+        return self._sums_before(handles, positions)[:, self._sums.counts[where]]
 
     def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
         """Returns the positions of rows by their numbers among those that a filter has. O(log n) each."""
         return self._trees.numbered(handles, self._sums.counts[where], numbers)
 
-    def _copied(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _sums_before(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the sums of what is before positions of partitions, int64[n, words]. O(log n) each."""
+        return self._copied(handles, positions, positions, self._sums.shape)[1]
+
+    def _copied(
+        self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray, shape: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows at some positions of partitions, codes, int64[width, n], and the sums of those before."""
         lengths = ends - firsts
         starts = np.cumsum(lengths) - lengths
         rows = np.empty((self._width, int(lengths.sum())), np.int64)
-        heads = np.empty((len(handles), int(self._sums.shape[1])), np.int64)
-        kernels.copied(self._part.arena, handles, self._trees.k, self._sums.shape, firsts, ends, starts, rows, heads)
+        heads = np.empty((len(handles), int(shape[1])), np.int64)
+        kernels.copied(self._part.arena, handles, self._trees.k, shape, firsts, ends, starts, rows, heads)
         return rows, heads
 
     def _stretches(
@@ -176,13 +182,12 @@ class Over(Stage):
         arena, k, shape = self._part.arena, self._trees.k, self._sums.shape
         firsts, ends = firsts.copy(), ends.copy()
         if self._trees.copies > len(self._trees):
-            kernels.align(arena, handles, k, shape, firsts, 0, self._trees.path)
-            kernels.align(arena, handles, k, shape, ends, 1, self._trees.path)
-        columns, heads = self._copied(handles, firsts, ends)
+            kernels.align(arena, handles, k, self._trees.unsummed, firsts, 0, self._trees.path)
+            kernels.align(arena, handles, k, self._trees.unsummed, ends, 1, self._trees.path)
+        columns, heads = self._copied(handles, firsts, ends, shape)
         tails = np.zeros_like(heads)
         if self._sums.tails:
-            _, tails = self._copied(handles, sizes, sizes)
-            _, before = self._copied(handles, ends, ends)
+            tails, before = self._sums_before(handles, sizes), self._sums_before(handles, ends)
             lost = np.zeros_like(tails)
             rows = np.concatenate([before, tails])
             kernels.between(rows, shape, np.arange(len(handles)), np.arange(len(handles)) + len(handles), lost)

@@ -68,7 +68,7 @@ class Reach:
     """What the functions of a stage over its feed's ``columns`` reach in a ``tree``."""
 
     def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree) -> None:
-        self._functions = stage.functions
+        self._functions = tuple(dict.fromkeys(one.seen for one in stage.functions))
         self._tree = tree
         place = {column.name: i for i, column in enumerate(columns)}
         self._place = place

@@ -39,6 +39,7 @@ class Trees:
         self.spec = spec
         self.k = k
         self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
+        self.unsummed = np.array([*self.shape[:2], 0], np.int64)  # the same for those who do not ask for sums
         self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + AHEAD, np.int64)  # where kernels keep the way to a row
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
@@ -85,7 +86,7 @@ class Trees:
         O(log n) each."""
         out = np.empty(len(handles), np.int64)
         kernels.codes_at(
-            self.part.arena, handles, self.k, self.shape, np.ascontiguousarray(positions), column, self.path, out
+            self.part.arena, handles, self.k, self.unsummed, np.ascontiguousarray(positions), column, self.path, out
         )  # fmt: skip
         return out
 
