@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -326,14 +326,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         try:
             if self._torn:
                 raise UnusableStateError("how far the batch got is not known")
-            for number, stage in enumerate(self.stages):
-                if number in nets:
-                    inputs = [nets[source] for source in self._sources[number]]
-                    if not self._rests(number, inputs):
-                        stage.undo(inputs)
-                        self.tallies.add(number, nets[number], -1)
-            if nets:
-                self.base_tables.undo(given.nets)
+            with self.memory.budget.lifted():
+                self._undo_stages([number for number in range(len(self.stages)) if number in nets], dict(nets))
+                if nets:
+                    self.base_tables.undo(given.nets)
         except (UnusableStateError, MemoryBudgetError) as why:
             if isinstance(error, Exception) and LOST not in str(error):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
@@ -354,15 +350,19 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             self._open()
             nets = self._unchanged.copy()
             nets.update(self.base_tables.undo(given.nets))
-            for number, stage in enumerate(self.stages):
-                inputs = [nets[source] for source in self._sources[number]]
-                if self._rests(number, inputs):
-                    nets[number] = self._nothing_of[number]
-                    continue
-                nets[number] = stage.undo(inputs).negated()
-                self.tallies.add(number, nets[number], -1)
+            self._undo_stages(range(len(self.stages)), nets)
             self.base_tables.tally(given, -1)
             self._header[A.H_OPEN] = 0
+
+    def _undo_stages(self, numbers: Iterable[int], nets: dict[str | int, Zset]) -> None:
+        """Undoes the last batch in some stages; ``nets``: of the base tables, to which those of the stages come."""
+        for number in numbers:
+            inputs = [nets[source] for source in self._sources[number]]
+            if self._rests(number, inputs):
+                nets[number] = self._nothing_of[number]
+                continue
+            nets[number] = self.stages[number].undo(inputs).negated()
+            self.tallies.add(number, nets[number], -1)
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------

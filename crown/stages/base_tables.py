@@ -143,11 +143,12 @@ class BaseTables:
         Raises MemoryBudgetError; nothing is known then.
         """
         for rows, counts in list(self._absent.scan()):
-            self._absent.put(_once(rows), np.zeros_like(counts))
+            self._absent.put(_once(rows), counts, np.zeros_like(counts))
         for name, absent in missing.items():
             at = np.flatnonzero(absent)
             rows = np.column_stack([np.full(len(at), self._number[name]), at])
-            self._absent.put(_once(rows), absent[at].reshape(-1, 1))
+            counts = absent[at].reshape(-1, 1)
+            self._absent.put(_once(rows), np.zeros_like(counts), counts)
 
     def _remembered(self, nets: Mapping[str, Zset]) -> dict[str, np.ndarray]:
         """Returns, by relation and per tuple of its net, the copies that the deletes of the last batch did not find."""

@@ -36,42 +36,34 @@ class CountedTuples:
         """
         n = len(events)
         keys, strides = self._keys(events)
-        before, done, clamped = np.empty((n, self.leaves), np.int64), 0, int(clamp)
+        before = np.empty((n, self.leaves), np.int64)
         weights = np.ascontiguousarray(events.weights)
 
-        def work() -> bool:
-            nonlocal done
-            done = int(
-                kernels.tally(
-                    self._part.arena, self.table, strides, self.width, self.leaves, keys, leaf, weights, clamped,
-                    before, done,
-                )
+        def step(done: int) -> int:
+            return kernels.tally(
+                self._part.arena, self.table, strides, self.width, self.leaves, keys, leaf, weights, int(clamp), before,
+                done,
             )  # fmt: skip
-            return done == n
 
-        try:
-            self._part.insist(work)
-        except BaseException:
+        def back(done: int) -> None:
             taken = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
-            with self._part.budget.lifted():
-                self.add(Zset(events.rows[:done], -taken[:done]), leaf[:done])
-            raise
+            self.add(Zset(events.rows[:done], -taken[:done]), leaf[:done])
+
+        self._part.each(n, step, back)
         return before
 
-    def put(self, rows: Zset, counts: np.ndarray) -> None:
-        """Sets the counts of tuples, each of which is there once, to ``counts`` (int64[n, leaves]).
+    def put(self, rows: Zset, before: np.ndarray, after: np.ndarray) -> None:
+        """Turns the counts of different tuples from ``before``, which they are, to ``after`` (int64[n, leaves]).
 
-        A tuple whose last count becomes 0 is taken out. Raises MemoryBudgetError; some are set then.
+        A tuple whose last count becomes 0 is taken out. Raises MemoryBudgetError, and has changed nothing then.
         """
         keys, strides = self._keys(rows)
-        counts, done = np.ascontiguousarray(counts), 0
+        counts = np.ascontiguousarray(after)
 
-        def work() -> bool:
-            nonlocal done
-            done = int(kernels.put(self._part.arena, self.table, strides, self.width, self.leaves, keys, counts, done))
-            return done == len(counts)
+        def step(done: int) -> int:
+            return kernels.put(self._part.arena, self.table, strides, self.width, self.leaves, keys, counts, done)
 
-        self._part.insist(work)
+        self._part.each(len(counts), step, lambda done: self.put(rows[:done], after[:done], before[:done]))
 
     def of(self, rows: Zset) -> np.ndarray:
         """Returns the counts of tuples, int64[n, leaves]. Expected O(n)."""

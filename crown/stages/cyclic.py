@@ -67,12 +67,6 @@ class CyclicCount(Stage):
             raise
         return self._times(self._count.total - before)
 
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        before = self._count.total
-        self._take(self._changed(nets))
-        return self._times(self._count.total - before)
-
     def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
         """Returns the rows of atoms that go, then those that come."""
         changes = self._taken.changes(nets)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
 from crown.stages.feeds import readers
 from crown.stages.protocol import Stage
@@ -42,10 +41,6 @@ class Linear(Stage):
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
         found = Zset.gathered(rows, len(self.columns))
         return found if self._netted else found.net()
-
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        return self.apply([net.negated() for net in nets])
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(rows of the sources); in one block if a term is subtracted."""

@@ -77,11 +77,6 @@ class Over(Stage):
             return Zset.empty(len(self.columns))
         return self._part.whole(net, self._changed, self._change)
 
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        with self._part.budget.lifted():
-            return self.apply([net.negated() for net in nets])
-
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows; returns what that does to the values of all."""
         keys = np.ascontiguousarray(net.columns())

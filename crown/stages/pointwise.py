@@ -73,11 +73,6 @@ class Pointwise(Stage):
         changed = Zset(events.rows, weights)[weights != 0]
         return changed if self._netted else changed.net()
 
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        with self._part.budget.lifted():
-            return self.apply([net.negated() for net in nets])
-
     def _events(self, nets: Sequence[Zset]) -> tuple[Zset, np.ndarray]:
         """Returns the rows of all leaves, and each row's leaf (int64[n])."""
         if len(self._readers) == 1:

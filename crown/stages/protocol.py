@@ -16,6 +16,7 @@ import numpy as np
 from crown.errors import MissingDeleteError, SnapshotError, UnusableStateError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
+from crown.stages.kernels.retained import block
 from crown.store.budget import Budget
 from crown.store.codec import named_values, uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -49,6 +50,26 @@ class Part:
         if not A.is_arena(arena):
             raise SnapshotError("this is not the complete state of a stage")
         return False
+
+    def each(self, n: int, step: Callable[[int], int], back: Callable[[int], object]) -> None:
+        """Calls ``step``, a kernel that is given how many rows are done and returns how many are then, until it is n.
+
+        If it stops before that, ``back`` is called with the number of rows that are done, to change them back.
+        Raises as ``insist`` does.
+        """
+        done = 0
+
+        def work() -> bool:
+            nonlocal done
+            done = int(step(done))
+            return done == n
+
+        try:
+            self.insist(work)
+        except BaseException:
+            with self.budget.lifted():
+                back(done)
+            raise
 
     def insist(self, work: Callable[[], bool], expected: int = 0) -> None:
         """Calls ``work``, a kernel that stops where the budget is used up, until it returns True.
@@ -85,6 +106,13 @@ class Part:
                 back(net[: int(done[0])].negated(), np.zeros(2, np.int64))
             raise
 
+    def record(self, at: int, words: int) -> tuple[int, bool]:
+        """Returns the handle of the record whose handle is in word ``at``, and True if it was made now, all of it 0."""
+        made = not self.arena[at]
+        if made:
+            self.arena[at] = block(self.arena, words)
+        return int(self.arena[at]), made
+
     def mark_words(self, table: int, columns: Sequence[Column]) -> None:
         """Keeps, in the coming sweep of the dictionary, what the first words of a table's records refer to.
         O(table)."""
@@ -119,7 +147,8 @@ class Stage(Protocol):
         """Takes the nets of its inputs, returns the net of its own rows. If it raises, it is as it was before."""
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """Undoes the last batch, which had these nets; returns the net of its own rows. No budget stands in its way."""
+        """Undoes the last batch, which had these nets; returns the net of its own rows. The caller lifts the budget."""
+        return self.apply([net.negated() for net in nets])
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the stage's rows with their multiplicities; ``sources``: the rows of its inputs, if it needs them."""

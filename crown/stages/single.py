@@ -63,21 +63,16 @@ class Single(Stage):
             self._put(come, 1)
         except BaseException:
             with self._part.budget.lifted():
-                self._put(come, 0)
                 self._put(gone, 1)
             raise
         return net
 
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        with self._part.budget.lifted():
-            return self.apply([net.negated() for net in nets])
-
     def _put(self, rows: Zset, there: int) -> None:
         """Makes these the rows of their keys, or with ``there`` 0 takes them away."""
-        records = np.full((len(rows), len(self._rest) + 1), there, np.int64)
+        records = np.ones((len(rows), len(self._rest) + 1), np.int64)
         records[:, :-1] = rows.rows[:, self._rest]
-        self._rows.put(rows.project(self._key), records)
+        none = np.zeros_like(records)
+        self._rows.put(rows.project(self._key), *((none, records) if there else (records, none)))
 
     def _refusal(self, net: Zset, key: np.ndarray) -> SeveralRowsError:
         """Returns the error of a batch that leaves several rows with a key (int64[key], codes)."""

@@ -21,9 +21,9 @@ from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
-from crown.stages.kernels import periods, retained
+from crown.stages.kernels import periods
 from crown.stages.protocol import Part, Stage
-from crown.stages.trees import Trees
+from crown.stages.trees import OrderedRows, Trees
 from crown.store.zset import Zset
 from plans.program import Order, TimedStage
 from plans.schema import Column
@@ -51,18 +51,19 @@ class Timed(Stage):
         place = {column.name: i for i, column in enumerate(self._all)}
         self._since = None if stage.since is None else place[stage.since]
         self._until = None if stage.until is None else place[stage.until]
-        table = int(table_at(0))
-        if part.open(1):
-            record = int(retained.block(part.arena, _WORDS))
-            part.arena[table + A.T_TALLIES] = record
-            part.arena[record + _TIME] = NULL
-        self._record = int(part.arena[table + A.T_TALLIES])
+        part.open(1)
+        self._record, made = part.record(int(table_at(0)) + A.T_TALLIES, _WORDS)
+        if made:
+            part.arena[self._record + _TIME] = NULL
         types = [column.type for column in self._all]
-        self._trees = [
-            (self._record + root, at, Trees(part, types, order_words(self._all, (Order(self._all[at].name),))))
-            for root, at in ((_SINCE, self._since), (_UNTIL, self._until))
-            if at is not None
-        ]
+        kept = [(root, at) for root, at in ((_SINCE, self._since), (_UNTIL, self._until)) if at is not None]
+        self._times = [at for _, at in kept]
+        self._rows = OrderedRows(
+            [
+                (self._record + root, Trees(part, types, order_words(self._all, (Order(self._all[at].name),))))
+                for root, at in kept
+            ]
+        )
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -74,17 +75,12 @@ class Timed(Stage):
         if len(clock):
             gone, come = clock.rows[clock.weights < 0, 0], clock.rows[clock.weights > 0, 0]
             before, after = (int(gone[0]) if len(gone) else NULL), (int(come[0]) if len(come) else NULL)
-        self._add(net)
+        self._rows.change(net)
         found = [self._shown(net[self._within(net, before)])]
         if before != after:
             found += self._passed(before, after)
             self._part.arena[self._record + _TIME] = after
         return Zset.gathered(found, len(self.columns)).net()
-
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        with self._part.budget.lifted():
-            return self.apply([net.negated() for net in nets])
 
     def _time(self) -> int:
         return int(self._part.arena[self._record + _TIME])
@@ -105,7 +101,7 @@ class Timed(Stage):
             for rows in self._scan(high):
                 yield self._shown(rows if after == high else rows.negated())
             return
-        for number, (_, at, _) in enumerate(self._trees):
+        for number, at in enumerate(self._times):
             for rows in self._between(number, low, high):
                 if at != self._since and self._since is not None:  # passed by its beginning, too: it was found by that
                     starts = rows.rows[:, self._since]
@@ -115,7 +111,7 @@ class Timed(Stage):
 
     def _between(self, number: int, low: int, high: int) -> Iterator[Zset]:
         """Yields, some at a time, the rows of a tree with a time above ``low`` and not above ``high``."""
-        root, at, trees = self._trees[number]
+        (root, trees), at = self._rows.trees[number], self._times[number]
         cursor, above = np.zeros(3, np.int64), np.zeros(self._width, np.int64)
         above[at] = low
         room = 64
@@ -127,36 +123,6 @@ class Timed(Stage):
             )  # fmt: skip
             yield Zset(rows[:m], weights[:m])
             room = min(2 * room, _SCANNED)
-
-    def _add(self, net: Zset) -> None:
-        """Adds copies of rows to the trees; if it raises, none has changed."""
-        done = [0] * len(self._trees)
-        try:
-            for number in range(len(self._trees)):
-                self._change(number, net, done)
-        except BaseException:
-            with self._part.budget.lifted():
-                for number, n in enumerate(done):
-                    self._change(number, net[:n].negated(), [0] * len(done))
-            raise
-
-    def _change(self, number: int, net: Zset, done: list[int]) -> None:
-        """Changes one tree; ``done`` has how far each got."""
-        root, _, trees = self._trees[number]
-        n, keys, changes = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
-        taken = np.zeros(n, np.int64)
-
-        def work() -> bool:
-            done[number] = int(
-                retained.change(
-                    self._part.arena, root, trees.shape, trees.spec, trees.strides(n), keys, changes,
-                    *self._part.dictionary.memory, trees.path, taken, done[number],
-                )
-            )  # fmt: skip
-            return done[number] == n
-
-        if n:
-            self._part.insist(work)
 
     def _shown(self, rows: Zset) -> Zset:
         return rows.project(range(len(self.columns)))
@@ -171,7 +137,7 @@ class Timed(Stage):
 
     def _scan(self, time: int) -> Iterator[Zset]:
         """Yields the rows, with their hidden columns, whose periods have the time in them."""
-        _, at, _ = self._trees[0]
+        at = self._times[0]
         if time != NULL:
             low, high = (NULL, time) if at == self._since else (time, _LATEST)
             for rows in self._between(0, low, high):
@@ -186,22 +152,12 @@ class Timed(Stage):
 
     @override
     def mark_values(self) -> None:
-        for root, _, trees in self._trees:
-            trees.mark_values(np.array([root], np.int64))
+        self._rows.mark_values()
 
-    def _everything(self, number: int) -> Iterator[Zset]:
-        return self._between(number, NULL, _LATEST)
-
+    @override
     def check_invariants(self) -> None:
-        """Checks the invariants: every tree is in order, and all have the same rows."""
-        known = []
-        for number, (root, _, trees) in enumerate(self._trees):
-            (here,) = trees.check_invariants(np.array([root], np.int64))
-            rows = Zset.gathered(list(self._everything(number)), self._width)
-            assert here == len(rows), "the rows of a time are not in order"
-            known.append(sorted(zip(rows.rows.tolist(), rows.weights.tolist(), strict=True)))
-        assert all(one == known[0] for one in known), "the trees of a period have different rows"
+        self._rows.check_invariants()
 
     def stats(self) -> dict[str, Any]:
         """Returns distinct rows, whether they are there or not, and the entries that changes ever looked at."""
-        return {"rows": sum(map(len, self._everything(0))), "steps": int(self._part.arena[A.H_STEPS])}
+        return {"rows": sum(map(len, self._rows.scan())), "steps": int(self._part.arena[A.H_STEPS])}

@@ -14,7 +14,7 @@ from crown.kernels.strings import NULL
 from crown.stages.kernels import orders
 from crown.stages.kernels import retained as kernels
 from crown.stages.protocol import Part
-from crown.stages.trees import Trees
+from crown.stages.trees import OrderedRows, Trees
 from crown.store.zset import Zset
 
 _ROOT, _GREATEST, _BEFORE, _WORDS = 0, 1, 2, 3
@@ -32,12 +32,11 @@ class Tombstones:
         self._behind = behind
         self._width = width + 1  # the sequence first
         order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
+        self._record, made = part.record(table + T_TALLIES, _WORDS)
+        if made:
+            part.arena[self._record + _GREATEST] = part.arena[self._record + _BEFORE] = NULL
         self._tree = Trees(part, ["int64"] * self._width, order)
-        if part.arena[table + T_TALLIES] == 0:
-            record = int(kernels.block(part.arena, _WORDS))
-            part.arena[table + T_TALLIES] = record
-            part.arena[record + _GREATEST] = part.arena[record + _BEFORE] = NULL
-        self._record = int(part.arena[table + T_TALLIES])
+        self._rows = OrderedRows([(self._record + _ROOT, self._tree)])
 
     # The greatest sequence
     # ------------------------------------------------------------------------------------------------------------------
@@ -68,28 +67,7 @@ class Tombstones:
 
         Raises MemoryBudgetError, and has changed nothing then.
         """
-        n = len(rows)
-        if not n:
-            return
-        keys, tree = np.ascontiguousarray(Zset(rows, signs).columns()), self._tree
-        taken, done = np.zeros(n, np.int64), 0
-
-        def work() -> bool:
-            nonlocal done
-            done = int(
-                kernels.change(
-                    self._part.arena, self._record + _ROOT, tree.shape, tree.spec, tree.strides(n), keys, signs,
-                    *self._part.dictionary.memory, tree.path, taken, done,
-                )
-            )  # fmt: skip
-            return done == n
-
-        try:
-            self._part.insist(work)
-        except BaseException:
-            with self._part.budget.lifted():
-                self.change(rows[:done], -taken[:done])
-            raise
+        self._rows.change(Zset(rows, signs))
 
     def first(self, until: int) -> np.ndarray:
         """Returns the tombstones of that sequence or less, int64[n, width]. O(n + log) amortized. Changes nothing."""

@@ -63,11 +63,6 @@ class Top(Stage):
         net = self._groups.together(self._reader.zset(nets[0]).net(), self._groups.count)
         return self._part.whole(net, self._changed, self._changed)
 
-    @override
-    def undo(self, nets: Sequence[Zset]) -> Zset:
-        with self._part.budget.lifted():
-            return self.apply([net.negated() for net in nets])
-
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows; returns what that does to the windows."""
         n, part, trees = len(net), self._part, self._groups

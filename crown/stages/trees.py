@@ -1,12 +1,13 @@
-"""Rows in order, as stages keep them: trees that are all alike, and partitions of rows, which have a tree each.
+"""Rows in order, as stages keep them: trees that are alike, rows in several orders, partitions with a tree each.
 
 Has the arguments that kernels take for a tree, and what all stages do with one: read it in order, mark its values,
-check it. Each stage changes its trees with a kernel of its own.
+check it. A stage whose trees sum something up, or which reads while it changes, does so with a kernel of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from crown.stages.kernels import groups, orders
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
 from crown.stages.kernels.ordered_ahead import AHEAD
+from crown.stages.kernels.retained import change
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
@@ -121,6 +123,66 @@ class Trees:
         )  # fmt: skip
         assert (out >= 0).all(), "rows are not in order, or their sums are not theirs"
         return out
+
+
+class OrderedRows:
+    """Rows of a part with their copies, in one order or in several: the trees that have these roots, words of the part.
+
+    All trees have the same rows. A change takes place in all of them or in none.
+    """
+
+    def __init__(self, trees: Sequence[tuple[int, Trees]]) -> None:
+        self.trees = tuple(trees)
+        _, first = self.trees[0]
+        self.width = first.width
+        self._part = first.part
+        self._root = np.array([self.trees[0][0]], np.int64)
+
+    def change(self, events: Zset) -> np.ndarray:
+        """Adds copies of rows, which may not become less than none; returns what took place (int64[n]).
+
+        ``events``: different rows, or inserts alone. Raises MemoryBudgetError, and has changed nothing then. O(log n)
+        each.
+        """
+        n, keys, weights = len(events), np.ascontiguousarray(events.columns()), np.ascontiguousarray(events.weights)
+        taken = np.zeros(n, np.int64)
+
+        def back(number: int, done: int) -> None:
+            for other in range(number + 1):
+                these = np.where(np.arange(n) < done, -taken, 0) if other == number else -taken
+                self._part.each(n, self._step(other, keys, these, np.zeros_like(taken)), lambda _: None)
+
+        for number in range(len(self.trees) if n else 0):
+            self._part.each(n, self._step(number, keys, weights, taken), partial(back, number))
+        return taken
+
+    def _step(self, number: int, keys: np.ndarray, weights: np.ndarray, taken: np.ndarray) -> Callable[[int], int]:
+        """Returns the change of one tree, from a row on."""
+        (root, trees), part, n = self.trees[number], self._part, len(weights)
+        return lambda done: change(
+            part.arena, root, trees.shape, trees.spec, trees.strides(n), keys, weights, *part.dictionary.memory,
+            trees.path, taken, done,
+        )  # fmt: skip
+
+    def scan(self) -> Iterator[Zset]:
+        """Yields the rows in the first order, with their copies. O(1) per row."""
+        return self.trees[0][1].rows(self._root)
+
+    def mark_values(self) -> None:
+        """Marks what the rows refer to in the dictionary. O(rows)."""
+        self.trees[0][1].mark_values(self._root)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError unless the rows are in order, and the same in every order. O(rows log rows)."""
+        known: list[tuple[tuple[int, ...], int]] | None = None
+        for root, trees in self.trees:
+            (here,) = trees.check_invariants(np.array([root], np.int64))
+            found = Zset.gathered(list(trees.rows(np.array([root], np.int64))), self.width)
+            rows = list(zip(map(tuple, found.rows.tolist()), found.weights.tolist(), strict=True))
+            assert here == len(dict(rows)) == len(rows), "a row is there twice"
+            assert all(n > 0 for _, n in rows), "a row without copies is there"
+            assert known is None or sorted(rows) == known, "the orders have different rows"
+            known = sorted(rows)
 
 
 class Partitions(Trees):

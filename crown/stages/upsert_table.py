@@ -117,13 +117,13 @@ class UpsertTable:
         self._part.arena[before.table + _LATE_NOW] = 0
         if len(before):
             for rows, words in list(before.scan()):
-                before.put(_each(rows), np.zeros_like(words))
+                before.put(_each(rows), words, np.zeros_like(words))
 
     def apply(self, changes: Zset) -> tuple[Zset, np.ndarray]:
         """Returns the rows that go and those that come, and bool[n]: which deletes found no row.
 
-        ``changes``: at most one per key, what ``Upserts.last`` returns. Raises MemoryBudgetError; nothing has changed
-        then. Expected O(n).
+        ``changes``: at most one per key, what ``Upserts.last`` returns. Raises MemoryBudgetError; no row has changed
+        then, and the batch is to be forgotten. Expected O(n).
         """
         keys = changes.project(self._upserts.key)
         old = self._rows.of(keys)
@@ -135,18 +135,13 @@ class UpsertTable:
         kept = was.copy()
         kept[kept[:, -1] == 0, -1] = WAS_ABSENT
         each = _each(rows)
+        self._before.put(each, np.zeros_like(kept), kept)
+        self._bury(rows, was, now)
         try:
-            self._before.put(each, kept)
-            self._bury(rows, was, now)
-            try:
-                self._rows.put(each, now)
-            except BaseException:
-                with self._part.budget.lifted():
-                    self._rows.put(each, was)
-                    self._bury(rows, now, was)
-                raise
+            self._rows.put(each, was, now)
         except BaseException:
-            self.forget()
+            with self._part.budget.lifted():
+                self._bury(rows, now, was)
             raise
         if self._gone is not None and len(changes):
             self._gone.reach(int(changes.rows[:, -1].max()))
@@ -189,7 +184,7 @@ class UpsertTable:
         new = self._rows.of(keys)
         old[old[:, -1] == WAS_ABSENT] = 0
         with self._part.budget.lifted():
-            self._rows.put(keys, old)
+            self._rows.put(keys, new, old)
             self._bury(rows, new, old)
         if self._gone is not None:
             self._gone.go_back()

@@ -19,9 +19,9 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, T_TALLIES, release
 from crown.kernels.strings import NULL
 from crown.stages.columns import order_of
 from crown.stages.kernels import retained as kernels
-from crown.stages.kernels.retained import COUNTERS, MARK, ROWS, UNDO
+from crown.stages.kernels.retained import COUNTERS, MARK, ROWS, UNDO, block
 from crown.stages.protocol import Part
-from crown.stages.trees import Trees
+from crown.stages.trees import OrderedRows, Trees
 from crown.store.codec import decode, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset
@@ -47,10 +47,11 @@ class WindowedTable:
         numbered = [self._at] if window.arrival else []
         self._ordered = self._in_order([self._at, *others])
         self._by_row = self._in_order([*others, *numbered])
-        if part.arena[table + _RECORD] == 0:
-            part.arena[table + _RECORD] = kernels.block(part.arena, kernels.WORDS)
-            part.arena[part.arena[table + _RECORD] + MARK] = NULL
-        self._record = int(part.arena[table + _RECORD])
+        self._record, made = part.record(table + _RECORD, kernels.WORDS)
+        if made:
+            part.arena[self._record + MARK] = NULL
+        trees = [(self._record + kernels.ORDERED, self._ordered), (self._record + kernels.BY_ROW, self._by_row)]
+        self._rows = OrderedRows(trees[: 1 + window.arrival])
 
     def _in_order(self, places: Sequence[int]) -> Trees:
         """Returns the trees whose rows are in ascending order of these columns."""
@@ -162,39 +163,9 @@ class WindowedTable:
 
     def _add(self, events: Zset) -> np.ndarray:
         """Adds copies of rows, which may not become less than none; returns what took place (int64[n])."""
-        taken = np.zeros(len(events), np.int64)
-        if not len(events):
-            return taken
-        done: list[int] = []
-        try:
-            for root, trees in self._trees():
-                done.append(0)
-                self._change(root, trees, events, events.weights, taken, done)
-        except BaseException:
-            with self._part.budget.lifted():
-                for (root, trees), n in zip(self._trees(), done, strict=False):
-                    back = np.where(np.arange(len(events)) < n, -taken, 0)
-                    self._change(root, trees, events, back, np.zeros_like(taken), [0])
-            raise
+        taken = self._rows.change(events)
         self._counters()[ROWS - MARK] += int(taken.sum())
         return taken
-
-    def _change(
-        self, root: int, trees: Trees, events: Zset, weights: np.ndarray, taken: np.ndarray, done: list[int]
-    ) -> None:
-        """Changes one tree; the last of ``done`` is how far it got."""
-        n, keys, changes = len(events), np.ascontiguousarray(events.columns()), np.ascontiguousarray(weights)
-
-        def work() -> bool:
-            done[-1] = int(
-                kernels.change(
-                    self._part.arena, root, trees.shape, trees.spec, trees.strides(n), keys, changes,
-                    *self._part.dictionary.memory, trees.path, taken, done[-1],
-                )
-            )  # fmt: skip
-            return done[-1] == n
-
-        self._part.insist(work)
 
     def _write_down(self, total: Zset, before: np.ndarray) -> None:
         """Writes down what took place in a batch, and the counters ``before`` it. O(batch)."""
@@ -204,7 +175,7 @@ class WindowedTable:
             nonlocal handle
             if arena[H_LIVE] > arena[H_BUDGET]:
                 return False
-            handle = int(kernels.block(arena, self._size(n)))
+            handle = int(block(arena, self._size(n)))
             return True
 
         self._part.insist(work, self._size(n))
@@ -275,16 +246,11 @@ class WindowedTable:
             yield rows.project(range(len(self._columns)))
 
     def _scan(self) -> Iterator[Zset]:
-        return self._ordered.rows(np.array([self._record + kernels.ORDERED], np.int64))
+        return self._rows.scan()
 
     def _counters(self) -> np.ndarray:
         """Returns the counters, not a copy: the watermark first."""
         return self._part.arena[self._record + MARK : self._record + MARK + COUNTERS]
-
-    def _trees(self) -> list[tuple[int, Trees]]:
-        """Returns the trees, each with the word that has its root."""
-        found = [(self._record + kernels.ORDERED, self._ordered)]
-        return [*found, (self._record + kernels.BY_ROW, self._by_row)] if self.window.arrival else found
 
     def _shown(self, rows: Zset) -> Zset:
         """Returns rows without their running numbers, net."""
@@ -300,8 +266,7 @@ class WindowedTable:
 
     def mark_values(self) -> None:
         """Marks what the rows refer to in the dictionary, and what the last batches do. O(state)."""
-        for root, trees in self._trees():
-            trees.mark_values(np.array([root], np.int64))
+        self._rows.mark_values()
         written = self._written()[0]
         for i, column in enumerate(self._columns):
             if uses_dictionary(column.type):
@@ -309,9 +274,8 @@ class WindowedTable:
 
     def check_invariants(self) -> None:
         """Raises AssertionError unless the trees are in order, have the same rows, and none whose time is over."""
-        counts = [int(trees.check_invariants(np.array([root], np.int64))[0]) for root, trees in self._trees()]
+        self._rows.check_invariants()
         found = list(self._scan())
-        assert counts == [sum(map(len, found))] * len(counts), "the rows within a window are not in order"
         assert sum(int(rows.weights.sum()) for rows in found) == len(self), "rows are not what was counted"
         until, copies = self._bound()
         if self.window.counts:

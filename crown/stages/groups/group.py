@@ -143,8 +143,7 @@ class Groups(Stage):
 
     @override
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        with self._part.budget.lifted():
-            return self._change([net.negated() for net in nets], -1)
+        return self._change([net.negated() for net in nets], -1)
 
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
