@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
-from crown.store.arrow_buffers import flags, integers
-from crown.store.codec import Extern, Intern, decode, encode, uses_dictionary
+from crown.results.columns import Frame, Projection
+from crown.store.arrow_buffers import integers
+from crown.store.codec import Intern, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.records import Records
 from crown.store.zset import Zset
-from plans.expressions.evaluate import Evaluator
 from plans.plan import Output, Plan
 from plans.stored_relations import never_null
 from plans.types import arrow_type
@@ -35,7 +35,7 @@ class OutputHead:
         self._extern = dictionary.extern
         self._kinds = [o.type for o in plan.output]
         self.width = len(self._kinds)
-        self._outputs = outputs_of(plan, dictionary.intern, dictionary.extern)
+        self._outputs = outputs_of(plan, dictionary)
         self.schema = pa.schema([(o.name, arrow_type(o.type)) for o in plan.output])
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
         self._tuples = Records(self.delta_schema, self._kinds, dictionary)
@@ -113,11 +113,13 @@ class Outputs(Protocol):
 class PlainOutputs(Outputs):
     """Every output is a free attribute, or a constant whose code is a word."""
 
-    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
-        self._extern = extern
+    def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
+        self._extern = dictionary.extern
         valid = never_null(plan)
         self._kinds = [(o.type, o.expr.op == "literal" or o.expr.value not in valid) for o in plan.output]
-        self._constants = [(i, _code(o, intern)) for i, o in enumerate(plan.output) if o.expr.op == "literal"]
+        self._constants = [
+            (i, _code(o, dictionary.intern)) for i, o in enumerate(plan.output) if o.expr.op == "literal"
+        ]
         self._places = [i for i, o in enumerate(plan.output) if o.expr.op == "col"]
         self._positions = [plan.free.index(plan.output[i].expr.value) for i in self._places]
         self.words: list[tuple[int, bool]] | None = None
@@ -155,39 +157,36 @@ class ComputedOutputs(Outputs):
 
     words: list[tuple[int, bool]] | None = None
 
-    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
-        self._plan = plan
-        self._evaluator = evaluator_of(plan)
-        self._intern = intern
-        self._extern = extern
-        self._kinds = [(a, plan.attributes[a].type) for a in plan.free]
+    def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
+        self._residual = plan.residual
+        self._dictionary = dictionary
+        self._places = {a: (i, plan.attributes[a].type) for i, a in enumerate(plan.free)}
+        self._projection = Projection(plan.output, {a: type_ for a, (_, type_) in self._places.items()}, self._places)
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns of a block. O(codes)."""
-        arrays, kept = self._kept(block)
-        return arrays, block.weights[kept]
-
-    def _kept(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
-        """Returns the output columns, and the positions in the block of the rows that they are of."""
-        columns = block.columns()
-        named = {a: decode(columns[i], kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
-        named, kept = filtered(self._plan, named, np.arange(len(block)))
-        return computed(self._plan, self._evaluator, named, len(kept)), kept
+        frame, kept = self._kept(block)
+        return [frame[name].array for name in self._projection.names], block.weights[kept]
 
     def codes(self, block: Zset) -> Zset:
         """Returns the output tuples of a block. O(codes)."""
-        arrays, kept = self._kept(block)
-        codes = np.empty((len(arrays), len(kept)), np.int64)
-        for i, (array, output) in enumerate(zip(arrays, self._plan.output, strict=True)):
-            codes[i] = encode(array, output.type, self._intern)
+        frame, kept = self._kept(block)
         payload = None if block.payload is None else block.payload[:, kept]
-        return Zset.of_columns(codes, block.weights[kept], payload)
+        return Zset.of_columns(frame.matrix(self._projection.names), block.weights[kept], payload)
+
+    def _kept(self, block: Zset) -> tuple[Frame, np.ndarray]:
+        """Returns the outputs, and the positions in the block of the rows that they are of."""
+        frame, kept = Frame.of(block, self._places, self._dictionary), np.arange(len(block))
+        for predicate in self._residual:
+            holds = frame.holds(predicate)
+            frame, kept = frame.chosen(holds), kept[holds]
+        return frame.projected(self._projection), kept
 
 
-def outputs_of(plan: Plan, intern: Intern, extern: Extern) -> Outputs:
+def outputs_of(plan: Plan, dictionary: Dictionary) -> Outputs:
     """Returns the mapping that a plan needs."""
     plain = all(is_free(output, plan) or _is_constant(output) for output in plan.output) and not plan.residual
-    return PlainOutputs(plan, intern, extern) if plain else ComputedOutputs(plan, intern, extern)
+    return (PlainOutputs if plain else ComputedOutputs)(plan, dictionary)
 
 
 def is_free(output: Output, plan: Plan) -> bool:
@@ -199,23 +198,3 @@ def is_free(output: Output, plan: Plan) -> bool:
 def _is_constant(output: Output) -> bool:
     """Returns True if an output is a constant, and its code none of the dictionary."""
     return output.expr.op == "literal" and output.expr.type == output.type and not uses_dictionary(output.type)
-
-
-def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tuple[dict[str, pa.Array], np.ndarray]:
-    """Returns the rows (columns by free attribute) for which all residual predicates are TRUE, and their weights."""
-    for predicate in plan.residual:
-        verdict = predicate.evaluate(named, len(weights)).fill_null(False)
-        named = {a: array.filter(verdict) for a, array in named.items()}
-        weights = weights[flags(verdict)]
-    return named, weights
-
-
-def evaluator_of(plan: Plan) -> Evaluator:
-    """Returns what evaluates all outputs, in their order."""
-    return Evaluator([output.expr for output in plan.output])
-
-
-def computed(plan: Plan, evaluator: Evaluator, named: dict[str, pa.Array], n: int) -> list[pa.Array]:
-    """Returns the output columns of ``n`` rows, columns by free attribute; ``evaluator``: that of the plan."""
-    values = evaluator.evaluate(named, n)
-    return [value.cast(arrow_type(o.type)) for o, value in zip(plan.output, values, strict=True)]

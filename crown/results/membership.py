@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.ingest.values import converted
-from crown.results.head import computed, evaluator_of, filtered
 from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode
+from plans.expressions.evaluate import Evaluator
 from plans.plan import Output, Plan
 from plans.queries.variables import injective
 from plans.schema import Column
 from plans.types import arrow_type
-
-_ONE = np.ones(1, np.int64)
 
 
 def row_of(columns: Sequence[Column | Output], values: Mapping[str, Any]) -> list[pa.Array]:
@@ -58,13 +56,11 @@ def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] |
             return None  # the value is not one that the cast could have made
     if len(named) < len(plan.free):
         return named
-    named, weights = filtered(plan, named, _ONE)
-    if not len(weights):
+    if not all(predicate.evaluate(named, 1)[0].as_py() for predicate in plan.residual):
         return None
-    for found, wanted in zip(computed(plan, evaluator_of(plan), named, 1), arrays, strict=True):
-        if not same_values(found, wanted)[0]:
-            return None
-    return named
+    computed = Evaluator([output.expr for output in plan.output]).evaluate(named, 1)
+    same = (same_values(found.cast(wanted.type), wanted)[0] for found, wanted in zip(computed, arrays, strict=True))
+    return named if all(same) else None
 
 
 def where(columns: Sequence[pa.Array], n: int, wanted: Sequence[pa.Array]) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crown.stages.columns import Frame, Projection
+from crown.results.columns import Frame, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.program import Feed

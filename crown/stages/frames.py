@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.kernels.strings import NULL
-from crown.stages.columns import Column, Frame, order_of
+from crown.results.columns import Column, Frame
 from crown.stages.groups import rounded
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
@@ -24,6 +24,7 @@ from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import orders
 from crown.stages.kernels import partitions as kernels
+from crown.stages.orders import order_of
 from crown.stages.stretches import Passed, Pieces, Stretches, different
 from crown.store.dictionary import Dictionary
 from plans import frames

@@ -22,11 +22,11 @@ from typing_extensions import override
 from crown.errors import ChangeError
 from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
-from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.frames import Frames, Sums
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import EXACT
+from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
 from crown.stages.reach import Located, Reach
 from crown.stages.stretches import Stretches

@@ -14,10 +14,10 @@ from typing import Protocol
 import numpy as np
 
 from crown.kernels.strings import NULL
-from crown.stages.columns import order_of
 from crown.stages.frames import moved
 from crown.stages.kernels import orders
 from crown.stages.kernels.ordered import BEHIND, FIRST
+from crown.stages.orders import order_of
 from plans import frames
 from plans.frames import Frame, WindowFunction
 from plans.program import OverStage

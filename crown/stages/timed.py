@@ -19,9 +19,9 @@ from typing_extensions import override
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
-from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import periods
+from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
 from crown.stages.trees import OrderedRows, Trees
 from crown.store.zset import Zset

@@ -17,10 +17,10 @@ from typing_extensions import override
 from crown.errors import ChangeError
 from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
-from crown.stages.columns import order_words
 from crown.stages.feeds import Reader
 from crown.stages.kernels import tops as kernels
 from crown.stages.kernels.ordered import EXACT
+from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
 from crown.stages.trees import Partitions
 from crown.store.zset import Zset

@@ -17,9 +17,9 @@ import numpy as np
 from crown.errors import MissingDeleteError
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_TALLIES, release
 from crown.kernels.strings import NULL
-from crown.stages.columns import order_of
 from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.retained import COUNTERS, MARK, ROWS, UNDO, block
+from crown.stages.orders import order_of
 from crown.stages.protocol import Part
 from crown.stages.trees import OrderedRows, Trees
 from crown.store.codec import decode, uses_dictionary

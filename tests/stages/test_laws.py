@@ -18,13 +18,13 @@ import plans
 from crown.kernels.tables import table_at
 from crown.programs.program import ProgramEngine
 from crown.stages import cyclic
-from crown.stages.columns import order_words
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from crown.stages.key_counts import KeyCounts
 from crown.stages.linear import Linear
+from crown.stages.orders import order_words
 from crown.stages.over import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage

@@ -11,7 +11,7 @@ import numpy as np
 
 from crown.engine.payload import Parts
 from crown.kernels.fixed import FAR_LIMBS, FLOAT_LIMBS
-from crown.stages.columns import Frame
+from crown.results.columns import Frame
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout, Placed, product

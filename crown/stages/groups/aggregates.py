@@ -14,7 +14,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.fixed import FAR_SHIFT
-from crown.stages.columns import Column
+from crown.results.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far
 from crown.stages.groups.moments import MOMENTS, Moments, Result, Scale

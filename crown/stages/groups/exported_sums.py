@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.kernels.strings import NULL
-from crown.stages.columns import Column, Frame
+from crown.results.columns import Column, Frame
 from crown.stages.groups.far import Far, FarSums
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums

@@ -20,7 +20,7 @@ from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
-from crown.stages.columns import Column, Frame, Projection
+from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends, JoinSums
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals

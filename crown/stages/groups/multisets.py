@@ -9,10 +9,11 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT, T_TALLIES
-from crown.stages.columns import Column, Frame, order_of
+from crown.results.columns import Column, Frame
 from crown.stages.groups.addends import Addends
 from crown.stages.kernels import heaps
 from crown.stages.kernels import multisets as kernels
+from crown.stages.orders import order_of
 from crown.stages.protocol import Part
 from crown.stages.trees import Trees
 from crown.store.codec import uses_dictionary

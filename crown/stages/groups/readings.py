@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.kernels.strings import NULL
-from crown.stages.columns import Column
+from crown.results.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.multisets import Multisets
 from crown.stages.kernels import heaps

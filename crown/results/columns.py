@@ -15,7 +15,6 @@ import pyarrow as pa
 from crown.errors import ChangeError
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.stages.kernels import orders
 from crown.store.arrow_buffers import flags, valid
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -23,29 +22,7 @@ from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.plan import Output
-from plans.program import Order
-from plans.schema import Column as Declared
-from plans.types import arrow_type, decimal_parts
-
-
-def order_of(type_: str) -> int:
-    """Returns how values of a type are compared, for kernels."""
-    if type_ == "float64":
-        return orders.BY_FLOAT
-    if not uses_dictionary(type_):
-        return orders.BY_WORD
-    return orders.BY_BYTES if decimal_parts(type_) is None else orders.BY_DECIMAL
-
-
-def order_words(columns: Sequence[Declared], order: Sequence[Order], keys: Sequence[int] = ()) -> np.ndarray:
-    """Returns an order of rows for kernels (see ``crown.stages.kernels.ordered``): what is said, and then every other
-    column but the ``keys``, rising, NULLs first."""
-    place = {column.name: i for i, column in enumerate(columns)}
-    said = [(place[one.column], one.falling, one.nulls_last) for one in order]
-    known = {*keys, *(at for at, _, _ in said)}
-    said += [(at, False, False) for at in range(len(columns)) if at not in known]
-    words = [[at, order_of(columns[at].type), falling, last] for at, falling, last in said]
-    return np.array(words, np.int64).reshape(-1)
+from plans.types import arrow_type
 
 
 class Column:
@@ -143,7 +120,7 @@ class Frame:
             words = [self._places[name][0] for name in names]
             if words == list(range(len(words))) and self._codes.flags.c_contiguous:
                 return self._codes[: len(words)]
-            return self._codes.take(words, axis=0)
+            return self._codes.take(np.array(words, np.intp), axis=0)
         found = np.empty((len(names), self.n), np.int64)
         for i, name in enumerate(names):
             column = self._made.get(name)

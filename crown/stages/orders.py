@@ -1,0 +1,33 @@
+"""Orders of rows, as kernels read them: which words of a row are compared, how, and in which direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.stages.kernels import orders
+from crown.store.codec import uses_dictionary
+from plans.program import Order
+from plans.schema import Column
+from plans.types import decimal_parts
+
+
+def order_of(type_: str) -> int:
+    """Returns how values of a type are compared, for kernels."""
+    if type_ == "float64":
+        return orders.BY_FLOAT
+    if not uses_dictionary(type_):
+        return orders.BY_WORD
+    return orders.BY_BYTES if decimal_parts(type_) is None else orders.BY_DECIMAL
+
+
+def order_words(columns: Sequence[Column], order: Sequence[Order], keys: Sequence[int] = ()) -> np.ndarray:
+    """Returns an order of rows for kernels (see ``crown.stages.kernels.ordered``): what is said, and then every other
+    column but the ``keys``, rising, NULLs first."""
+    place = {column.name: i for i, column in enumerate(columns)}
+    said = [(place[one.column], one.falling, one.nulls_last) for one in order]
+    known = {*keys, *(at for at, _, _ in said)}
+    said += [(at, False, False) for at in range(len(columns)) if at not in known]
+    words = [[at, order_of(columns[at].type), falling, last] for at, falling, last in said]
+    return np.array(words, np.int64).reshape(-1)
