@@ -20,7 +20,8 @@ class Workload:
     what else is different there. ``copies``: inputs of the query
     that one update reaches on average, for the paper's relation updates. ``tables``: those of the schema that come, in
     this order (default all); ``keys``: what the planner is told of them. ``motif``, ``where``: the query as the
-    view has it, where that is a motif; ``sql`` is then its equal for others. ``regression``: the query behind a model
+    view has it, where that is a motif; ``view``, where others write it in another way; ``sql`` is then its equal for
+    others. ``regression``: the query behind a model
     whose sums ``sql`` has, and the column that it explains.
     """
 
@@ -28,7 +29,7 @@ class Workload:
     title: str
     sql: str
     schema: Mapping[str, Mapping[str, str]]
-    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors
+    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors, ordered
     copies: int = 1
     prefix: int = 0
     checked: int = 60_000
@@ -38,3 +39,4 @@ class Workload:
     motif: str = ""
     where: str | None = None
     regression: tuple[str, str] | None = None
+    view: str = ""

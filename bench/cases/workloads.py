@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 import crown.ml
-from bench.cases import cofactors, datasets, shop, snb, streams
+from bench.cases import cofactors, datasets, ordered, shop, snb, streams
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
+from bench.cases.ordered import ORDERED
 from bench.cases.streams import Stream
 from bench.cases.tpch import tables as tpch
 from bench.cases.workload import GRAPH, HOP3, Workload
@@ -170,7 +171,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-} | AGGREGATES | MOTIFS  # fmt: skip
+} | AGGREGATES | MOTIFS | ORDERED  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ class Loaded:
             return crown.ml.program(query, self.declared, target=target)
         if self.workload.motif:
             return make_program(find(self.workload.motif, self.declared, self.where)[0])
-        return make_program(self.sql, self.declared)
+        return make_program(self.workload.view or self.sql, self.declared)
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -214,7 +215,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     ``window``; ``laps`` (how often the window goes over the graph); ``keep`` (share of the edges that the filter keeps,
     instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of the edges that
     come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``events`` of the shop;
-    ``rows`` of each relation of the star of six; ``prefix`` (updates; by default the workload's, 0 for all).
+    ``rows`` of each relation of the star of six, and of the window of rows in order; ``prefix`` (updates; by default
+    the workload's, 0 for all).
 
     Deterministic.
     """
@@ -247,6 +249,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         stream = _only(whole, workload.tables)
     elif workload.kind == "shop":
         stream = shop.stream(options.get("events", 60_000), options.get("seed", 7))
+    elif workload.kind == "ordered":
+        stream = ordered.stream(options.get("rows", 20_000), workload.tables, options.get("seed", 7))
     elif workload.kind == "cofactors":
         stream = cofactors.stream(options.get("rows", 20_000), options.get("seed", 7))
     else:

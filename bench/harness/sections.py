@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
+from bench.cases.ordered import ORDERED
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
@@ -140,6 +141,23 @@ def motifs(scale: str) -> list[Cell]:
     return cells
 
 
+def ordered(scale: str) -> list[Cell]:
+    """Returns rows in order, in one partition that grows, beside DuckDB's recompute of the same batches."""
+    quick = scale == "quick"
+    sizes = (2_000,) if quick else (10_000, 100_000, 1_000_000)
+    recompute: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False}
+    cells = []
+    for live in sizes:
+        for rows in (1_000,) if quick else (1_000, 10_000)[: 2 if live > 10_000 else 1]:
+            options = {"rows": live, "prefix": live + (2 if quick else 9) * rows}
+            at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
+            for name in ORDERED:
+                cells.append(cell(name, "crown-view", "delta", scale, **at))
+                whole: Cell = {"arguments": {"columns": True}}
+                cells.append(cell(name, "duckdb-recompute", "delta", scale, **recompute, **at, **whole))
+    return cells
+
+
 def native(scale: str) -> list[Cell]:
     """Returns this engine beside native ones, on one core each, with the order of joins that is best for them."""
     quick = scale == "quick"
@@ -168,21 +186,9 @@ def size(scale: str) -> list[Cell]:
         for engine, mode in (("crown", "none"), ("crown", "delta"), ("yannakakis", "none"), ("first-order", "delta")):
             if scale == "quick" and engine != "crown":
                 continue
-            cells.append(
-                cell(
-                    "3-hop",
-                    engine,
-                    mode,
-                    scale,
-                    options=options | {"prefix": live + measured},
-                    preload=live,
-                    data="generated",
-                    law="size",
-                    x=live,
-                    checked=False,
-                    batch_rows=1_000,
-                )
-            )
+            more: Cell = {"options": options | {"prefix": live + measured}, "preload": live, "law": "size", "x": live}
+            more |= {"data": "generated", "checked": False, "batch_rows": 1_000}
+            cells.append(cell("3-hop", engine, mode, scale, **more))
     return cells
 
 
@@ -195,20 +201,9 @@ def enclosed(scale: str) -> list[Cell]:
     for span in spans:
         options = {"vertices": max(edges // 6, 50), "edges": edges, "span": span, "prefix": 0}
         for engine in ("crown", "yannakakis"):
-            cells.append(
-                cell(
-                    "enclosureness",
-                    engine,
-                    "none",
-                    scale,
-                    options=options,
-                    data="generated",
-                    law="lambda",
-                    x=LAMBDA[span],
-                    checked=False,
-                    batch_rows=1_000,
-                )
-            )
+            more: Cell = {"options": options, "law": "lambda", "x": LAMBDA[span], "data": "generated"}
+            more |= {"checked": False, "batch_rows": 1_000}
+            cells.append(cell("enclosureness", engine, "none", scale, **more))
     return cells
 
 
@@ -425,6 +420,7 @@ SECTIONS = {
     "workloads": workloads,
     "aggregates": aggregates,
     "motifs": motifs,
+    "ordered": ordered,
     "native": native,
     "size": size,
     "lambda": enclosed,

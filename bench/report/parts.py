@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from bench.report import charts, tables
-from bench.report.sections import aggregates, laws, loaded, native, operator, pipelines, triangles
+from bench.report.sections import aggregates, laws, loaded, native, operator, ordered, pipelines, triangles
 from bench.report.style import Cell
 
 
@@ -97,6 +97,15 @@ PARTS = (
         "exact change of the answer as an Arrow table. Beside it DuckDB, which searches anew after every batch and "
         "counts its rows; times: of the medians.",
         None, (aggregates.rates,),
+    ),
+    Part(
+        "ordered", "Rows in order",
+        "Window functions, MEDIAN, first rows, ASOF joins and sessions over trades (and quotes) that come at any "
+        "moment and leave in the order in which they came; all in one partition, but for the running values, whose "
+        "partitions have a hundred rows. Every batch returns the exact change of the result as an Arrow table. Beside "
+        "it DuckDB, recomputing the query after every batch and counting the values of its columns; times: of the "
+        "medians.",
+        None, (ordered.rates,),
     ),
     Part(
         "native", "Beside native engines",

@@ -16,36 +16,33 @@ from plans.queries.algebra import Over, Query, Relation, Source, unused
 from plans.schema import Column, Table
 
 
-def sessions(rows: Relation, keys: Sequence[str], time: str, gap: int) -> tuple[Over, str, str]:
-    """Returns rows, whose column `time` is never NULL, with the times of the first and the last row of their session.
+def sessions(rows: Relation, keys: Sequence[str], time: str, gap: int, *, ends: bool) -> Over:
+    """Returns rows, whose column `time` is never NULL, with the time of the first row of their session, as the first
+    window function; and, with `ends`, that of the last row as the second one.
 
-    Rows with equal `keys` are in one session where no gap between them is longer than `gap` microseconds. The names of
-    the two columns, which are the last ones, come second.
+    Rows with equal `keys` are in one session where no gap between them is longer than `gap` microseconds.
     """
     taken = [column.name for column in rows.columns]
     before, after, opens, closes = (unused(wish, taken) for wish in ("before", "after", "opens", "closes"))
     type_ = next(column.type for column in rows.columns if column.name == time)
-    order = (Order(time),)
-    beside = Over(rows, tuple(keys), order, (_beside(before, "lag", time, type_), _beside(after, "lead", time, type_)))
-    source = Source("rows", Table("rows", tuple(Column(c.name, c.type) for c in beside.columns)), input=beside)
-    now, earlier, later = (source.qualified(name) for name in (time, before, after))
-    marks = (
-        (opens, call("or", call("isnull", earlier), call("gt", now, behind(earlier, gap)))),
-        (closes, call("or", call("isnull", later), call("gt", later, behind(now, gap)))),
-    )
-    marked = Query(rows.text, (source,), (), (*((name, source.qualified(name)) for name in taken), *marks), False)
+    beside = [WindowFunction(before, type_, "lag", (time,), count=1)]
+    beside += [WindowFunction(after, type_, "lead", (time,), count=1)] if ends else []
+    over = Over(rows, tuple(keys), (Order(time),), tuple(beside))
+    source = Source("rows", Table("rows", tuple(Column(c.name, c.type) for c in over.columns)), input=over)
+    now, earlier = source.qualified(time), source.qualified(before)
+    marks = [(opens, call("or", call("isnull", earlier), call("gt", now, behind(earlier, gap))))]
+    order = [Order(time), Order(opens, True)]  # of rows with one time, that which begins a session is the first one
     first, last = unused("first", [*taken, opens, closes]), unused("last", [*taken, opens, closes])
-    functions = (
-        WindowFunction(first, type_, "last_value", (time,), opens, Frame("range", None, 0)),
-        WindowFunction(last, type_, "first_value", (time,), closes, Frame("range", 0, None)),
-    )
-    return Over(marked, tuple(keys), order, functions, len(marks)), first, last
+    functions = [WindowFunction(first, type_, "last_value", (time,), opens, Frame("rows", None, 0))]
+    if ends:
+        later = source.qualified(after)
+        marks.append((closes, call("or", call("isnull", later), call("gt", later, behind(now, gap)))))
+        order.append(Order(closes))
+        functions.append(WindowFunction(last, type_, "first_value", (time,), closes, Frame("rows", 0, None)))
+    marked = Query(rows.text, (source,), (), (*((name, source.qualified(name)) for name in taken), *marks), False)
+    return Over(marked, tuple(keys), tuple(order), tuple(functions), len(marks))
 
 
 def behind(moment: Expr, gap: int) -> Expr:
     """Returns the moment so many microseconds later: a session ends so long behind its last row."""
     return call("plus_micros", moment, lit(gap, "int64"))
-
-
-def _beside(name: str, function: str, time: str, type_: str) -> WindowFunction:
-    return WindowFunction(name, type_, function, (time,), count=1)

@@ -34,7 +34,7 @@ class _Duck:
 
     def create(self) -> None:
         """Makes the tables, in all versions."""
-        kinds = {"int64": "BIGINT", "string": "VARCHAR", "date": "DATE"}
+        kinds = {"int64": "BIGINT", "string": "VARCHAR", "date": "DATE", "timestamp_ntz": "TIMESTAMP"}
         for name, columns in self.loaded.schema.items():
             declared = ", ".join(f"{column} {kinds.get(kind, kind)}" for column, kind in columns.items())
             for version in self.versions:
@@ -83,10 +83,14 @@ class _Duck:
 
 
 class DuckRecompute(_Duck):
-    """Every batch: change the tables, run the query again, count its rows. No delta is computed."""
+    """Every batch: change the tables, run the query again, count its rows. No delta is computed.
 
-    def __init__(self, loaded: Loaded, mode: str, threads: int = 1) -> None:
+    ``columns``: the values of each column, too, because DuckDB computes no window function to count rows.
+    """
+
+    def __init__(self, loaded: Loaded, mode: str, threads: int = 1, *, columns: bool = False) -> None:
         super().__init__(loaded, mode, threads)
+        self._counted = "count(*), count(COLUMNS(*))" if columns else "count(*)"
         self.create()
 
     def checking(self) -> None:
@@ -95,7 +99,7 @@ class DuckRecompute(_Duck):
     def apply(self, batch: Batch) -> int:
         """Recomputes the result. Returns the number of its rows."""
         self.change("", batch)
-        (rows,) = self.one(f"SELECT count(*) FROM ({self.loaded.sql})")
+        rows, *_ = self.one(f"SELECT {self._counted} FROM ({self.loaded.sql})")
         return int(rows)
 
     def totals(self) -> Totals:

@@ -53,9 +53,10 @@ def in_sessions(source: Source, shown: Outputs, columns: Sequence[Expr], gap: An
     names = {expr: name for name, expr in shown}
     *keys, time = (names[one] for one in columns)
     session = Session(columns[-1], _gap_of(SESSION, columns[-1], gap))
-    over, first, last = session.over(Query(text, (source,), (), shown, False), keys, time)
+    over = session.over(Query(text, (source,), (), shown, False), keys, time, ends=True)
     found = frame.derived(over, "sessions")
-    bounds = (("window_start", found.qualified(first)), ("window_end", behind(found.qualified(last), session.gap)))
+    first, last = (found.qualified(one.name) for one in over.functions)
+    bounds = (("window_start", first), ("window_end", behind(last, session.gap)))
     rows = tuple((name, found.qualified(name)) for name, _ in shown)
     return frame.derived(Query(text, (found,), (), (*rows, *bounds), False), "sessions")
 
@@ -72,15 +73,16 @@ class Session:
         """Returns what rows of a session have in common: its start."""
         return col("@session", self.time.type)
 
-    def over(self, rows: Query, keys: Sequence[str], time: str) -> tuple[Over, str, str]:
-        """Returns the rows that have a time, with the first and the last one of their session."""
+    def over(self, rows: Query, keys: Sequence[str], time: str, *, ends: bool) -> Over:
+        """Returns the rows that have a time, with when their sessions begin; with `ends` also with the last time."""
         known = call("not", call("isnull", dict(rows.outputs)[time]))
-        return sessions(replace(rows, conditions=(*rows.conditions, known)), keys, time, self.gap)
+        return sessions(replace(rows, conditions=(*rows.conditions, known)), keys, time, self.gap, ends=ends)
 
     def starts(self, rows: Query, keys: Sequence[str], time: str, start: str) -> Query:
         """Returns the rows with the starts of their sessions, as the column `start`."""
-        over, first, _ = self.over(rows, keys, time)
+        over = self.over(rows, keys, time, ends=False)
         source = Frame(Names()).derived(over, "sessions")
+        (first,) = (one.name for one in over.functions)
         shown = tuple((name, source.qualified(name)) for name, _ in rows.outputs)
         return Query(rows.text, (source,), (), (*shown, (start, source.qualified(first))), False)
 

@@ -113,6 +113,15 @@ FIRST = (
     "QUALIFY ROW_NUMBER() OVER (PARTITION BY r.x ORDER BY s.tag DESC NULLS LAST, r.y NULLS FIRST) <= 3"
 )
 
+WINDOWS = (
+    "SELECT x, y, SUM(y) OVER w AS t, LAST_VALUE(NULLIF(y, 1) IGNORE NULLS) OVER w AS l, RANK() OVER w AS n FROM G "
+    "WINDOW w AS (PARTITION BY x ORDER BY y)"
+)
+ASOF = (
+    "SELECT r.x, r.y, s.x AS seen, s.tag FROM R r ASOF LEFT JOIN (SELECT x, MIN(tag) AS tag FROM S GROUP BY x) s "
+    "ON r.y >= s.x"
+)
+
 SUBJECTS = (
     Subject("tree", THREE_HOP, {"G": PAIR}, _memory),
     Subject("strings", TAGS, {"R": PAIR, "S": TAGGED}, _memory),
@@ -134,6 +143,9 @@ SUBJECTS = (
     Subject("rows", ROWS, {"G": PAIR}, _memory),
     Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),
     Subject("first rows", FIRST, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("windows", WINDOWS, {"G": PAIR}, _memory),
+    Subject("asof join", ASOF, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("mapped asof join", ASOF, {"R": PAIR, "S": TAGGED}, _mapped),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
     Subject("enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, _memory, enforced=True),
     Subject("mapped enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped, enforced=True),

@@ -1,0 +1,72 @@
+"""Rows in order: trades and quotes of one market, all in one partition, while some come and some go at any moment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from bench.cases.streams import Stream, timed
+from bench.cases.workload import Workload
+
+SCHEMA = {
+    "trades": {"id": "int64", "ts": "timestamp_ntz", "account": "int64", "price": "int64"},
+    "quotes": {"ts": "timestamp_ntz", "price": "int64"},
+}
+_SECOND = 1_000_000
+_ACCOUNT = 100  # trades of an account, on average
+_TRADES = ("trades",)
+_SESSIONS = (
+    "SELECT COUNT(*) AS n, SUM(price) AS s FROM (SELECT price, SUM(o) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) "
+    "AS g FROM (SELECT *, CASE WHEN ts <= LAG(ts) OVER (ORDER BY ts) + INTERVAL 3 SECOND THEN 0 ELSE 1 END AS o "
+    "FROM trades)) GROUP BY g"
+)
+
+
+def _workload(name: str, title: str, sql: str, tables: tuple[str, ...] = _TRADES, view: str = "") -> Workload:
+    return Workload(
+        name, title, sql, SCHEMA, "ordered", tables=tables, checked=4_000, check_options={"rows": 1_500}, view=view
+    )
+
+
+ORDERED: dict[str, Workload] = {
+    w.name: w
+    for w in (
+        _workload("ord-lag", "LAG", "SELECT id, price - LAG(price) OVER (ORDER BY ts) AS d FROM trades"),
+        _workload(
+            "ord-frame", "SUM of ten rows",
+            "SELECT id, SUM(price) OVER (ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS s FROM trades",
+        ),
+        _workload(
+            "ord-running", "Running SUM and RANK by account",
+            "SELECT id, SUM(price) OVER w AS s, RANK() OVER w AS r FROM trades WINDOW w AS (PARTITION BY account "
+            "ORDER BY ts)",
+        ),
+        _workload("ord-median", "MEDIAN", "SELECT MEDIAN(price) AS m FROM trades"),
+        _workload("ord-top", "The hundred first", "SELECT id, price FROM trades ORDER BY price, id LIMIT 100"),
+        _workload(
+            "ord-asof", "ASOF JOIN",
+            "SELECT id, t.price - q.price AS d FROM trades t ASOF JOIN quotes q ON t.ts >= q.ts", ("trades", "quotes"),
+        ),
+        _workload(
+            "ord-session", "Sessions", _SESSIONS, _TRADES,
+            "SELECT COUNT(*) AS n, SUM(price) AS s FROM trades GROUP BY SESSION(ts, INTERVAL '3' SECOND)",
+        ),
+    )
+}  # fmt: skip
+
+
+def stream(rows: int, tables: tuple[str, ...], seed: int = 7) -> Stream:
+    """Returns updates of which ``rows`` rows are alive, a second apart on average: they come in any order of time, and
+    leave in that in which they came."""
+    rng = np.random.default_rng(seed)
+    number = 2 * rows // len(tables)
+    made, born, dies = {}, {}, {}
+    for i, name in enumerate(tables):
+        ts = rng.choice(rows * _SECOND, number, replace=False)
+        columns = {"ts": pa.array(ts, pa.timestamp("us")), "price": rng.integers(1, 10_000, number)}
+        if name == "trades":
+            columns |= {"id": np.arange(number), "account": rng.integers(0, max(rows // _ACCOUNT, 1), number)}
+        made[name] = pa.table({column: columns[column] for column in SCHEMA[name]})
+        born[name] = 4 * len(tables) * np.arange(number) + i
+        dies[name] = born[name] + 4 * len(tables) * (number // 2) + 2
+    return timed(f"{rows:,} {' and '.join(tables)} in a window", made, born, dies)
