@@ -39,7 +39,9 @@ class Feed:
     """The rows that enter a stage: those of `source` for which `where` is TRUE, `weight` times, as `columns`.
 
     `source` is the name of a relation or the number of an earlier stage. `columns` and `where` are expressions over the
-    source's columns, by their names. They are functions of the row alone, so a delete gives what its insert gave.
+    source's columns, by their names. They are functions of the row alone, so a delete gives what its insert gave. Where
+    a column is an `EXPLODE` of an array, a row enters once for each element; there is one such column at most, and it
+    is the whole expression.
     """
 
     source: str | int

@@ -1,7 +1,7 @@
 """Types of columns: their names, and the Arrow types that carry their values.
 
 A type is a string: bool, int32, int64, float64, string, binary, date, timestamp (an instant, UTC), timestamp_ntz (a
-wall clock reading) or decimal(p,s).
+wall clock reading), decimal(p,s), or a type with parts (`plans.nested`): array<T>, map<K,V>, struct<a:T,b:U>.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import re
 import sys
 from decimal import Decimal
 from functools import cache
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import pyarrow as pa
 
 from plans.errors import PlanError
+from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
 
 _ARROW = {
     "bool": pa.bool_(),
@@ -92,6 +93,9 @@ def normal_type(type_: str) -> str:
         raise PlanError(f"{shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
     if why_untyped(type_) is not None:
         return type_
+    inside = _parts(type_)
+    if inside is not None:
+        return inside.with_types([normal_type(part) for part in inside.types])
     name = " ".join(type_.lower().split())
     name = _LENGTH.sub(r"\1", name)  # a text is as long as it is
     name = _ALIASES.get(name, name)
@@ -104,8 +108,20 @@ def normal_type(type_: str) -> str:
             raise PlanError(f"decimal({parts[0]},{parts[1]}) is out of range", hint="use 1 <= p <= 38 and 0 <= s <= p")
         return f"decimal({parts[0]},{parts[1]})"
     if name not in _ARROW:
-        raise PlanError(f"type {type_!r} is not supported", hint="use one of " + ", ".join([*_ARROW, "decimal(p,s)"]))
+        known = ", ".join([*_ARROW, "decimal(p,s)", "array<T>", "map<K,V>", "struct<a:T>"])
+        raise PlanError(f"type {type_!r} is not supported", hint=f"use one of {known}")
     return name
+
+
+def _parts(type_: str) -> Parts | None:
+    """Returns what a type is made of; None if it has no parts. PlanError if it is misspelled, or a key is nested."""
+    try:
+        found = parts(type_)
+    except ValueError as error:
+        raise PlanError(f"type {type_!r}: {error}", hint="write array<T>, map<K,V> or struct<a:T,b:U>") from None
+    if found is not None and found.kind == MAP and parts(found.types[0]) is not None:
+        raise PlanError(f"type {type_!r}: the keys of a map have no parts", hint="make the key a text or a number")
+    return found
 
 
 _SAY_DIGITS = "write 'decimal(18,2)': 18 digits, 2 of them behind the point"
@@ -116,6 +132,11 @@ def type_of_python(given: Any) -> str:
 
     `int` is int64. A `datetime` has no time zone: the type is timestamp_ntz.
     """
+    if get_origin(given) is list:
+        return array_of(type_of_python(get_args(given)[0]))
+    if get_origin(given) is dict:
+        key, value = get_args(given)
+        return Parts(MAP, (type_of_python(key), type_of_python(value))).named()
     options = [part for part in get_args(given) if part is not type(None)]
     if len(options) == 1 and len(get_args(given)) == 2:
         return type_of_python(options[0])
@@ -152,8 +173,19 @@ def arrow_type(type_: str) -> pa.DataType:
     why = why_untyped(type_)
     if why is not None:
         raise PlanError(f"a column is read that has no type: {why}")
-    parts = decimal_parts(type_)
-    return pa.decimal128(*parts) if parts is not None else _ARROW[normal_type(type_)]
+    if is_nested(type_):
+        return _arrow_nested(normal_type(type_))
+    digits = decimal_parts(type_)
+    return pa.decimal128(*digits) if digits is not None else _ARROW[normal_type(type_)]
+
+
+def _arrow_nested(type_: str) -> pa.DataType:
+    found = parts(type_)
+    assert found is not None, "a nested type has parts"
+    types = [arrow_type(part) for part in found.types]
+    if found.kind == STRUCT:
+        return pa.struct(list(zip(found.names, types, strict=True)))
+    return pa.list_(types[0]) if found.kind == ARRAY else pa.map_(*types)
 
 
 STORED = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
@@ -168,6 +200,12 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     if isinstance(type_, pa.BaseExtensionType) and type_.extension_name in STORED:
         return pa.bool_() if type_.extension_name == "arrow.bool8" else plain_type(type_.storage_type)
     return type_
+
+
+_LISTS = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)  # fmt: skip
 
 
 def type_of_arrow(type_: pa.DataType) -> str:
@@ -202,6 +240,13 @@ def type_of_arrow(type_: pa.DataType) -> str:
         scale = min(max(type_.scale, 0), MOST_DIGITS)
         digits = max(type_.precision - min(type_.scale, 0), scale)  # before and behind the point
         return f"decimal({min(digits, MOST_DIGITS)},{scale})"
+    if kinds.is_struct(type_) and type_.num_fields:
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        return normal_type(struct_of([field.name for field in fields], [type_of_arrow(field.type) for field in fields]))
+    if kinds.is_map(type_):
+        return normal_type(Parts(MAP, (type_of_arrow(type_.key_type), type_of_arrow(type_.item_type))).named())
+    if any(is_list(type_) for is_list in _LISTS):
+        return array_of(type_of_arrow(type_.value_type))
     if kinds.is_null(type_):
         raise PlanError("it has no value that says its type", hint="declare the columns of its table in the schema")
     raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the query")

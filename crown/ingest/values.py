@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural
+from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural, plain
 from crown.ingest.columns import ABSENT, item
 from crown.ingest.given import Given
+from crown.ingest.nested import of_array, of_json, of_list
 from plans.expressions.casts import convert
 from plans.files.values import parsed
+from plans.nested import has_map, is_nested
+from plans.types import arrow_type
 
 
 def converted(
@@ -24,10 +28,13 @@ def converted(
 
     ``rounded``: numbers are rounded to the digits of ``target``, a type of decimals.
     """
-    cast = _rounded if rounded else _cast
+    nested = is_nested(kind)
+    cast = _rounded if rounded else partial(_nested, kind=kind) if nested else _cast
     try:
         if isinstance(column, pa.Array):
             return cast(column, target)
+        if nested:
+            return _listed(column, kind)
         if kind in INTEGERS and set(map(type, column)) == _WHOLE:
             return np.array(column, INTEGERS[kind])
         return cast(_array(column, "" if rounded else kind, target), target)
@@ -40,6 +47,9 @@ def converted(
             fitting.append(pa.nulls(1, target))
             continue
         try:
+            if nested and not isinstance(column, pa.Array):
+                fitting.append(_listed([column[row]], kind))
+                continue
             single = column.slice(row, 1) if isinstance(column, pa.Array) else _array([column[row]])
             fitting.append(cast(single, target))
         except REFUSED:
@@ -47,6 +57,30 @@ def converted(
             bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{_hint(kind, found, rounded)}")
             fitting.append(pa.nulls(1, target))
     return pa.concat_arrays(fitting)
+
+
+def _nested(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
+    """Returns an array as one of a type with parts, in which no value is changed. Raises ``REFUSED``."""
+    if array.type == target and not has_map(kind):
+        return array
+    if is_text(array.type):
+        return _listed(of_json(array), kind)
+    return of_array(array, kind, _part)
+
+
+def _part(array: pa.Array, kind: str) -> pa.Array:
+    array = plain(array)
+    return _nested(array, arrow_type(kind), kind) if is_nested(kind) else _cast(array, arrow_type(kind))
+
+
+def _listed(values: list[Any], kind: str) -> pa.Array:
+    """Returns Python values as an array of a type. Raises ``REFUSED``."""
+    if any(value is ABSENT for value in values):
+        raise pa.ArrowInvalid("a value is missing")
+    if is_nested(kind) and not (values and set(map(type, values)) <= {str, type(None)} and any(values)):
+        return of_list(values, kind, _listed)
+    array = _array(values, kind, arrow_type(kind))
+    return _nested(array, arrow_type(kind), kind) if is_nested(kind) else _cast(array, arrow_type(kind))
 
 
 def has_no_zone(column: Any) -> bool:

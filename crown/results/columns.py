@@ -21,6 +21,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
+from plans.expressions.packed import elements_of
 from plans.plan import Output
 from plans.types import arrow_type
 
@@ -72,11 +73,11 @@ class Column:
         data = np.frombuffer(array.buffers()[1] or b"", np.int64)
         return data[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
 
-    def __getitem__(self, keep: np.ndarray) -> Column:
-        """Returns the rows where ``keep`` (bool[n]) says so, in the form that is there."""
+    def taken(self, rows: np.ndarray) -> Column:
+        """Returns the rows at some positions (int64[k]), in the form that is there."""
         if self._codes is not None:
-            return Column(self.type, self._dictionary, self._codes[keep])
-        return Column(self.type, self._dictionary, None, self._array.filter(pa.array(keep)))
+            return Column(self.type, self._dictionary, self._codes[rows])
+        return Column(self.type, self._dictionary, None, self._array.take(pa.array(rows)))
 
 
 Places = Mapping[str, tuple[int, str]]
@@ -132,10 +133,22 @@ class Frame:
 
     def chosen(self, keep: np.ndarray) -> Frame:
         """Returns the rows where ``keep`` (bool[n]) says so."""
-        rows = keep.nonzero()[0]
+        return self._taken(keep.nonzero()[0])
+
+    def _taken(self, rows: np.ndarray) -> Frame:
         codes = None if self._codes is None else self._codes.take(rows, axis=1)
-        made = {name: column[keep] for name, column in self._made.items()}
+        made = {name: column.taken(rows) for name, column in self._made.items()}
         return Frame(made, len(rows), self._dictionary, codes, self._places)
+
+    def exploded(self, element: Declared) -> tuple[Frame, np.ndarray]:
+        """Returns the frame with a row for each element of the array of that name, which takes its place, and the row
+        of each element (int64[elements]). O(rows and elements)."""
+        sizes, elements = elements_of(self[element.name].array)
+        rows = np.repeat(np.arange(self.n), sizes)
+        del self._made[element.name]
+        found = self._taken(rows)
+        found._made[element.name] = Column(element.type, self._dictionary, None, elements)
+        return found, rows
 
     def projected(self, projection: Projection) -> Frame:
         """Returns the frame of a projection's outputs. O(n) for each that is computed, O(1) for the others."""

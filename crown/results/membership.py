@@ -14,10 +14,11 @@ from crown.ingest.values import converted
 from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode
 from plans.expressions.evaluate import Evaluator
+from plans.expressions.packed import comparable
 from plans.plan import Output, Plan
 from plans.queries.variables import injective
 from plans.schema import Column
-from plans.types import arrow_type
+from plans.types import arrow_type, type_of_arrow
 
 
 def row_of(columns: Sequence[Column | Output], values: Mapping[str, Any]) -> list[pa.Array]:
@@ -78,6 +79,9 @@ def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
     """
     if wanted.null_count:
         return flags(column.is_null())
+    if pa.types.is_nested(column.type):
+        kind = type_of_arrow(column.type)
+        column, wanted = comparable(column, kind), comparable(wanted, kind)
     same = pc.equal(column, wanted[0])
     if pa.types.is_floating(column.type):
         same = pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(wanted[0])))

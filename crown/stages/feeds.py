@@ -9,6 +9,7 @@ import numpy as np
 from crown.results.columns import Frame, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
+from plans.exploded import EXPLODE, exploded_column
 from plans.program import Feed
 from plans.schema import Column
 
@@ -24,8 +25,10 @@ class Reader:
         self.columns = tuple(Column(output.name, output.type) for output in feed.columns)
         self._dictionary = dictionary
         self._given = {column.name: (i, column.type) for i, column in enumerate(source)}
-        self._projection = Projection(feed.columns, {column.name: column.type for column in source}, self._given)
-        self._passes = feed.where is None and not self._projection.computed  # all rows, as codes
+        self._exploded = exploded_column(feed)
+        outputs = [o if o.expr.op != EXPLODE or self._exploded is None else self._exploded for o in feed.columns]
+        self._projection = Projection(outputs, {column.name: column.type for column in source}, self._given)
+        self._passes = feed.where is None and not self._projection.computed and self._exploded is None  # as codes
         self._words = [self._given[of][0] for of in self._projection.plain.values()]
         self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
 
@@ -39,7 +42,11 @@ class Reader:
             keep = frame.holds(self.feed.where)
             if not keep.all():
                 frame, weights = frame.chosen(keep), weights[keep]
-        return frame.projected(self._projection), weights
+        found = frame.projected(self._projection)
+        if self._exploded is None:
+            return found, weights
+        made, rows = found.exploded(next(c for c in self.columns if c.name == self._exploded.name))
+        return made, weights[rows]
 
     def zset(self, net: Zset) -> Zset:
         """Returns the rows that enter, in codes; equal ones are not summed. O(net)."""

@@ -56,9 +56,15 @@ def texts(array: pa.Array, width: Any = np.int32) -> Texts:
 def texts_of_pairs(pairs: np.ndarray, rows: np.ndarray | None = None) -> Texts:
     """Returns decimals of 128 bits (int64[n, 2], one after the other) as texts of 16 bytes; ``rows``: see ``Texts``.
     O(n)."""
-    data = pairs.reshape(-1).view(np.uint8)
+    return texts_of_words(pairs.reshape(-1), np.arange(0, 2 * (len(pairs) + 1), 2))._replace(rows=rows)
+
+
+def texts_of_words(words: np.ndarray, ends: np.ndarray) -> Texts:
+    """Returns runs of words (int64[n]), of which each ends where the next one begins (``ends`` int64[runs + 1]), as
+    texts. O(runs)."""
+    data = words.view(np.uint8)
     data.setflags(write=False)  # as values from Arrow are, for which kernels are compiled
-    return Texts(np.arange(0, 16 * (len(pairs) + 1), 16), data, rows)
+    return Texts(8 * ends, data)
 
 
 def flags(array: pa.Array) -> np.ndarray:

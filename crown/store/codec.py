@@ -1,9 +1,9 @@
 """Arrow values <-> the int64 codes that kernels see.
 
 int64, int32, bool, date, timestamp and decimal up to 18 digits are their own code; float64 its bits, with one zero
-and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary and wider decimals go through
-the dictionary in the arena. NULL is the code -2^63 in every domain; an integer or timestamp of exactly that value
-cannot be told from NULL and is refused.
+and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary, wider decimals and values with
+parts (``plans.expressions.packed``) go through the dictionary in the arena. NULL is the code -2^63 in every domain; an
+integer or timestamp of exactly that value cannot be told from NULL and is refused.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.arrow_buffers import Texts, bits, halves, texts, texts_of_pairs, valid, words
+from crown.store.arrow_buffers import Texts, bits, halves, texts, texts_of_pairs, texts_of_words, valid, words
 from crown.store.display import shown
+from plans.expressions.arrays import float_words
+from plans.expressions.packed import ReservedError, packed, unpacked
+from plans.nested import is_nested
 from plans.schema import Column
 from plans.types import ONE_WORD_DIGITS, arrow_type
 
 _MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
 
 Intern = Callable[[Texts, bool], np.ndarray]  # (texts, of which none is NULL; add unknown ones) -> codes
-Extern = Callable[[np.ndarray, pa.DataType], pa.Array]  # (codes, target type) -> array with NULLs
+Extern = Callable[[np.ndarray, str], pa.Array]  # (codes, type) -> array with NULLs
 
 
 class UnencodableError(ValueError):
@@ -40,8 +43,10 @@ class UnencodableError(ValueError):
 @cache
 def uses_dictionary(kind: str) -> bool:
     """Returns True iff values of this type go through the dictionary."""
-    return kind in ("string", "binary") or (
-        kind.startswith("decimal") and int(arrow_type(kind).precision) > ONE_WORD_DIGITS
+    return (
+        kind in ("string", "binary")
+        or is_nested(kind)
+        or (kind.startswith("decimal") and int(arrow_type(kind).precision) > ONE_WORD_DIGITS)
     )
 
 
@@ -70,23 +75,19 @@ def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = 
 @cache
 def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
     """Returns what makes codes of arrays of a type without NULLs."""
+    if is_nested(kind):
+        return lambda array, intern, add: intern(_packed(array, kind), add)
     if uses_dictionary(kind):
         return lambda array, intern, add: intern(_as_texts(array), add)
     if kind.startswith("decimal"):
         return lambda array, intern, add: halves(array)[:, 0].copy()
     if kind == "float64":
-        return lambda array, intern, add: _float_codes(words(array, np.float64))
+        return lambda array, intern, add: float_words(words(array, np.float64))
     if kind == "bool":
         return lambda array, intern, add: words(array.cast(pa.int8()), np.int8).astype(np.int64)
     if kind in ("date", "int32"):
         return lambda array, intern, add: words(array, np.int32).astype(np.int64)
     return lambda array, intern, add: _whole(words(array), kind)
-
-
-def _float_codes(values: np.ndarray) -> np.ndarray:
-    values = values + 0.0  # -0.0 + 0.0 is 0.0
-    values[np.isnan(values)] = np.nan
-    return values.view(np.int64)
 
 
 def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
@@ -97,6 +98,15 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
         reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
         raise UnencodableError(int(codes.argmin()), reason)
     return codes
+
+
+def _packed(array: pa.Array, kind: str) -> Texts:
+    """Returns the bytes of values with parts."""
+    try:
+        found, ends = packed(array, kind)
+    except ReservedError as error:
+        raise UnencodableError(error.row, str(error)) from None
+    return texts_of_words(found, ends)
 
 
 def _as_texts(array: pa.Array) -> Texts:
@@ -115,7 +125,7 @@ def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) 
     """
     target, values = _decoder(kind)
     if values is None:
-        return extern(codes, target)
+        return extern(codes, kind)
     n, validity, count = len(codes), None, 0
     if nullable and n and extent(codes)[0] == NULL:
         nulls = codes == NULL
@@ -154,9 +164,11 @@ def named_values(row: np.ndarray, columns: Sequence[Column], extern: Extern) -> 
     }
 
 
-def binary_array(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, target: pa.DataType) -> pa.Array:
+def of_bytes(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, kind: str) -> pa.Array:
     """Returns array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid`` bool[n]."""
-    n = len(valid)
+    if is_nested(kind):
+        return unpacked(data.view(np.int64), offsets[:-1] // 8, kind, valid)
+    n, target = len(valid), arrow_type(kind)
     nulls = n - int(valid.sum())
     validity = bits(valid) if nulls else None
     if pa.types.is_decimal(target):

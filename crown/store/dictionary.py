@@ -18,7 +18,7 @@ from crown.kernels import strings
 from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
 from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
-from crown.store.codec import binary_array
+from crown.store.codec import of_bytes
 from crown.store.memory import SLACK
 
 Result = TypeVar("Result")
@@ -75,12 +75,12 @@ class Dictionary:
             if done < len(codes) and not self.budget.extend(0, expected):
                 raise self.budget.refusal()
 
-    def extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
-        """Returns the values (of a string, binary or decimal type) that codes (int64[n]) stand for. O(bytes)."""
+    def extern(self, codes: np.ndarray, kind: str) -> pa.Array:
+        """Returns the values of a type, one that uses the dictionary, that codes (int64[n]) stand for. O(bytes)."""
         offsets = np.empty(len(codes) + 1, np.int64)
         data = np.empty(strings.decoded_size(self._arena, codes, offsets), np.uint8)
         strings.decode(self._arena, self._bytes, codes, offsets, data)
-        return binary_array(codes != strings.NULL, offsets, data, target)
+        return of_bytes(codes != strings.NULL, offsets, data, kind)
 
     def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
         """Keeps, in the coming sweep, the values that word ``word`` of the records of a table refers to. O(table)."""

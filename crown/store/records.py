@@ -3,7 +3,8 @@
 An array of pyarrow takes a microsecond to make, and a record batch of them some more. What Arrow sends from process to
 process is one piece of memory: a message that says where the buffers of all columns lie, and these buffers. To read it
 takes the same time however many columns there are, and copies nothing. So a kernel writes the message. Two messages of
-a schema differ in a few words only, which are found once. Texts are copied from the dictionary on the way.
+a schema differ in a few words only, which are found once. Texts are copied from the dictionary on the way. Values with
+parts have buffers of their own for each part: a batch with such a column is made of arrays.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from crown.store.arrow_buffers import integers
 from crown.store.codec import decode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
+from plans.nested import is_nested
 
 SLICE = 1 << 16  # rows of a record batch
 _FORMS = {"bool": BIT, "int32": HALF, "date": HALF, "string": TEXT, "binary": TEXT}
@@ -49,7 +51,8 @@ class Records:
         self._texts = TEXT in forms
         self._row = len(schema) + forms.count(PAIR) + forms.count(WIDE)  # words that a row takes at most, without texts
         self._margin = 0
-        if len(schema):
+        self._written = bool(len(schema)) and not any(map(is_nested, kinds))
+        if self._written:
             message = _message(schema)
             places = [(word, form, int(may)) for (word, _, may), form in zip(self._columns, forms, strict=True)]
             fixed = [*_places(message), int(self._weighed)]
@@ -68,7 +71,7 @@ class Records:
     def batch(self, tuples: Zset) -> pa.RecordBatch:
         """Returns a record batch of tuples that are not written to any more. O(codes, and bytes of texts)."""
         rows = tuples.rows
-        if len(rows) and len(self._schema):
+        if len(rows) and self._written:
             weights = np.ascontiguousarray(tuples.weights)
             if rows.flags.c_contiguous:
                 return self.written(rows.reshape(-1), 1, rows.shape[1], weights)
@@ -81,17 +84,24 @@ class Records:
 
         Word ``c`` of tuple ``i`` is ``values[c * across + i * down]``.
         """
+        if not self._written:
+            return self._placed(values, across, down, weights)
         n, memory = len(weights), self._dictionary.memory
         most = len(self._template) + n * self._row + len(self._columns) * (n // 64 + 2)
         if self._texts:
             more = text_words(memory[0], values, across, down, n, self._places)
             if more < 0:
-                last = max(word for word, _, _ in self._columns)
-                return self._one_by_one(values[np.arange(last + 1)[:, None] * across + np.arange(n) * down], weights)
+                return self._placed(values, across, down, weights)
             most += more
         out = np.empty(most, np.int64)
         write_record(*memory, values, across, down, weights, self._template, self._places, out, out.view(np.uint8))
         return pa.ipc.read_record_batch(pa.py_buffer(out), self._schema)
+
+    def _placed(self, values: np.ndarray, across: int, down: int, weights: np.ndarray) -> pa.RecordBatch:
+        """Returns what ``written`` does, an array per column."""
+        last = max((word for word, _, _ in self._columns), default=-1)
+        places = np.arange(last + 1)[:, None] * across + np.arange(len(weights)) * down
+        return self._one_by_one(values[places], weights)
 
     def placed(self, memory: np.ndarray, rows: int, n: int, sign: int) -> pa.RecordBatch | None:
         """Returns a record batch of the first ``n`` rows of a kernel's buffer, over its memory; None if one has a NULL.

@@ -21,15 +21,35 @@ def words(value: pa.Array, kind: type[np.generic], width: int = 1) -> np.ndarray
     return np.where(valid[:, None], found.reshape(-1, width), kind(0)).reshape(-1)
 
 
+def validity(value: pa.Array) -> np.ndarray:
+    """Returns bool[n]: where an array has a value."""
+    if not value.null_count:
+        return np.ones(len(value), bool)
+    found: np.ndarray = value.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def float_words(values: np.ndarray) -> np.ndarray:
+    """Returns doubles as words, of which equal ones are equal: there is one zero, and one NaN."""
+    values = values + 0.0  # -0.0 + 0.0 is 0.0
+    values[np.isnan(values)] = np.nan
+    return values.view(np.int64)
+
+
 def array_of(values: np.ndarray, type_: pa.DataType, like: pa.Array) -> pa.Array:
     """Returns an array over the buffer of contiguous NumPy values, NULL where `like` is."""
     array = pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)], 0)
     return pc.if_else(pc.is_valid(like), array, pa.scalar(None, type_)) if like.null_count else array
 
 
+def repeated(value: pa.Scalar, count: int) -> pa.Array:
+    """Returns a value so many times."""
+    return pa.repeat(value, count) if count else pa.nulls(0, value.type)
+
+
 def on_arrays(function: Callable[..., pa.Array], *values: Any) -> Any:
     """Applies a function of arrays to arrays and scalars, which are repeated; scalars alone give a scalar."""
     length = next((len(value) for value in values if not isinstance(value, pa.Scalar)), None)
     count = 1 if length is None else length
-    found = function(*(pa.repeat(value, count) if isinstance(value, pa.Scalar) else value for value in values))
+    found = function(*(repeated(value, count) if isinstance(value, pa.Scalar) else value for value in values))
     return found[0] if length is None else found

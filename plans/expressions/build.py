@@ -24,6 +24,7 @@ from plans.expressions.coercion import (
     MAX_DIGITS,
     QUOTIENT_DIGITS,
     as_decimal,
+    check_ordered,
     common,
     comparable,
     decimal_result,
@@ -36,6 +37,7 @@ from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
+from plans.nested import has_map
 from plans.types import decimal_parts
 
 __all__ = [
@@ -105,6 +107,8 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
     """Applies an operator: checks types, inserts casts. PlanError when the operands do not fit."""
     if op in COMPARISONS:
         left, right = _aligned(COMPARISONS[op], *args)
+        if op not in ("eq", "ne", "nseq"):
+            check_ordered(left.type, COMPARISONS[op])
         return Expr(op, "bool", (left, right))
     if op in ARITHMETIC:
         return _arithmetic(op, *args)
@@ -159,6 +163,8 @@ def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if type_ is None:
         hint = "compare values of one type, or convert one side with CAST"
         raise PlanError(f"{left.type} and {right.type} cannot be compared with {symbol}", hint=hint)
+    if has_map(type_):
+        raise PlanError(f"maps are not compared with {symbol}", hint="compare their MAP_ENTRIES")
     return cast(left, type_), cast(right, type_)
 
 

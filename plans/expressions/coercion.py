@@ -8,6 +8,7 @@ result that needs more than 38 digits gives up decimals after the point, but kee
 from __future__ import annotations
 
 from plans.errors import PlanError
+from plans.nested import is_nested, matched
 from plans.types import decimal_parts
 
 MAX_DIGITS = 38
@@ -16,6 +17,12 @@ _KEPT_SCALE = 6
 INTEGERS = ("int32", "int64")
 _HELD = {"int32": (10, 0), "int64": (19, 0)}
 _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit more than it needs
+
+
+def check_ordered(type_: str, what: str) -> None:
+    """Raises PlanError if the values of a type have no order, which `what` asks for."""
+    if is_nested(type_):
+        raise PlanError(f"{what} asks for an order, which values of type {type_} have not", hint="name a part of them")
 
 
 def numeric(type_: str) -> bool:
@@ -56,6 +63,8 @@ def _common(left: str, right: str, whole: dict[str, tuple[int, int]], rounds: bo
         return right
     if {left, right} <= {"date", "timestamp_ntz", "timestamp"}:
         return "timestamp" if "timestamp" in (left, right) else "timestamp_ntz"
+    if is_nested(left) and is_nested(right):
+        return matched(left, right, lambda one, two: _common(one, two, whole, rounds))
     if not (numeric(left) and numeric(right)):
         return None
     if "float64" in (left, right):

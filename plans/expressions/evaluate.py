@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import arithmetic, characters, decimals
+from plans.expressions import arithmetic, characters, decimals, packed
+from plans.expressions.arrays import repeated
 from plans.expressions.casts import convert
 from plans.expressions.functions.table import FUNCTIONS
+from plans.nested import is_nested
 from plans.types import arrow_type
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class Evaluator:
         for at, node, args in self._steps:
             values[at] = _applied(node, [values[i] for i in args]) if args else _column(node, columns)
         return [
-            pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+            repeated(value, length) if isinstance(value, pa.Scalar) else value
             for value in [values[i] for i in self._made]
         ]
 
@@ -104,6 +106,8 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
         left, right = _typed(expr, left, 0), _typed(expr, right, 1)
         if expr.args[0].type != expr.args[1].type and "null" not in (expr.args[0].type, expr.args[1].type):
             left, right = decimals.widened(left, right)
+        if is_nested(expr.args[0].type):
+            left, right = (packed.comparable(side, expr.args[0].type) for side in (left, right))
         return function(left, right, _floating(expr))
 
     return compare

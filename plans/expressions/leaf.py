@@ -11,6 +11,7 @@ from plans.expressions import literals
 from plans.expressions.casts.convert import castable
 from plans.expressions.casts.reading import read
 from plans.expressions.expr import Expr
+from plans.nested import is_nested
 from plans.types import arrow_type
 
 _CAST_HINTS = {
@@ -62,7 +63,7 @@ def folded(arg: Expr, type_: str) -> Expr | None:
         return lit(literals.converted(arg.value, arg.type, type_), type_)
     except ValueError:
         pass
-    if arg.type != "string" or type_ == "binary":
+    if arg.type != "string" or type_ == "binary" or is_nested(type_):
         return None
     try:
         found = read(pa.scalar(arg.value), arrow_type(type_)).as_py()

@@ -21,6 +21,7 @@ FAMILIES: dict[str, tuple[Function | Macro, ...]] = {
     "Numbers": (*numbers.TABLE, *_functions(table.NUMBERS)),
     "Texts": (*texts.TABLE, *_functions(table.TEXTS)),
     "Dates and times": (*times.TABLE, *_functions(table.TIMES)),
+    "Arrays, maps and structs": tuple(_functions(table.COLLECTIONS)),
 }
 """All functions and macros. Of two of one name, the first that takes so many arguments is meant."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from plans.expressions import literals
 from plans.expressions.functions.table import FUNCTIONS
+from plans.nested import is_nested, parts
 from plans.types import decimal_parts
 
 if TYPE_CHECKING:
@@ -49,8 +50,11 @@ def identifier(name: str) -> str:
 
 def type_name(type_: str) -> str:
     """Returns the SQL name of a planner type."""
-    parts = decimal_parts(type_)
-    return f"DECIMAL({parts[0]},{parts[1]})" if parts else _TYPES.get(type_, type_.upper())
+    inside = parts(type_) if is_nested(type_) else None
+    if inside is not None:
+        return inside.with_types([type_name(part) for part in inside.types])
+    digits = decimal_parts(type_)
+    return f"DECIMAL({digits[0]},{digits[1]})" if digits else _TYPES.get(type_, type_.upper())
 
 
 def sql_of(expr: Expr) -> str:

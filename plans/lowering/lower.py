@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from plans.errors import PlanError
+from plans.exploded import exploded
+from plans.expressions.coercion import check_ordered
 from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
@@ -30,7 +32,7 @@ from plans.program import (
     passed,
     program_of,
 )
-from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Timed, Top, bases, walk
+from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Timed, Top, Unnest, bases, walk
 from plans.queries.conjunction import is_set
 from plans.reads import typed
 from plans.schema import STAGE
@@ -92,6 +94,8 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(_over(relation, stages))
     if isinstance(relation, Timed):
         return stages.add(_timed(relation, stages))
+    if isinstance(relation, Unnest):
+        return stages.linear(exploded(_feed(relation.input, stages)))
     leaves, function = _leaves(relation, stages)
     if is_sum(function):
         return stages.add(LinearStage(leaves))
@@ -161,6 +165,7 @@ def _summed(group: Group, rows: Query, stages: Stages) -> GroupStage | None:
 
 def _top(top: Top, stages: Stages) -> TopStage:
     """Returns the stage of the first rows; where rows are single without what is hidden, it says so."""
+    _check_orders(top)
     key, distinct = _declared(top.input)
     if isinstance(top.input, Query):
         shown = replace(top.input, outputs=top.input.outputs[: len(top.columns)])
@@ -173,8 +178,16 @@ def _top(top: Top, stages: Stages) -> TopStage:
 
 def _over(over: Over, stages: Stages) -> OverStage:
     """Returns the stage of window functions."""
+    _check_orders(over)
     distinct = _declared(over)[1]
     return OverStage(_feed(over.input, stages), over.keys, over.order, over.functions, over.hidden, distinct)
+
+
+def _check_orders(relation: Top | Over) -> None:
+    """Raises PlanError if rows are ordered by values that have no order."""
+    types = {column.name: column.type for column in relation.input.columns}
+    for one in relation.order:
+        check_ordered(types[one.column], "ORDER BY")
 
 
 def _timed(timed: Timed, stages: Stages) -> TimedStage:
@@ -255,6 +268,8 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
         return (key if kept else ()), distinct and (kept or not relation.hidden)
     if isinstance(relation, Timed):
         return _declared_of_rows(relation)
+    if isinstance(relation, Unnest):
+        return (), False
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 
 

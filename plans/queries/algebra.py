@@ -1,6 +1,6 @@
 """The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Six forms make all others:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Seven forms make all others:
 
 - `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
   outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
@@ -9,6 +9,7 @@ An expression of the algebra is a *relation*: a bag of rows with named, typed co
 - `Top`: the first rows of one relation, or of each of its groups, in an order.
 - `Over`: the rows of one relation with window functions.
 - `Timed`: the rows of one relation whose period the clock is in.
+- `Unnest`: the rows of one relation, once for each element of an array.
 
 Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
 columns of a relation outside are its output names.
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
 from plans.frames import WindowFunction
+from plans.nested import element_of
 from plans.program import Aggregate, Function, Order
 from plans.schema import WEIGHT, Column, Table
 from plans.stack import with_room
@@ -228,7 +230,36 @@ class Over(_OverOne):
         return (*self.shown, *(Column(one.name, one.type) for one in self.functions))
 
 
-Relation = Query | Group | SetOperation | Top | Over | Timed
+@dataclass(frozen=True)
+class Unnest(_OverOne):
+    """The rows of `input`, whose last column is an array, once for each element of it, which takes its place.
+
+    A row whose array is empty or NULL has none.
+    """
+
+    input: Relation
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result, the element last."""
+        *rest, array = self.input.columns
+        element = element_of(array.type)
+        assert element is not None, "the last column is an array"
+        return (*rest, Column(array.name, element))
+
+
+Relation = Query | Group | SetOperation | Top | Over | Timed | Unnest
+
+
+def unnested(source: Source, array: Expr, text: str) -> Source:
+    """Returns a source with one column more, which has the elements of an array that its columns make, one in each
+    row."""
+    name = unused("element", [column.name for column in source.table.columns])
+    known = source.table.typed
+    outputs = (*((c.name, source.qualified(c.name)) for c in source.table.columns if c.name in known), (name, array))
+    made = Unnest(Query(text, (source,), (), outputs, False))
+    return replace(source, table=Table(source.alias, made.columns), input=made)
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:

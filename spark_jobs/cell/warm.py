@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import plans
+from plans.nested import STRUCT, is_nested
 from plans.payloads.sums import ROWS, term_of
 from plans.program import GroupStage, Program
 from plans.types import arrow_type, decimal_parts
@@ -78,4 +79,6 @@ def _row(columns: Any, weight: int, told: dict[str, int | None]) -> pa.Table:
 
 
 def _value(type_: str) -> Any:
+    if is_nested(type_):
+        return {} if type_.startswith(STRUCT) else []
     return decimal.Decimal(0) if decimal_parts(type_) else _VALUES[type_]

@@ -25,6 +25,7 @@ from crown.ingest.changes import MAX_WEIGHT
 from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import known, weights_of_codes
 from plans.files.delimited import UNREADABLE
+from plans.nested import is_nested
 from plans.schema import Table
 from plans.types import decimal_parts
 from spark_jobs.errors import SourceError
@@ -192,9 +193,12 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded
             f"a column of type {source.simpleString()} cannot be read as {type_}: texts are compared byte by byte "
             "here, as in UTF8_BINARY; cast it to string first, and fold what is to be equal (lower, trim)"
         )
-    if type(source) is type(target) and not isinstance(target, T.DecimalType):
+    if is_nested(type_) and type_of_spark(source) == type_:  # of what is reserved in a part the engine says
+        return value.cast(target), None
+    plain = not isinstance(target, T.DecimalType) and not is_nested(type_)
+    if type(source) is type(target) and plain:
         return value, reserved if type_ == "int64" and not by_engine else None
-    if isinstance(source, T.StringType):
+    if isinstance(source, T.StringType) and not is_nested(type_):
         return _parse(value, type_, rounded)
     if type_of_spark(source) == type_ or (type_ == "int64" and type_of_spark(source) == "int32"):
         return value.cast(target), None

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pyspark.sql import types as T
 
 from plans.errors import PlanError
+from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, is_nested, parts, struct_of
 from plans.schema import Column, Table
 from plans.types import decimal_parts, normal_type
 
@@ -33,14 +34,26 @@ _NARROW: dict[type[T.DataType], str] = {
 
 def spark_type(type_: str) -> T.DataType:
     """Returns the Spark type that carries values of a planner type."""
-    parts = decimal_parts(type_)
-    return T.DecimalType(*parts) if parts else _SPARK[normal_type(type_)]
+    inside = parts(type_) if is_nested(type_) else None
+    if inside is not None:
+        types = [spark_type(part) for part in inside.types]
+        if inside.kind == STRUCT:
+            return T.StructType([T.StructField(*field) for field in zip(inside.names, types, strict=True)])
+        return T.ArrayType(types[0]) if inside.kind == ARRAY else T.MapType(types[0], types[1])
+    digits = decimal_parts(type_)
+    return T.DecimalType(*digits) if digits else _SPARK[normal_type(type_)]
 
 
 def type_of_spark(type_: T.DataType) -> str:
     """Returns the planner type for a Spark type; narrow numbers widen. PlanError for types without one."""
     if isinstance(type_, T.DecimalType):
         return f"decimal({type_.precision},{type_.scale})"
+    if isinstance(type_, T.StructType) and type_.fields:
+        return struct_of(type_.names, [type_of_spark(field.dataType) for field in type_.fields])
+    if isinstance(type_, T.ArrayType):
+        return array_of(type_of_spark(type_.elementType))
+    if isinstance(type_, T.MapType):
+        return normal_type(Parts(MAP, (type_of_spark(type_.keyType), type_of_spark(type_.valueType))).named())
     if type(type_) in _NARROW:
         return _NARROW[type(type_)]
     for name, candidate in _SPARK.items():

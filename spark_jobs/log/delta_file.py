@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from crown.durable import packing
 from crown.durable.packing import DIGEST
+from crown.results.summed import summed
 from spark_jobs.errors import DamagedStateError, PlanChangedError
 
 ONE_CELL, MASKED = 1, 2
@@ -154,6 +155,4 @@ def _difference(a: pa.Table | None, b: pa.Table | None) -> int:
             parts.append(table.set_column(table.column_names.index(_WEIGHT), _WEIGHT, weight))
     if not parts:
         return 0
-    keys = [name for name in parts[0].column_names if name != _WEIGHT]
-    sums = pa.concat_tables(parts).group_by(keys).aggregate([(_WEIGHT, "sum")])[f"{_WEIGHT}_sum"]
-    return int(pc.sum(pc.not_equal(sums, 0)).as_py() or 0)
+    return len(summed(pa.concat_tables(parts), _WEIGHT))

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from crown.ingest.columns import WEIGHT
+from crown.results.summed import summed
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from plans.types import arrow_type
@@ -102,8 +103,7 @@ def difference(now: pa.Table, before: pa.Table) -> pa.Table:
     weights = before.column_names.index(WEIGHT)
     gone = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)
     both = pa.concat_tables([now, gone])
-    summed = both.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*names, WEIGHT])
-    return summed.filter(pc.not_equal(summed[WEIGHT], 0))
+    return summed(both.select([*names, WEIGHT]))
 
 
 def _plain(frame: DataFrame, names: list[str], table: Table) -> pa.Table | None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
+from crown.results.summed import summed
 from plans.schema import CHANGE_TYPE
 from spark_jobs.errors import ForeignRowsError, SourceError, SparkJobError
 
@@ -53,22 +54,21 @@ def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
             f"to_table() takes deltas with weights, but these have no column {WEIGHT!r}: leave out emit= in maintain()"
         )
     delta = pa.table({name: _plain(delta[name]) for name in [*columns, WEIGHT]})
-    summed = delta.group_by(columns, use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])
-    summed = summed.filter(pc.not_equal(summed[WEIGHT], 0))
+    found = summed(delta)
     for taken in {OP, COUNT, "_nulls"} & {name.lower() for name in columns}:
         raise SourceError(f"the result has a column {taken!r}, which to_table() needs: rename it in the query")
     if keys is None:
-        return Net(summed.rename_columns([*columns, COUNT]), tuple(columns), tuple(columns), False)
+        return Net(found.rename_columns([*columns, COUNT]), tuple(columns), tuple(columns), False)
     match = tuple(_column(columns, key) for key in keys)
     places = [str(place) for place in range(len(columns))]  # a column of the result may be called _change_type
-    numbered = summed.rename_columns([*places, WEIGHT])
+    numbered = found.rename_columns([*places, WEIGHT])
     paired = changes.as_cdf(numbered, [str(columns.index(name)) for name in match])
     paired = paired.filter(pc.not_equal(paired[CHANGE_TYPE], "update_preimage"))
     ops = pa.array([_OPS[word] for word in paired[CHANGE_TYPE].to_pylist()], pa.string())
     rows = paired.select(places).rename_columns(columns)
-    found = Net(rows.append_column(OP, ops), tuple(columns), match, True)
-    _demand_key(found, batch)
-    return found
+    net = Net(rows.append_column(OP, ops), tuple(columns), match, True)
+    _demand_key(net, batch)
+    return net
 
 
 def _demand_key(net: Net, batch: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown.errors import SeveralRowsError
+from plans.exploded import EXPLODE, exploded_column
 from plans.plan import Output
 from plans.program import (
     Feed,
@@ -53,8 +54,12 @@ def fed(feed: Feed, bag: Bag, columns: Sequence[Column]) -> Bag:
         kept = evaluated([Output("kept", "bool", feed.where)], rows, columns)
         rows = [row for row, (keep,) in zip(rows, kept, strict=True) if keep]
     out: Bag = Counter()
-    for row, made in zip(rows, evaluated(feed.columns, rows, columns), strict=True):
-        out[made] += feed.weight * bag[row]
+    array = exploded_column(feed)
+    outputs = [array if array is not None and o.expr.op == EXPLODE else o for o in feed.columns]
+    for row, made in zip(rows, evaluated(outputs, rows, columns), strict=True):
+        place = len(made) if array is None else outputs.index(array)
+        for element in (None,) if array is None else made[place] or ():
+            out[(*made[:place], element, *made[place + 1 :]) if array is not None else made] += feed.weight * bag[row]
     return out
 
 

@@ -42,14 +42,16 @@ _NAN = float("nan")
 
 
 def normalise(value: object) -> object:
-    """Returns the representative of ``value`` in SQL's sense of identity: one NaN, one zero, everything else as it is.
+    """Returns the representative of ``value`` in SQL's sense of identity: one NaN, one zero, tuples for parts.
 
     NaN is one value, equal to itself, and -0.0 equals 0.0, as in Spark and DuckDB. Python's ``==`` on tuples agrees
     with this after normalisation, because tuples compare their items by ``is`` first.
     """
     if isinstance(value, float):
         return _NAN if math.isnan(value) else value + 0.0
-    return value
+    if isinstance(value, dict):
+        return tuple(map(normalise, value.values()))
+    return tuple(map(normalise, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _projection(source: tuple[str, ...], target: tuple[str, ...]) -> Callable[[Row], Row]:

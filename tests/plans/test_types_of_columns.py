@@ -33,7 +33,12 @@ def column(given: Any) -> Column:
         ("int", "int32"), ("varchar(10)", "string"), ("CHAR ( 3 )", "string"), ("character varying", "string"),
         ("timestamptz", "timestamp"), ("timestamp  with time zone", "timestamp"), ("datetime", "timestamp_ntz"),
         ("numeric(10,2)", "decimal(10,2)"), ("Decimal(10)", "decimal(10,0)"), ("double precision", "float64"),
-        ("real", "float64"), ("bytea", "binary"), ("blob", "binary"),
+        ("real", "float64"), ("bytea", "binary"), ("blob", "binary"), (pl.List(pl.Int64), "array<int64>"),
+        ("ARRAY<BIGINT>", "array<int64>"), ("int[][]", "array<array<int32>>"), (list[str], "array<string>"),
+        (dict[str, float], "map<string,float64>"), ("Map(varchar, decimal(4,1)[])", "map<string,array<decimal(4,1)>>"),
+        ("STRUCT<A: int, `b c`: struct(x text)>", "struct<A:int32,`b c`:struct<x:string>>"),
+        (pa.map_(pa.string(), pa.list_(pa.int8())), "map<string,array<int32>>"),
+        (pa.struct([("a", pa.large_list(pa.date32()))]), "struct<a:array<date>>"),
     ])  # fmt: skip
 def test_types_are_taken_as_users_write_them(given: Any, type_: str) -> None:
     assert column(given) == Column("a", type_)
@@ -49,7 +54,11 @@ def test_types_are_taken_as_users_write_them(given: Any, type_: str) -> None:
         ("decimal", "type 'decimal' does not say its digits"),
         ("NUMERIC", "does not say its digits"),
         (pl.Object, "is not a type of a column"),
-        (pl.List(pl.Int64), "is not supported"),
+        ("array<int", "is not supported"),
+        ("map<int>", "map has two types in it"),
+        ("map<array<int>,int>", "the keys of a map have no parts"),
+        ("struct<a int, A int>", "two fields called A"),
+        ("struct<int>", "a field of a struct is a name and a type"),
         (list, "the Python type list is not a type of a column"),
         (int | str, "is not a type of a column"),
         (np.dtype("M8[us]"), "type 'datetime64.us.' is not supported"),

@@ -16,6 +16,7 @@ REFUSED = (
     "ESCAPE",  # the plan does not say which character it is
     "NULL_IF_RESULT", "ILIKE", "ELEMENT_AT", "SUBTRACT_", "an interval that is no constant",
     "Spark's type",  # arrays, spans of time
+    "ARRAY_FILTER",  # which ARRAY_COMPACT is there
     "needs a constant",  # where Spark casts one
 )  # fmt: skip
 

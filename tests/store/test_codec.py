@@ -19,6 +19,7 @@ from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
+from plans.nested import is_nested
 from plans.types import arrow_type
 
 
@@ -42,6 +43,27 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "decimal(38,38)": _decimals(38, 38),
     "string": st.text(max_size=12),
     "binary": st.binary(max_size=12),
+}
+
+
+def _list(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(st.none() | values, max_size=3)
+
+
+VALUES |= {
+    "array<int64>": _list(VALUES["int64"]),
+    "array<array<string>>": _list(_list(VALUES["string"])),
+    "array<bool>": _list(VALUES["bool"]),
+    "map<string,decimal(19,0)>": st.dictionaries(VALUES["string"], st.none() | VALUES["decimal(19,0)"], max_size=3).map(
+        lambda one: sorted(one.items())
+    ),
+    "struct<a:array<decimal(18,4)>,b:struct<c:float64,d:binary>>": st.fixed_dictionaries(
+        {
+            "a": st.none() | _list(VALUES["decimal(18,4)"]),
+            "b": st.none()
+            | st.fixed_dictionaries({"c": st.none() | st.integers(-9, 9).map(float), "d": VALUES["binary"]}),
+        }
+    ),
 }
 
 
@@ -144,7 +166,8 @@ def test_the_value_that_is_reserved_for_null_is_refused_with_its_row(kind: str) 
 
 
 def test_only_values_wider_than_a_word_go_through_the_dictionary() -> None:
-    assert [kind for kind in VALUES if uses_dictionary(kind)] == ["decimal(19,0)", "decimal(38,38)", "string", "binary"]
+    wide = ["decimal(19,0)", "decimal(38,38)", "string", "binary", *filter(is_nested, VALUES)]
+    assert [kind for kind in VALUES if uses_dictionary(kind)] == wide
 
 
 def test_unknown_values_that_must_not_be_entered_have_the_code_of_no_row() -> None:

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.expressions import arithmetic, dates, decimals
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.arrays import array_of, on_arrays, validity, words
 from plans.expressions.casts import reading, writing
 from plans.expressions.coercion import INTEGERS, numeric
 from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
+from plans.expressions.packed import elements_of, listed, mapped
+from plans.nested import is_nested, matched
 
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _SHORT = 18  # digits that Spark keeps in 64 bits
@@ -25,6 +27,8 @@ def castable(source: str, target: str) -> bool:
     """Returns whether values of one planner type can be cast to another, as in Spark's ANSI mode."""
     if source == target or target == "null":
         return source == target
+    if is_nested(source) or is_nested(target):
+        return matched(source, target, lambda one, two: two if castable(one, two) else None) is not None
     if "binary" in (source, target):
         return {source, target} == {"binary", "string"}
     if "string" in (source, target) or {source, target} <= set(_MOMENTS):
@@ -40,6 +44,8 @@ def cast(value: Any, type_: pa.DataType) -> Any:
     source = value.type
     if source == type_:
         return value
+    if kinds.is_nested(type_):
+        return on_arrays(lambda array: _parts(array, type_), value)
     if kinds.is_binary(source) or kinds.is_binary(type_):
         return on_arrays(lambda array: array.view(type_), value)
     if kinds.is_string(source):
@@ -66,6 +72,19 @@ def cast(value: Any, type_: pa.DataType) -> Any:
     if kinds.is_decimal(source):
         value = arithmetic.in_range(decimals.rounded(value, 0, _WHOLE, "down"))
     return arithmetic.narrow(value) if type_ == pa.int32() and value.type != type_ else pc.cast(value, type_)
+
+
+def _parts(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Returns values whose parts are converted, each as a column of its type is."""
+    there = validity(value)
+    if pa.types.is_struct(type_):
+        fields = [cast(part, field.type) for part, field in zip(value.flatten(), type_, strict=True)]
+        return pa.StructArray.from_arrays(fields, fields=list(type_), mask=pa.array(~there))
+    sizes, elements = elements_of(value)
+    if pa.types.is_list(type_):
+        return listed(sizes, cast(elements, type_.value_type), type_, there)
+    keys, items = elements.flatten()
+    return mapped(sizes, cast(keys, type_.key_type), cast(items, type_.item_type), type_, there)
 
 
 def _seconds(value: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from plans.errors import PlanError
-from plans.expressions.coercion import INTEGERS, common, numeric
+from plans.expressions.coercion import INTEGERS, check_ordered, common, numeric
 from plans.expressions.expr import Expr
 from plans.expressions.functions.function import constant
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import cast, lit
+from plans.nested import ARRAY, STRUCT, is_nested, parts
 from plans.types import decimal_parts
 
 _LEFT_ALONE = {
@@ -46,6 +47,7 @@ _IMPLICIT = {  # what Spark casts by itself
 _TITLES = {
     "plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fraction": "EXTRACT", "intdiv": "DIV", "neg": "-",
     "bit_and": "&", "bit_or": "|", "bit_xor": "^", "bit_not": "~", "yearofweek": "EXTRACT", "dayofweek_iso": "EXTRACT",
+    "get_field": ".", "with_places": "POSEXPLODE", "outer": "EXPLODE",
     "read_timestamp": "TO_TIMESTAMP", "read_seconds": "UNIX_TIMESTAMP",
 }  # fmt: skip
 
@@ -66,9 +68,13 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
                     f"{_title(name)} has arguments of type {type_} and {arg.type}", hint="cast them to one type"
                 )
             type_ = both_ways
+        if name in ("greatest", "least"):
+            check_ordered(type_, name.upper())
         type_ = "int32" if type_ == "null" and name != "coalesce" else type_
-        return Expr(name, type_, tuple(cast(arg, type_) for arg in args))
+        gives = type_ if isinstance(function.gives, str) else function.gives([type_], [])
+        return Expr(name, gives, tuple(cast(arg, type_) for arg in args))
     args = tuple(_fitted(name, arg, kind) for arg, kind in zip(args, kinds, strict=True))
+    args = tuple(_of_element(arg, args[0].type, kind) for arg, kind in zip(args, kinds, strict=True))
     constants = [arg.value if arg.op == "literal" else None for arg in args]
     result = function.gives
     if not isinstance(result, str):
@@ -83,7 +89,11 @@ def _fitted(name: str, arg: Expr, kind: str) -> Expr:
     wanted = "string" if kind == "unit" else kind.removeprefix("=")
     if constant(kind) and arg.op != "literal":
         raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
-    if arg.type in _LEFT_ALONE.get(wanted, ()) or (wanted == "number" and arg.type != "null" and numeric(arg.type)):
+    if (
+        wanted in _ANY
+        or arg.type in _LEFT_ALONE.get(wanted, ())
+        or (wanted == "number" and arg.type != "null" and numeric(arg.type))
+    ):
         return arg
     target = "int32" if (wanted, arg.type) == ("integer", "null") else _MADE.get(wanted, wanted)
     decimal = decimal_parts(arg.type) is not None
@@ -98,6 +108,17 @@ def _fitted(name: str, arg: Expr, kind: str) -> Expr:
     if constant(kind) and made.op == "cast":  # a number where text stands
         return lit(made.evaluate({}, 1)[0].as_py(), target)
     return made
+
+
+_ANY = ("any", "element", "key")
+
+
+def _of_element(arg: Expr, collection: str, kind: str) -> Expr:
+    """Returns an argument that is an element of an array, or a key of a map, as those of the first argument are."""
+    made = parts(collection) if kind in _ANY[1:] and is_nested(collection) else None
+    if made is None or made.kind == STRUCT:
+        return arg
+    return cast(arg, "int32" if made.kind == ARRAY and kind == "key" else made.types[0])
 
 
 def _title(name: str) -> str:

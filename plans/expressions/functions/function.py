@@ -17,13 +17,14 @@ KINDS = {
     "binary": "BINARY", "timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP_NTZ",
     "number": "number", "integer": "INT or BIGINT", "moment": "TIMESTAMP", "calendar": "DATE or TIMESTAMP",
     "bytes": "STRING or BINARY", "bits": "whole number, STRING or BINARY", "same": "value", "any": "value",
-    "unit": "unit",
+    "element": "element", "key": "element or key", "unit": "unit",
 }  # fmt: skip
 """What an argument may be: a planner type, to which it is cast as Spark casts it by itself, or one of
 
 - `number`: numbers stay what they are; `integer`: INT and BIGINT do;
 - `moment`: a DATE becomes a TIMESTAMP; `calendar`: dates and timestamps stay what they are;
 - `bytes`: text or bytes; `bits`: whole numbers, too; `any`: whatever it is;
+- `element`: an element of the array, or a key of the map, that comes first; `key`: a key, or the index of an array;
 - `same`: the one type that all arguments have in common;
 - `unit`: the name of a unit of time, which may be written without quotes.
 

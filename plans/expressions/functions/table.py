@@ -5,6 +5,7 @@ from __future__ import annotations
 from plans.expressions.functions import (
     bits,
     codes,
+    collections,
     digests,
     jsonpath,
     maths,
@@ -18,8 +19,9 @@ from plans.expressions.functions.clock import formats, parsing, spans, times, zo
 from plans.expressions.functions.function import Function
 
 NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, patterns, jsonpath)
+COLLECTIONS = (collections,)
 TIMES = (times, spans, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
-    function.name: function for module in (*NUMBERS, *TEXTS, *TIMES) for function in module.TABLE
+    function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE
 }
 """The functions of expressions; the name of each is its operator."""

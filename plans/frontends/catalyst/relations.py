@@ -12,6 +12,7 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
 from plans.frontends.catalyst import groups, windows
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names
+from plans.frontends.catalyst.generate import generate
 from plans.frontends.catalyst.scalars import CLOCKS, Meaning, literal, scalar, type_of
 from plans.frontends.catalyst.tree import Node, is_table, read
 from plans.program import Order
@@ -412,6 +413,9 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
     "CTERelationRef": _cte,
     "Project": _project,
     "Filter": _filter,
+    "Generate": lambda node, reading, ctes: generate(
+        node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
+    ),
     "Join": _join,
     "Aggregate": lambda node, reading, ctes: groups.grouped(
         node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)

@@ -18,6 +18,7 @@ from plans.errors import PlanError
 from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.catalyst.tree import Node
+from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
 from plans.types import normal_type
 
 _CALLS = {
@@ -42,6 +43,8 @@ _CALLS = {
     "FromUTCTimestamp": "from_utc_timestamp", "ToUTCTimestamp": "to_utc_timestamp", "DateFormatClass": "date_format",
     "FromUnixTime": "from_unixtime", "ParseToDate": "to_date", "MicrosToTimestamp": "timestamp_micros",
     "MillisToTimestamp": "timestamp_millis", "SecondsToTimestamp": "timestamp_seconds",
+    "CreateArray": "array", "CreateNamedStruct": "named_struct", "CreateMap": "map", "GetArrayItem": "get",
+    "GetMapValue": "element_at",
     "DateAddYMInterval": "add_months", "TimestampAddYMInterval": "plus_months", "TimestampAddInterval": "plus_micros",
 }  # fmt: skip
 _TRIMS = ("StringTrim", "StringTrimLeft", "StringTrimRight")
@@ -69,10 +72,21 @@ def type_of(given: Any) -> str:
     """Returns the planner's type for a type of Spark, as JSON has it. PlanError for one that is not supported."""
     if given == "void":
         return "null"
+    if isinstance(given, Mapping) and given.get("type") in _NESTED:
+        return normal_type(_NESTED[given["type"]](given))
     if not isinstance(given, str) or given.startswith("interval"):
         name = given if isinstance(given, str) else str(given.get("type", given))
         raise PlanError(f"Spark's type {name} is not supported", hint="cast it, or take it apart in the query")
     return normal_type(re.sub(r"\s+collate\s.*", "", given))
+
+
+_NESTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "array": lambda given: array_of(type_of(given["elementType"])),
+    "map": lambda given: Parts(MAP, (type_of(given["keyType"]), type_of(given["valueType"]))).named(),
+    "struct": lambda given: struct_of(
+        [field["name"] for field in given["fields"]], [type_of(field["type"]) for field in given["fields"]]
+    ),
+}
 
 
 def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
@@ -250,7 +264,16 @@ def _logarithm(node: Node, part: Part) -> Expr:
     return call("ln", part(value)) if base.kind == "EulerNumber" else call("log", part(base), part(value))
 
 
+def _struct_field(node: Node, part: Part) -> Expr:
+    value = part(node.child)
+    made = parts(value.type) if is_nested(value.type) else None
+    if made is None:
+        raise PlanError(f"a value of type {value.type} has no fields")
+    return call("get_field", value, lit(made.names[int(node.fields["ordinal"])]))
+
+
 _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
+    "GetStructField": _struct_field,
     "DateAddYMInterval": _plus,
     "TimestampAddYMInterval": _plus,
     "TimestampAddInterval": _plus,

@@ -15,11 +15,12 @@ from plans.frontends.sql.asof import MATCHED, RIGHT, match_of, matched
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
-from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope
+from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, one_source
 from plans.frontends.sql.sessions import arguments_of, in_sessions, is_sessions
 from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
 from plans.frontends.sql.subqueries import of_whole, subquery, tied
 from plans.frontends.sql.text.place import extent, spelling
+from plans.frontends.sql.unnest import add_generated, is_generator
 from plans.frontends.sql.windows import is_windows, query_of
 from plans.queries.algebra import Query, SetOperation, Source
 from plans.schema import tables_hint
@@ -82,7 +83,7 @@ def _add_sessions(node: exp.Table, scope: Scope) -> None:
     table, columns, gap = scope.text.guarded(node, partial(arguments_of, node))
     inner = scope.apart()
     add_relation(table, inner)
-    source = _one_source(inner.frame, inner.relations, scope)
+    source = one_source(inner.frame, inner.relations, scope)
     shown = tuple((name, expr) for _, name, expr in inner.visible())
     given = [inner.column(column) for column in columns]
     build = partial(in_sessions, source, shown, given, gap, scope.frame, scope.text.text)
@@ -177,6 +178,10 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if on is not None:
         scope.text.check_no_aggregate(on, "ON")
     written = [] if on is None else conjuncts(on)
+    generated = join.this.this if isinstance(join.this, exp.Lateral) else join.this
+    if is_generator(generated):
+        _add_generated(generated, join, kind, written, scope)
+        return
     if isinstance(join.this, exp.Lateral):
         _add_lateral(join, kind, written, scope)
         return
@@ -197,6 +202,20 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     add_conditions(written, scope)
     if kind == "SEMI":
         scope.remove(other)
+
+
+def _add_generated(
+    node: exp.Expression, join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope
+) -> None:
+    """Adds the rows that UNNEST, or EXPLODE and its kin, make of an array that stands before them in FROM."""
+    if kind not in ("INNER", "LEFT") or join.args.get("using"):
+        raise scope.text.error(f"a {kind} JOIN with rows of an array is not supported", join, "use JOIN or LEFT JOIN")
+    certain = all(isinstance(part, exp.Boolean) and part.this for part in written)
+    if kind == "LEFT" and not certain:
+        raise scope.text.error("a condition of this LEFT JOIN is not supported", join, "write ON TRUE")
+    made = add_generated(node, scope, join.this, kind == "LEFT")
+    _merge(join, kind, "", scope, made)
+    add_conditions(written, scope)
 
 
 def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
@@ -243,7 +262,7 @@ def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Express
     frame, left, right = scope.frame, scope.side(), scope.apart()
     left.relations, left.order = scope.relations, scope.order
     add_relation(join.this, right)
-    source = _one_source(frame, left.relations, scope)
+    source = one_source(frame, left.relations, scope)
     frame.merge(right.frame)
     scope.relations, scope.order = right.relations, right.order
     if kind == "RIGHT ANTI":
@@ -263,7 +282,7 @@ def _semi_join(right: Scope, scope: Scope) -> None:
     if all(source.join == "inner" for source in right.frame.sources):
         scope.frame.merge(right.frame, group)
     else:
-        scope.frame.sources.append(replace(_one_source(right.frame, right.relations, scope), group=group))
+        scope.frame.sources.append(replace(one_source(right.frame, right.relations, scope), group=group))
 
 
 def _add_joined(node: exp.Expression, scope: Scope) -> None:
@@ -278,7 +297,7 @@ def _add_joined(node: exp.Expression, scope: Scope) -> None:
     for join in joins:
         add_join(join, inside)
     if inside is not scope:
-        scope.frame.sources.append(_one_source(inside.frame, inside.relations, scope))
+        scope.frame.sources.append(one_source(inside.frame, inside.relations, scope))
         scope.join(inside, [])
 
 
@@ -315,10 +334,10 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
     """Adds an outer or anti join: both sides become one source each where they are more."""
     frame = scope.frame
     if kind in ("RIGHT", "FULL"):
-        left = _one_source(frame, scope.relations, scope)
+        left = one_source(frame, scope.relations, scope)
     inner = scope.apart()
     add_relation(join.this, inner)
-    right = _one_source(inner.frame, inner.relations, scope)
+    right = one_source(inner.frame, inner.relations, scope)
     on = _outer_condition(join, kind, method, scope, inner, written)
     if kind in ("LEFT", "ANTI"):
         frame.sources.append(replace(right, join=kind.lower(), on=on))
@@ -333,10 +352,10 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
 def _add_asof(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
     """Adds an ASOF JOIN: both sides become one source, that of their rows in order."""
     frame, nearest = scope.frame, join.args.get("match_condition")
-    left = _one_source(frame, scope.relations, scope)
+    left = one_source(frame, scope.relations, scope)
     inner = scope.apart()
     add_relation(join.this, inner)
-    right = _one_source(inner.frame, inner.relations, scope)
+    right = one_source(inner.frame, inner.relations, scope)
     written = [*written, *([] if nearest is None else conjuncts(nearest))]
     on = list(_outer_condition(join, kind, "", scope, inner, written))
     if join.args.get("using") and nearest is None:
@@ -370,30 +389,6 @@ def _outer_condition(
             f"a subquery in ON of a {kind} JOIN is not supported", join, "put it into a subquery in FROM"
         )
     return on
-
-
-def _one_source(frame: Frame, relations: list[Relation], scope: Scope) -> Source:
-    """Returns the one source of a frame, which has none then; if it has several, or conditions, a relation of its own,
-    and `relations` are columns of that.
-    """
-    first = frame.sources[0]
-    plain = all(expr.op == "col" for relation in relations for _, expr in relation.columns.values())
-    if plain and len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
-        frame.sources.clear()
-        return first
-    outputs: list[tuple[str, Expr]] = []
-    for relation in relations:
-        for spelled, expr in relation.columns.values():
-            if expr not in [known for _, known in outputs]:
-                name = f"{relation.alias}_{spelled}"
-                outputs.append((f"{name}_{len(outputs)}" if name in dict(outputs) else name, expr))
-    made = frame.derived(frame.query(scope.text.text, tuple(outputs)), "_".join(one.alias for one in relations))
-    for relation in relations:
-        relation.rename({expr: made.qualified(name) for name, expr in outputs})
-    frame.sources.clear()
-    frame.conditions.clear()
-    frame.keys.clear()
-    return made
 
 
 def _full(left: Source, right: Source, on: tuple[Expr, ...], scope: Scope) -> Source:

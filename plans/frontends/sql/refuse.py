@@ -20,7 +20,6 @@ _T = TypeVar("_T")
 NO_ORDER = "a maintained result has no order: sort where it is read, or say how many rows: ORDER BY ... LIMIT ..."
 _CLAUSES = {
     "sort": ("SORT BY", "a maintained result has no order: sort where it is read"),
-    "laterals": ("LATERAL VIEW", "explode the column before it enters the stream"),
     "pivots": ("PIVOT", "pivot where the result is read"),
     "sample": ("TABLESAMPLE", "sample the input stream instead"),
     "connect": ("CONNECT BY", "recursion is not supported"),
@@ -43,7 +42,7 @@ _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
 # What a node may carry besides; anything else changes what it means and is refused by its name.
 _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind",
-           "group", "having", "windows", "qualify", "order", "limit", "offset"}  # fmt: skip
+           "group", "having", "windows", "qualify", "order", "limit", "offset", "laterals"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
 _SET_OPERATION = {"this", "expression", "distinct", "with_", "with", "order", "limit", "offset"}

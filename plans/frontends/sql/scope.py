@@ -9,14 +9,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
 from plans.errors import Position, pointed
 from plans.expressions.build import Expr
+from plans.frontends.fields import field_of
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.parse import misspelled
+from plans.nested import is_nested
 from plans.queries.algebra import Query, Source, replaced
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Schema, Table
@@ -232,10 +235,16 @@ class Scope:
 
     def column(self, node: exp.Column) -> Expr:
         """Returns what a column means. PlanError if it is unknown or ambiguous."""
-        name = node.name
+        *table, name = fields = [part.name for part in node.parts]
+        relation = self.relation(table[0]) if table else None
+        if table and (relation is None or fields[1].lower() not in relation.columns):
+            whole = self.lookup(table[0])
+            if len(whole) == 1 and (relation is None or is_nested(whole[0].type)):
+                return self._field(whole[0], fields[1:], node)
+        elif len(table) > 1 and relation is not None:
+            return self._field(relation.columns[fields[1].lower()][1], fields[2:], node)
         self.check_qualifier(node)
         if node.table:
-            relation = self.relation(node.table)
             if relation is None:
                 raise self.text.error(f"unknown table or alias {node.table}", node, self.known())
             if name.lower() not in relation.columns:
@@ -252,6 +261,13 @@ class Scope:
             hint = f"did you mean {close[0]}?" if close else _columns(self.relations)
             raise self.text.error(f"unknown column {name}", node, hint)
         return self.typed(found[0], node)
+
+    def _field(self, column: Expr, path: list[str], node: exp.Column) -> Expr:
+        """Returns a field of a struct, or the value of a map at a key that is a name."""
+        found = self.typed(column, node)
+        for name in path:
+            found = self.text.guarded(node, partial(field_of, found, name))
+        return found
 
     def typed(self, column: Expr, node: exp.Column) -> Expr:
         """Returns a column. PlanError if it has no type."""
@@ -287,6 +303,30 @@ class Scope:
         text, (start, end) = self.text.text, place or (0, 0)
         position = None if place is None else Position.of(text, start, end)
         self.reading.warnings[start] = pointed(message, text, position, hint=hint)
+
+
+def one_source(frame: Frame, relations: list[Relation], scope: Scope) -> Source:
+    """Returns the one source of a frame, which has none then; if it has several, or conditions, a relation of its own,
+    and `relations` are columns of that.
+    """
+    first = frame.sources[0]
+    plain = all(expr.op == "col" for relation in relations for _, expr in relation.columns.values())
+    if plain and len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
+        frame.sources.clear()
+        return first
+    outputs: list[tuple[str, Expr]] = []
+    for relation in relations:
+        for spelled, expr in relation.columns.values():
+            if expr not in [known for _, known in outputs]:
+                name = f"{relation.alias}_{spelled}"
+                outputs.append((f"{name}_{len(outputs)}" if name in dict(outputs) else name, expr))
+    made = frame.derived(frame.query(scope.text.text, tuple(outputs)), "_".join(one.alias for one in relations))
+    for relation in relations:
+        relation.rename({expr: made.qualified(name) for name, expr in outputs})
+    frame.sources.clear()
+    frame.conditions.clear()
+    frame.keys.clear()
+    return made
 
 
 def _columns(relations: Iterable[Relation]) -> str:

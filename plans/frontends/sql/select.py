@@ -25,6 +25,7 @@ from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
 from plans.frontends.sql.shape import flat, grouped, limited, unwrapped
+from plans.frontends.sql.unnest import add_generated, lifted
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Order
 from plans.queries.algebra import Query, Relation, SetOperation, check_output_name, replaced
@@ -134,6 +135,7 @@ class _Checks(NamedTuple):
 
 def _parts(node: exp.Select, inner: Scope, checks: _Checks) -> list[_Part]:
     """Returns the parts of a SELECT: several for GROUPING SETS, which differ in what they group by."""
+    node = lifted(node, inner)
     scope = _from_where(node, inner)
     if not grouped(node):
         return [_part(node, scope, None, checks, False)]
@@ -157,6 +159,8 @@ def _from_where(node: exp.Select, scope: Scope) -> Scope:
     with_room(add_relation, start.this, scope)
     for join in node.args.get("joins") or ():
         add_join(join, scope)
+    for view in node.args.get("laterals") or ():
+        scope.join(add_generated(view.this, scope, view), [])
     where = node.args.get("where")
     if where is not None:
         scope.text.check_no_aggregate(where.this, "WHERE")

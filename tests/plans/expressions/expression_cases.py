@@ -168,6 +168,21 @@ _POOLS: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "ntz": ("timestamp_ntz", _MOMENTS),
     "inst": ("timestamp", _MOMENTS),
+    "arr": ("array<int64>", ([], [1], [3, None, 1, 3], [None], [5, -1, 2], [2**62], None)),
+    "words": ("array<string>", ([], ["a"], ["b", None, "a", "b"], [None], ["é", ""], ["a", "ab", "x"], None)),
+    "reals": ("array<float64>", ([], [0.0, NAN, -0.0], [1.5, None, INF], [None], [NAN, NAN, 2.0], None)),
+    "deep": ("array<array<string>>", ([], [["a"], []], [["b", None], ["a"], ["b", None]], [None, ["x"]], None)),
+    "rec": (
+        "struct<a:int64,b:array<string>,c:struct<d:float64>>",
+        (
+            {"a": 1, "b": ["x"], "c": {"d": 0.5}},
+            {"a": None, "b": None, "c": None},
+            {"a": 2, "b": [], "c": {"d": None}},
+            None,
+        ),
+    ),
+    "recs": ("array<struct<k:string,n:int64>>", ([], [{"k": "a", "n": 1}, None], [{"k": None, "n": 2}], None)),
+    "map": ("map<string,int64>", ([], [("a", 1), ("b", None)], [("x", 7)], None)),
 }
 
 

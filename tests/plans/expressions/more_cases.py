@@ -61,4 +61,21 @@ MORE_GROUPS = (
          ("SPLIT_INDEX(pad, 'x', 0)", "TRY_ELEMENT_AT(SPLIT(pad, 'x', -1), 1)"),
          ("SPLIT_INDEX(pad, 'x', 2)", "TRY_ELEMENT_AT(SPLIT(pad, 'x', -1), 3)"))
     ),
+    examples(
+        ("ARRAY(num, 7, NULL)", "ARRAY(str, 'a')", "ARRAY(words, ARRAY('q'))", "SIZE(arr)", "CARDINALITY(map)",
+         "ARRAY_SIZE(deep)", "ELEMENT_AT(arr, 1)", "ELEMENT_AT(words, -1)", "ELEMENT_AT(map, 'a')",
+         "ELEMENT_AT(map, str)", "ELEMENT_AT(arr, num)", "GET(arr, 0)", "GET(words, num2)", "arr[0]", "map['x']",
+         "recs[0].n", "rec.a", "rec.b[0]", "rec.c.d", ("t.rec.c", "rec.c"), "NAMED_STRUCT('x', num, 'y', words)",
+         "STRUCT(num, str AS s)", "MAP('k', num, 'a', 1)", "MAP(num, str)", "MAP_KEYS(map)", "MAP_VALUES(map)",
+         "MAP_ENTRIES(map)", "ARRAY_CONTAINS(arr, 1)", "ARRAY_CONTAINS(arr, big)", "ARRAY_CONTAINS(words, str)",
+         "ARRAY_CONTAINS(reals, dbl)", "ARRAY_CONTAINS(deep, words)", "ARRAY_POSITION(arr, 3)",
+         "ARRAY_POSITION(words, str)", "ARRAY_REMOVE(arr, 3)", "ARRAY_REMOVE(words, str)", "ARRAY_COMPACT(arr)",
+         "ARRAY_DISTINCT(arr)", "ARRAY_DISTINCT(deep)", "ARRAY_DISTINCT(reals)", "SORT_ARRAY(arr)",
+         "SORT_ARRAY(words, false)", "SORT_ARRAY(reals)", "SORT_ARRAY(reals, false)", "ARRAY_MIN(arr)",
+         "ARRAY_MAX(words)", "ARRAY_MIN(reals)", "ARRAY_MAX(reals)", "SLICE(arr, 2, 2)", "SLICE(words, -2, 1)",
+         "SLICE(arr, num, 2)", "FLATTEN(deep)", "ARRAY_JOIN(words, '-')", "ARRAY_JOIN(words, ',', '?')",
+         "arr = arr2", "words <> words2", "rec <=> rec2", "arr IS NULL", "arr = ARRAY(1)",
+         "CASE WHEN flag THEN arr ELSE ARRAY(9) END", "COALESCE(arr, arr2)", "CAST(arr AS ARRAY<DOUBLE>)",
+         "CAST(arr AS ARRAY<STRING>)", "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)")
+    ),
 )  # fmt: skip

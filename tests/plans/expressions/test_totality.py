@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,14 @@ from plans import Expr, PlanError, arrow_type
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
 from plans.expressions.functions.function import constant
 from plans.expressions.literals import RESERVED
+from plans.nested import is_nested, parts
 from tests.plans.expressions import expression_cases as cases
 
 TYPES = ["bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"]
 TYPES += ["decimal(1,0)", "decimal(10,2)", "decimal(18,18)", "decimal(19,4)", "decimal(34,30)", "decimal(38,0)"]
 TYPES += ["decimal(38,10)", "decimal(38,38)"]
+TYPES += ["array<int64>", "array<string>", "array<float64>", "array<array<string>>", "map<string,int64>"]
+TYPES += ["struct<a:int64,b:array<string>>", "array<struct<k:string,n:int64>>"]
 NAMES = {f"c{number}": type_ for number, type_ in enumerate(TYPES)}
 TEXTS = [
     b"",
@@ -62,6 +66,8 @@ SEEDS = st.integers(0, 2**32)
 def _column(type_: str, rng: random.Random, length: int) -> pa.Array:
     """Values of the type's whole range, extremes often; under a NULL lies whatever was there; not from the start."""
     n, kind = length + 3, arrow_type(type_)
+    if is_nested(type_):
+        return _nested(type_, rng, n)[3:]
     valid = pa.py_buffer(np.packbits([rng.random() < 0.8 for _ in range(n)], bitorder="little"))
     if type_ in ("string", "binary"):
         texts = [rng.choice(TEXTS) for _ in range(n)]
@@ -83,6 +89,24 @@ def _column(type_: str, rng: random.Random, length: int) -> pa.Array:
     return pa.Array.from_buffers(kind, n, buffers)[3:]
 
 
+def _nested(type_: str, rng: random.Random, n: int) -> pa.Array:
+    """Values of a type with parts; under a NULL lies whatever was there."""
+    made = parts(type_)
+    there = pa.py_buffer(np.packbits([rng.random() < 0.8 for _ in range(n)], bitorder="little"))
+    if made.kind == "struct":
+        return pa.Array.from_buffers(
+            arrow_type(type_), n, [there], children=[_column(part, rng, n) for part in made.types]
+        )
+    ends = np.cumsum([0, *(rng.randint(0, 3) for _ in range(n))], dtype=np.int32)
+    if made.kind == "array":
+        elements = _column(made.types[0], rng, int(ends[-1]))
+    else:  # the keys of each map differ, and are in their order
+        keys = pa.array([f"k{i}" for size in np.diff(ends) for i in range(size)], pa.string())
+        fields = [arrow_type(type_).key_field, arrow_type(type_).item_field]
+        elements = pa.StructArray.from_arrays([keys, _column(made.types[1], rng, int(ends[-1]))], fields=fields)
+    return pa.Array.from_buffers(arrow_type(type_), n, [there, pa.py_buffer(ends)], children=[elements])
+
+
 def _columns(rng: random.Random, length: int) -> dict[str, pa.Array]:
     return {name: _column(type_, rng, length) for name, type_ in NAMES.items()}
 
@@ -100,11 +124,13 @@ def _expression(rng: random.Random, depth: int) -> Expr:
 
 
 OPERANDS = {"and": "bool", "or": "bool", "not": "bool"}
-TEXTS_OF = {
+TEXTS_OF: dict[str, list[Any]] = {
     "regexp_like": ["a", "(.)", ".*$", "^$", "(a|ß)+"],
     "date_trunc": ["year", "week", "Hour"],
     "trunc": ["year", "mm"],
     "get_json_object": ["$", "$.a[0]"],
+    "get_field": ["a", "B"],
+    "sort_array": [True, False],
     "timestampdiff": ["day", "MONTH", "microsecond"],
     "date_format": ["yyyy-MM-dd", "G y yy EEE HH:mm:ss.SSSSSS a h K k Q"],
     "read_timestamp": ["yyyy", "y", "yyyy-MM-dd"],
@@ -131,7 +157,8 @@ def _function(op: str, rng: random.Random, depth: int) -> Expr:
     most = len(function.takes)
     kinds = function.kinds(rng.randint(max(most - function.optional, 1), most + 2 * function.repeated)) or ()
     same = rng.choice(TYPES)
-    args = []
+    collection = rng.choice([one for one in TYPES if is_nested(one)])
+    args: list[Expr] = []
     for kind in kinds:
         wanted = "string" if kind == "unit" else kind.removeprefix("=")
         if constant(kind):
@@ -141,6 +168,12 @@ def _function(op: str, rng: random.Random, depth: int) -> Expr:
             args.append(lit(rng.choice([*choices, None]) if rng.random() < 0.2 else choices[1], wanted))
             continue
         type_ = same if wanted == "same" else rng.choice(KINDS.get(wanted, [wanted]))
+        if wanted == "any":
+            type_ = collection
+        if wanted in ("element", "key"):
+            inside = parts(args[0].type) if is_nested(args[0].type) else None
+            type_ = "int32" if inside is None or (inside.kind == "array" and wanted == "key") else inside.types[0]
+            type_ = type_ if type_ in TYPES else "int64"
         name = next(name for name, found in NAMES.items() if found == type_)
         args.append(col(name, type_) if rng.random() < 0.7 else _expression(rng, depth))
     return call(op, *args)
@@ -151,6 +184,10 @@ def _applied(op: str, rng: random.Random, depth: int) -> Expr:
         wanted = [name for name, type_ in NAMES.items() if type_ == OPERANDS.get(op)]
         return col(wanted[0], OPERANDS[op]) if wanted and rng.random() < 0.6 else _expression(rng, depth)
 
+    if op == "named_struct":
+        return call(op, lit("a"), arg(), lit("b"), arg())
+    if op == "map":
+        return call(op, lit("k"), col("c1", "int32"), _expression(rng, 0) if depth else lit("l"), col("c1", "int32"))
     if op == "cast":
         return cast(arg(), rng.choice(TYPES))
     if op == "like":

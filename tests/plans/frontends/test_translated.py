@@ -77,7 +77,7 @@ def test_a_function_of_another_dialect_is_planned(dialect: str, call: str) -> No
 
 @pytest.mark.parametrize(
     ("dialect", "call", "word"),
-    [("duckdb", "list_value(a)", "LIST_VALUE"), ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY"),
+    [("duckdb", "list_zip(a)", "LIST_ZIP"), ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY"),
      ("snowflake", "to_varchar(ts, 'YYYY')", "TO_VARCHAR")],
 )  # fmt: skip
 def test_what_has_no_words_in_spark_is_refused_by_its_own_name(dialect: str, call: str, word: str) -> None:

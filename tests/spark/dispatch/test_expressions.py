@@ -83,7 +83,10 @@ def _plain(array: pa.ChunkedArray) -> list[object]:
         array = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     if pa.types.is_date(array.type):
         array = array.cast(pa.int32())
-    return array.to_pylist()
+    values = array.to_pylist()
+    if pa.types.is_map(array.type):  # whose entries are in the order of their keys here
+        return [None if value is None else sorted(value) for value in values]
+    return values
 
 
 def _same(one: object, two: object, digits: bool = True) -> bool:
@@ -92,6 +95,8 @@ def _same(one: object, two: object, digits: bool = True) -> bool:
         if not digits and math.isclose(one, two, rel_tol=1e-14):
             return True
         return one == two or (math.isnan(one) and math.isnan(two))
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(_same, one, two))
     return one == two and type(one) is type(two)
 
 
@@ -101,7 +106,7 @@ def _compared(answers: DataFrame, pairs: list[tuple[str, str]], lenient: bool = 
     for (text, _), theirs, field in zip(pairs, table.columns, answers.schema.fields, strict=True):
         expr = expression(text)
         ours = expr.evaluate(columns())
-        if spark_type(expr.type) != field.dataType:
+        if spark_type(expr.type).simpleString() != field.dataType.simpleString():  # which parts are never NULL aside
             wrong.append(f"{text}: {expr.type} here, {field.dataType.simpleString()} in Spark")
         digits = not _LIBRARY & {node.op for node in expr.postorder()}
         for row, (one, two) in enumerate(zip(_plain(ours), _plain(theirs), strict=True)):

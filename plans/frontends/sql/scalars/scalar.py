@@ -17,8 +17,10 @@ from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
+from plans.frontends.fields import element_of, field_of, struct
 from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, compared, is_interval, shifted, tumbled
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
+from plans.nested import MAP, Parts, array_of, is_nested, struct_of
 from plans.stack import with_room
 from plans.types import decimal_parts, normal_type
 
@@ -54,7 +56,7 @@ _CARRIED = {
 }  # fmt: skip
 _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
-    "trim": {"position"}, "overlay": {"from_", "for_"},
+    "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"}, "array": {"bracket_notation"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr | None]
@@ -173,6 +175,16 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "trim":
         signs = [part("expression")] if node.args.get("expression") is not None else []
         return call(_TRIMS[str(node.args.get("position") or "BOTH")], part("this"), *signs)
+    if key == "bracket" and len(node.expressions) == 1:
+        return element_of(part("this"), scalar(node.expressions[0], resolve, text), int(node.args.get("offset") or 0))
+    if key == "dot" and node.expression.key == "identifier":
+        return field_of(part("this"), node.expression.name)
+    if key == "array":
+        return call("array", *(scalar(item, resolve, text) for item in node.expressions))
+    if key == "arraycontains":
+        return call("array_contains", part("this"), part("expression"))
+    if key == "struct":
+        return _struct(node, resolve, text)
     if key == "extract":
         return part_of(str(node.this), part("expression"))
     if key in ("tsordstodate", "date") and not node.expressions:
@@ -189,6 +201,8 @@ def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
     for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):
         word = kind == "unit" and node.key in ("column", "var") and not node.args.get("table")
         args.append(lit(str(node.name)) if word else scalar(node, resolve, text))
+    if name == "LENGTH" and len(args) == 1 and is_nested(args[0].type):
+        return call("size", args[0])  # as DuckDB has it
     return applied(entry, args)
 
 
@@ -280,7 +294,26 @@ def _case(node: Any, resolve: Resolve, text: str) -> Expr:
     return call("case", *parts, scalar(default, resolve, text) if default is not None else NULL)
 
 
+def _struct(node: Any, resolve: Resolve, text: str) -> Expr:
+    """Returns STRUCT(a, b AS c): a field is called as its alias or its column."""
+    values, names = [], []
+    for item in node.expressions:
+        named = item.key in ("propertyeq", "alias")
+        value = (item.expression if item.key == "propertyeq" else item.this) if named else item
+        name = (item.this.name if item.key == "propertyeq" else item.alias) if named else None
+        names.append(name or (value.name if value.key == "column" else None))
+        values.append(scalar(value, resolve, text))
+    return struct(values, names)
+
+
 def _type(node: Any) -> str:
+    inner = node.expressions
+    if node.this.value == "ARRAY" and len(inner) == 1:
+        return array_of(_type(inner[0]))
+    if node.this.value == "MAP" and len(inner) == 2:
+        return normal_type(Parts(MAP, (_type(inner[0]), _type(inner[1]))).named())
+    if node.this.value == "STRUCT" and all(one.key == "columndef" for one in inner):
+        return normal_type(struct_of([one.name for one in inner], [_type(one.args["kind"]) for one in inner]))
     name = node.this.value.lower() if hasattr(node.this, "value") else str(node.this).lower()
     if name == "decimal":
         sizes = [str(size.this.this) if hasattr(size.this, "this") else str(size.this) for size in node.expressions]

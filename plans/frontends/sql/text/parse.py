@@ -16,9 +16,9 @@ from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
 from plans.frontends.sql.text.place import CLOSE
-from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, reader
+from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
 from plans.frontends.sql.text.table_functions import plain
-from plans.frontends.sql.text.translate import in_spark
+from plans.frontends.sql.text.translate import in_spark, with_indexes
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         tokens = known.tokenize(text)
         _check_order(tokens, text)
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
+        found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]
     except Fault as fault:

@@ -197,5 +197,13 @@ def reader(dialect: str) -> Dialect:
         return SPARK[dialect]()
     base: Any = Dialect.get_or_raise(dialect).__class__
     parser = type("Parser", (Noting, base.Parser), {})
-    made: Dialect = type(base)(f"Noting{base.__name__}", (base,), {"Parser": parser})()
+    own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change some indexes, and others not
+    made: Dialect = type(base)(f"Noting{base.__name__}", (base,), own)()
     return made
+
+
+def first_index(dialect: str) -> int:
+    """Returns the index of the first element of an array."""
+    if dialect in SPARK:
+        return int(dialect == "flink")
+    return int(Dialect.get_or_raise(dialect).INDEX_OFFSET)

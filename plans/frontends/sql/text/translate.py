@@ -16,7 +16,7 @@ from plans.frontends.sql.text.reader import reader
 
 _KEPT = (
     exp.AggFunc, exp.Anonymous, exp.AnonymousAggFunc, exp.Case, exp.Cast, exp.Connector, exp.Exists,
-    exp.If, exp.Predicate, exp.Window,
+    exp.If, exp.Predicate, exp.Window, exp.Unnest, exp.Explode, exp.Inline, exp.Struct, exp.Array,
 )  # fmt: skip
 _CONSTANTS = (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Null, exp.Boolean, exp.JSONPath)
 _AGGREGATES = (exp.GroupConcat,)
@@ -34,6 +34,23 @@ def in_spark(tree: Any) -> Any:
             elif made is not None:
                 node.replace(made)
     return tree
+
+
+def with_indexes(tree: Any, dialect: str, first: int) -> Any:
+    """Returns a statement whose indexes of arrays say from what they count, where `first` is that of the dialect."""
+    for node in list(tree.find_all(exp.Bracket)) if first else ():
+        index = node.expressions[0] if len(node.expressions) == 1 else None
+        if index is None or node.args.get("offset") is not None:
+            continue
+        node.set("offset", first)
+        if dialect in _FROM_THE_END and not (isinstance(index, exp.Literal) and index.is_string):
+            made = exp.Anonymous(this="ELEMENT_AT", expressions=[node.this.copy(), index.copy()])
+            node.replace(_marked(made, node))
+    return tree
+
+
+_FROM_THE_END = ("duckdb", "clickhouse")
+"""Dialects in which the last element of an array has the index -1."""
 
 
 def _translated(node: Any) -> Any:

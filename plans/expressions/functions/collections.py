@@ -1,0 +1,393 @@
+"""Functions of arrays, maps and structs, as Spark's: whole columns at once, over the elements of all arrays.
+
+An array of arrays is how many elements each one has, and the elements of all of them, one behind the other; so what is
+done with elements is done with one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.errors import PlanError
+from plans.expressions.arrays import float_words, on_arrays, validity, words
+from plans.expressions.functions.function import function
+from plans.expressions.packed import comparable, elements_of, listed, mapped
+from plans.nested import ARRAY, MAP, STRUCT, Parts, array_of, element_of, is_nested, parts, struct_of
+from plans.types import type_of_arrow
+
+_HINT = {ARRAY: "array<...>", MAP: "map<...>", STRUCT: "struct<...>"}
+OUTER = "outer"
+"""The function whose arrays have at least one element: NULL, where there is none."""
+
+
+def _of(kind: str, type_: str, name: str) -> Parts:
+    """Returns the parts of a type of a kind; PlanError if it is of another one."""
+    found = parts(type_) if is_nested(type_) else None
+    if found is None or found.kind != kind:
+        raise PlanError(f"{name} needs a value of type {_HINT[kind]}, not {type_}")
+    return found
+
+
+def _rows(sizes: np.ndarray) -> np.ndarray:
+    """Returns the row of each element."""
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _where(there: np.ndarray, value: pa.Array) -> pa.Array:
+    """Returns values, NULL where nothing is `there`."""
+    return value if there.all() else pc.if_else(pa.array(there), value, pa.scalar(None, value.type))
+
+
+def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns an evaluator of arrays alone."""
+    return lambda type_, *values: on_arrays(lambda *arrays: evaluate(type_, *arrays), *values)
+
+
+# To make them, and to take them apart
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _array(type_: pa.DataType, *values: pa.Array) -> pa.Array:
+    n, k = len(values[0]), len(values)
+    places = np.arange(n * k).reshape(k, n).T.reshape(-1)
+    elements = pa.concat_arrays([value.cast(type_.value_type) for value in values]).take(pa.array(places))
+    return listed(np.full(n, k), elements, type_, np.ones(n, bool))
+
+
+def _named(types: Sequence[str], values: Sequence[Any]) -> str:
+    if len(types) % 2 or any(not isinstance(name, str) for name in values[::2]):
+        raise PlanError("NAMED_STRUCT takes names and values, in turn", hint="write NAMED_STRUCT('a', 1, 'b', 2)")
+    if "null" in types:
+        raise PlanError("a field of NAMED_STRUCT is NULL without a type", hint="write CAST(NULL AS ...)")
+    made = struct_of(values[::2], types[1::2])
+    try:
+        parts(made)
+    except ValueError as error:
+        raise PlanError(f"NAMED_STRUCT: {error}") from None
+    return made
+
+
+def _struct(type_: pa.DataType, *values: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays(list(values[1::2]), fields=list(type_))
+
+
+def _map(types: Sequence[str], values: Sequence[Any]) -> str:
+    if len(types) % 2 or len(set(types[::2])) > 1 or len(set(types[1::2])) > 1 or "null" in types:
+        raise PlanError("MAP takes keys of one type and values of one type, in turn", hint="write MAP('a', 1, 'b', 2)")
+    if is_nested(types[0]):
+        raise PlanError("the keys of a map have no parts", hint="make the key a text or a number")
+    return Parts(MAP, (types[0], types[1])).named()
+
+
+def _mapped(type_: pa.DataType, *values: pa.Array) -> pa.Array:
+    keys, items = (_array(pa.list_(part), *values[i::2]) for i, part in enumerate((type_.key_type, type_.item_type)))
+    n, k = len(values[0]), len(values) // 2
+    return mapped(np.full(n, k), keys.flatten(), items.flatten(), type_, np.ones(n, bool))
+
+
+def _field(types: Sequence[str], values: Sequence[Any]) -> str:
+    made = _of(STRUCT, types[0], "." + str(values[1]))
+    place = made.place(str(values[1]))
+    if place is None:
+        raise PlanError(f"there is no field {values[1]} in {types[0]}", hint=f"it has: {', '.join(made.names)}")
+    return made.types[place]
+
+
+def _field_of(type_: pa.DataType, value: Any, name: pa.Scalar) -> Any:
+    names = [field.name.lower() for field in value.type]
+    return on_arrays(lambda array: array.flatten()[names.index(name.as_py().lower())], value)
+
+
+def _element(types: Sequence[str], values: Sequence[Any]) -> str:
+    if is_nested(types[0]) and types[0].startswith(MAP):
+        return _of(MAP, types[0], "ELEMENT_AT").types[1]
+    return _of(ARRAY, types[0], "ELEMENT_AT").types[0]
+
+
+def _element_at(type_: pa.DataType, value: pa.Array, at: pa.Array) -> pa.Array:
+    if pa.types.is_map(value.type):
+        return _item(value, at)
+    places = words(at.cast(pa.int64()), np.int64)
+    sizes, _ = elements_of(value)
+    return _picked(value, np.where(places < 0, sizes + places, places - 1), validity(at) & (places != 0))
+
+
+def _item(value: pa.Array, key: pa.Array) -> pa.Array:
+    """Returns the values of maps at a key; NULL where there is none."""
+    sizes, entries = elements_of(value)
+    keys, items = entries.flatten()
+    rows = _rows(sizes)
+    same = pc.fill_null(_equal(keys, key.take(pa.array(rows))), False).to_numpy(zero_copy_only=False)
+    places, found = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), bool)
+    hits = np.flatnonzero(same)
+    places[rows[hits]], found[rows[hits]] = hits, True
+    return items.take(pa.array(places, mask=~found))
+
+
+def _picked(value: pa.Array, places: np.ndarray, known: np.ndarray) -> pa.Array:
+    """Returns the element of each array at a place, from 0 on; NULL where it has none."""
+    sizes, elements = elements_of(value)
+    inside = known & (places >= 0) & (places < sizes)
+    return elements.take(pa.array(np.where(inside, np.cumsum(sizes) - sizes + places, 0), mask=~inside))
+
+
+def _size(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    return _where(validity(value), pa.array(elements_of(value)[0].astype(np.int32)))
+
+
+def _sized(types: Sequence[str], values: Sequence[Any]) -> str:
+    if not is_nested(types[0]) or types[0].startswith(STRUCT):
+        raise PlanError(f"SIZE needs an array or a map, not {types[0]}")
+    return "int32"
+
+
+def _part_of_map(which: str) -> tuple[Callable[..., str], Callable[..., Any]]:
+    """Returns what type keys, values or entries of a map have, and how they are taken."""
+
+    def gives(types: Sequence[str], values: Sequence[Any]) -> str:
+        key, value = _of(MAP, types[0], f"MAP_{which.upper()}").types
+        return array_of({"keys": key, "values": value}.get(which) or struct_of(["key", "value"], [key, value]))
+
+    def evaluate(type_: pa.DataType, value: pa.Array) -> pa.Array:
+        sizes, entries = elements_of(value)
+        keys, items = entries.flatten()
+        made = pa.StructArray.from_arrays([keys, items], ["key", "value"])
+        return listed(sizes, {"keys": keys, "values": items}.get(which, made), type_, validity(value))
+
+    return gives, _arrays(evaluate)
+
+
+# What arrays have
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Returns whether values are equal, as in comparisons."""
+    if pa.types.is_nested(left.type):
+        type_ = type_of_arrow(left.type)
+        return pc.equal(comparable(left, type_), comparable(right, type_))
+    if pa.types.is_floating(left.type):
+        same = float_words(words(left, np.float64)) == float_words(words(right, np.float64))
+        return _where(validity(left) & validity(right), pa.array(same))
+    return pc.equal(left, right)
+
+
+def _hits(value: pa.Array, wanted: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns how many elements each array has, the row of each element, and which are the value of their row."""
+    sizes, elements = elements_of(value)
+    rows = _rows(sizes)
+    same = _equal(elements, wanted.take(pa.array(rows)))
+    return sizes, rows, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+
+
+def _contains(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
+    sizes, rows, same = _hits(value, wanted)
+    found, doubt = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
+    found[rows[same]] = True
+    doubt[rows[~validity(elements_of(value)[1])]] = True
+    return _where(validity(value) & validity(wanted) & (found | ~doubt), pa.array(found))
+
+
+def _position(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
+    sizes, rows, same = _hits(value, wanted)
+    first = np.zeros(len(sizes), np.int64)
+    hits = np.flatnonzero(same)[::-1]
+    first[rows[hits]] = hits - (np.cumsum(sizes) - sizes)[rows[hits]] + 1
+    return _where(validity(value) & validity(wanted), pa.array(first))
+
+
+def _remove(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
+    same = _hits(value, wanted)[-1]
+    return _kept(value, ~same, type_, validity(value) & validity(wanted))
+
+
+def _kept(value: pa.Array, keep: np.ndarray, type_: pa.DataType, there: np.ndarray) -> pa.Array:
+    """Returns the arrays with only the elements that are to be kept."""
+    sizes, elements = elements_of(value)
+    rows = _rows(sizes)
+    keep = keep & there[rows]
+    return listed(np.bincount(rows[keep], minlength=len(sizes)), elements.filter(pa.array(keep)), type_, there)
+
+
+def _compact(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    return _kept(value, validity(elements_of(value)[1]), type_, validity(value))
+
+
+def _distinct(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    sizes, elements = elements_of(value)
+    _, firsts = np.unique(np.stack([_rows(sizes), _codes(elements)], axis=1), axis=0, return_index=True)
+    keep = np.zeros(len(elements), bool)
+    keep[firsts] = True
+    return _kept(value, keep, type_, validity(value))
+
+
+def _codes(values: pa.Array) -> np.ndarray:
+    """Returns numbers of which equal ones stand for equal values; NULL is one of them."""
+    if pa.types.is_nested(values.type):
+        values = comparable(values, type_of_arrow(values.type))
+    if pa.types.is_floating(values.type):
+        values = _where(validity(values), pa.array(float_words(words(values, np.float64))))
+    return pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
+
+
+def _in_order(value: pa.Array, falling: bool, nulls_last: bool) -> pa.Array:
+    """Returns the elements, those of each array in their order; NaN is the greatest."""
+    sizes, elements = elements_of(value)
+    keys: dict[str, Any] = {"row": _rows(sizes), "value": elements}
+    by: list[tuple[str, str]] = [("row", "ascending")]
+    way = "descending" if falling else "ascending"
+    keys["there"] = validity(elements)
+    by.append(("there", "descending" if nulls_last else "ascending"))
+    if pa.types.is_floating(elements.type):
+        keys["nan"] = pc.fill_null(pc.is_nan(elements), False)
+        by.append(("nan", way))
+    return elements.take(pc.sort_indices(pa.table(keys), [*by, ("value", way)]))
+
+
+def _sort(type_: pa.DataType, value: pa.Array, *rising: pa.Scalar) -> pa.Array:
+    up = not rising or bool(rising[0].as_py())
+    sizes, _ = elements_of(value)
+    return listed(sizes, _in_order(value, not up, not up), type_, validity(value))
+
+
+def _extreme(falling: bool) -> Callable[..., Any]:
+    def evaluate(type_: pa.DataType, value: pa.Array) -> pa.Array:
+        sizes, _ = elements_of(value)
+        ordered = _in_order(value, falling, True)
+        return ordered.take(pa.array(np.where(sizes > 0, np.cumsum(sizes) - sizes, 0), mask=sizes == 0))
+
+    return _arrays(evaluate)
+
+
+def _plain_array(name: str, element: bool) -> Callable[..., str]:
+    """Returns the type of a function of arrays whose elements are compared: the array's, or the element's."""
+
+    def gives(types: Sequence[str], values: Sequence[Any]) -> str:
+        (inner,) = _of(ARRAY, types[0], name).types
+        if is_nested(inner):
+            raise PlanError(f"{name} compares elements, and those of {types[0]} have no order")
+        return inner if element else types[0]
+
+    return gives
+
+
+def _same_array(name: str) -> Callable[..., str]:
+    return lambda types, values: _of(ARRAY, types[0], name).named()
+
+
+def _whole(name: str, type_: str) -> Callable[..., str]:
+    def gives(types: Sequence[str], values: Sequence[Any]) -> str:
+        _of(ARRAY, types[0], name)
+        return type_
+
+    return gives
+
+
+def _slice(type_: pa.DataType, value: pa.Array, start: pa.Array, length: pa.Array) -> pa.Array:
+    sizes, _ = elements_of(value)
+    first, count = (words(one.cast(pa.int64()), np.int64) for one in (start, length))
+    there = validity(value) & validity(start) & validity(length) & (first != 0) & (count >= 0)
+    first = np.where(first < 0, sizes + first, first - 1)
+    rows = _rows(sizes)
+    places = np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
+    keep = (first[rows] >= 0) & (places >= first[rows]) & (places < first[rows] + count[rows])
+    return _kept(value, keep, type_, there)
+
+
+def _flat(types: Sequence[str], values: Sequence[Any]) -> str:
+    inner = element_of(types[0])
+    return _of(ARRAY, inner or types[0], "FLATTEN").named()
+
+
+def _flatten(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    sizes, inner = elements_of(value)
+    there = validity(value)
+    there[_rows(sizes)[~validity(inner)]] = False  # of a part that is NULL nothing is known
+    counts, elements = elements_of(inner)
+    rows = _rows(sizes)
+    keep = np.repeat(there[rows], counts)
+    total = np.bincount(rows, counts, len(sizes)).astype(np.int64)
+    return listed(np.where(there, total, 0), elements.filter(pa.array(keep)), type_, there)
+
+
+def _join(type_: pa.DataType, value: pa.Array, *marks: pa.Array) -> pa.Array:
+    texts = value.type
+    if len(marks) == 2:
+        sizes, elements = elements_of(value)
+        filled = pc.if_else(pc.is_valid(elements), elements, marks[1].take(pa.array(_rows(sizes))))
+        value = listed(sizes, filled, texts, validity(value))
+    return pc.binary_join(_compact(texts, value), marks[0])
+
+
+def _joined(types: Sequence[str], values: Sequence[Any]) -> str:
+    if types[0] != array_of("string"):
+        raise PlanError(f"ARRAY_JOIN needs an array<string>, not {types[0]}", hint="cast it to ARRAY<STRING>")
+    return "string"
+
+
+def _with_places(types: Sequence[str], values: Sequence[Any]) -> str:
+    return array_of(struct_of(["pos", "col"], ["int32", _of(ARRAY, types[0], "POSEXPLODE").types[0]]))
+
+
+def _placed(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    sizes, elements = elements_of(value)
+    places = np.arange(len(elements)) - (np.cumsum(sizes) - sizes)[_rows(sizes)]
+    pairs = pa.StructArray.from_arrays([pa.array(places.astype(np.int32)), elements], fields=list(type_.value_type))
+    return listed(sizes, pairs, type_, validity(value))
+
+
+def _outer(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    sizes, elements = elements_of(value)
+    more = np.maximum(sizes, 1)
+    places = np.zeros(int(more.sum()), np.int64)
+    missing = np.repeat(sizes == 0, more)
+    places[~missing] = np.arange(len(elements))
+    return listed(more, elements.take(pa.array(places, mask=missing)), type_, np.ones(len(sizes), bool))
+
+
+def _dotted(args: Sequence[str]) -> str:
+    return f"{args[0]}.{args[1][1:-1]}"
+
+
+_LAST = "The first index is 1; below 0 it counts from the end. "
+TABLE = (
+    function("array", "same ...", lambda types, values: array_of(types[0]), _arrays(_array)),
+    function("named_struct", "any any ...", _named, _arrays(_struct), note="STRUCT(a, b AS c), too."),
+    function("map", "any any ...", _map, _arrays(_mapped), null="A key is NULL, or there twice."),
+    function("get_field", "any =string", _field, _field_of, sql=_dotted, hidden=True),
+    function(
+        "element_at", "any key", _element, _arrays(_element_at), null="There is no such element.",
+        note=_LAST + "Of a map: the value at a key. `a[i]` counts from 0, `m[k]` is the value at a key.",
+    ),
+    function(
+        "get", "any int32", lambda types, values: _of(ARRAY, types[0], "GET").types[0],
+        _arrays(lambda type_, value, at: _picked(value, words(at, np.int32).astype(np.int64), validity(at))),
+        null="There is no such element.", note="The first index is 0.",
+    ),
+    function("size", "any", _sized, _arrays(_size), also=("cardinality", "array_size")),
+    function("map_keys", "any", *_part_of_map("keys"), note="In the order of the keys, as all of a map."),
+    function("map_values", "any", *_part_of_map("values")),
+    function("map_entries", "any", *_part_of_map("entries")),
+    function(
+        "array_contains", "any element", _whole("ARRAY_CONTAINS", "bool"), _arrays(_contains),
+        note="NULL if the value is not there, but NULL is.",
+    ),
+    function("array_position", "any element", _whole("ARRAY_POSITION", "int64"), _arrays(_position), note="0 if none."),
+    function("array_remove", "any element", _same_array("ARRAY_REMOVE"), _arrays(_remove)),
+    function("array_compact", "any", _same_array("ARRAY_COMPACT"), _arrays(_compact)),
+    function("array_distinct", "any", _same_array("ARRAY_DISTINCT"), _arrays(_distinct)),
+    function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False), lambda type_, value, *up: on_arrays(
+        lambda array: _sort(type_, array, *up), value), note="NULLs first, falling they come last."),
+    function("array_min", "any", _plain_array("ARRAY_MIN", True), _extreme(False)),
+    function("array_max", "any", _plain_array("ARRAY_MAX", True), _extreme(True)),
+    function("slice", "any int32 int32", _same_array("SLICE"), _arrays(_slice), null="It starts at 0.", note=_LAST),
+    function("flatten", "any", _flat, _arrays(_flatten)),
+    function("array_join", "any string [string]", _joined, _arrays(_join)),
+    function("with_places", "any", _with_places, _arrays(_placed), hidden=True),
+    function(OUTER, "any", _same_array("EXPLODE"), _arrays(_outer), hidden=True),
+)  # fmt: skip

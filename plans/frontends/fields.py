@@ -1,0 +1,70 @@
+"""Parts of nested values: those that `value.name` and `value[index]` name, and those that EXPLODE makes rows of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, lit
+from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
+
+
+def field_of(value: Expr, name: str) -> Expr:
+    """Returns a field of a struct, or the value of a map at a key."""
+    made = parts(value.type) if is_nested(value.type) else None
+    if made is not None and made.kind == MAP:
+        return call("element_at", value, lit(name))
+    if made is None or made.kind == ARRAY:
+        raise PlanError(f"a value of type {value.type} has no field {name}", hint="only structs and maps have")
+    return call("get_field", value, lit(name))
+
+
+def element_of(value: Expr, index: Expr, first: int = 0) -> Expr:
+    """Returns `value[index]`: an element of an array, whose first index is given, or the value of a map at a key."""
+    made = parts(value.type) if is_nested(value.type) else None
+    if made is not None and made.kind == STRUCT and index.op == "literal" and isinstance(index.value, str):
+        return call("get_field", value, index)
+    if made is not None and made.kind == MAP:
+        return call("element_at", value, index)
+    if made is None or made.kind == STRUCT:
+        raise PlanError(f"a value of type {value.type} has no elements", hint="only arrays and maps have")
+    return call("get", value, call("sub", index, lit(first)) if first else index)
+
+
+Shown = tuple[tuple[str, tuple[str, ...]], ...]
+"""Columns of an element: their names, and the fields that lead there."""
+
+
+def generated(kind: str, value: Expr) -> tuple[Expr, Shown]:
+    """Returns the array of which EXPLODE, POSEXPLODE or INLINE makes rows, and the columns of an element of it."""
+    found = parts(value.type) if is_nested(value.type) else None
+    if found is None or found.kind == STRUCT:
+        raise PlanError(f"{kind.upper()} makes rows of an array or a map, not of {value.type}")
+    array = call("map_entries", value) if found.kind == MAP else value
+    inside = parts(found.types[0]) if found.kind == ARRAY and is_nested(found.types[0]) else None
+    shown: Shown = (("key", ("key",)), ("value", ("value",))) if found.kind == MAP else (("col", ()),)
+    if kind == "inline":
+        if inside is None or inside.kind != STRUCT:
+            raise PlanError(f"INLINE makes rows of an array of structs, not of {value.type}", hint="use EXPLODE")
+        shown = tuple((name, (name,)) for name in inside.names)
+    if kind == "posexplode":
+        array, shown = call("with_places", array), (("pos", ("pos",)), *behind_places(shown))
+    return array, shown
+
+
+def behind_places(shown: Shown) -> Shown:
+    """Returns the columns of an element that has its place beside it."""
+    return tuple((name, ("col", *path)) for name, path in shown)
+
+
+def at(element: Expr, path: Sequence[str]) -> Expr:
+    """Returns the part of a value to which fields lead."""
+    for name in path:
+        element = call("get_field", element, lit(name))
+    return element
+
+
+def struct(values: list[Expr], names: list[str | None]) -> Expr:
+    """Returns a struct of values; those without a name are called col1, col2, ... by their places."""
+    pairs = [(name or f"col{i}", value) for i, (name, value) in enumerate(zip(names, values, strict=True), 1)]
+    return call("named_struct", *(part for name, value in pairs for part in (lit(name), value)))
