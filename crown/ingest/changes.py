@@ -49,6 +49,7 @@ from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.arrow_buffers import flags, words
 from plans.callers import levels_to_caller
+from plans.nested import has_map
 from plans.schema import Table
 from plans.types import arrow_type
 
@@ -84,6 +85,7 @@ class Checker:
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
         self._kinds = {name: kinds[name] for name in columns}
         self._rounded = frozenset(column.name for column in table.columns if column.rounded)
+        self._maps = frozenset(name for name in columns if has_map(kinds[name]))  # whose entries are to be put in order
         self._required = [name for name in columns if table.required(name)]
         named = {name.lower() for name in table.named_by}
         self._upserts = table.upserts
@@ -125,7 +127,7 @@ class Checker:
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
                 given = column(place)
-                if isinstance(given, pa.Array) and given.type == target:
+                if isinstance(given, pa.Array) and given.type == target and name not in self._maps:
                     out[name] = given
                     continue
                 found = {} if name in self._unseen else bad
@@ -242,7 +244,8 @@ class Checker:
                 self._locate(schema.names)
             types = schema.types
             wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
-            self._fitting = not (schema.metadata or self._upserts) and [types[place] for place in self._read] == wanted
+            looked_at = schema.metadata or self._upserts or self._maps
+            self._fitting = not looked_at and [types[place] for place in self._read] == wanted
             self._flat = self._fitting and self._integers and all(map(pa.types.is_primitive, types))
             self._schema = schema
         return self._fitting

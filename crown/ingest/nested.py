@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crown.ingest.arrays import plain
-from plans.expressions.arrays import validity
+from plans.expressions.arrays import validity, words
 from plans.expressions.packed import elements_of, listed, mapped
 from plans.nested import ARRAY, STRUCT, Parts, parts
 from plans.types import arrow_type
@@ -62,7 +63,8 @@ def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
         ]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=pa.array(~there))
     if any(is_view(source) for is_view in (pa.types.is_list_view, pa.types.is_large_list_view)):
-        array = array.cast(pa.large_list(source.value_type))
+        lengths = words(pc.list_value_length(array).cast(pa.int64()), np.int64)  # a cast loses elements
+        array = listed(lengths, array.flatten(), pa.list_(source.value_type), there)
     elif pa.types.is_fixed_size_list(source) or pa.types.is_large_list(source):
         array = array.cast(pa.list_(source.value_type))
     elif not (pa.types.is_list(source) or pa.types.is_map(source)):

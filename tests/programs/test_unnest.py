@@ -93,7 +93,7 @@ def test_the_result_is_that_of_duckdb_after_every_batch(query: str, seed: int, t
     driver.remove_everything()
 
 
-def _of(query: str, rows: list[dict[str, Any]], **more: Any) -> Counter[str]:
+def _of(query: str, rows: Any, **more: Any) -> Counter[str]:
     view = crown.view(query, schema=SCHEMA | {"m": {"id": "int64", "m": "map<string,int64>"}}, **more)
     (name,) = (table.name for table in view.program.tables) if hasattr(view, "program") else ("m",)
     view.apply({name: rows})
@@ -121,7 +121,12 @@ MAPS = [{"id": 1, "m": {"b": 2, "a": None}}, {"id": 2, "m": {}}, {"id": 3, "m": 
     ],
 )  # fmt: skip
 def test_maps_are_arrays_of_entries_in_the_order_of_their_keys(query: str, rows: list[str]) -> None:
-    assert _of(query, MAPS) == Counter(rows)
+    pairs = [None if row["m"] is None else list(dict(row["m"]).items()) for row in MAPS]
+    assert pairs[0] == [("b", 2), ("a", None)]
+    ids = [row["id"] for row in MAPS]
+    arrow = pa.table({"id": ids, "m": pa.array(pairs, pa.map_(pa.string(), pa.int64()))})
+    for given in (MAPS, {"id": ids, "m": pairs}, arrow, arrow.to_batches()[0]):
+        assert _of(query, given) == Counter(rows)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,6 @@ def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
         ("id = ANY (SELECT src FROM G)", "= ANY"),
         ("id > SOME (SELECT src FROM G)", "> SOME"),
         ("at AT TIME ZONE 'UTC'", "AT TIME ZONE"),
-        ("name[0:1]", ":"),
     ]
 )
 def test_an_operator_is_called_as_the_user_writes_it(text: str, word: str) -> None:
