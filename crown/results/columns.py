@@ -140,7 +140,7 @@ class Frame:
         made = {name: column.taken(rows) for name, column in self._made.items()}
         return Frame(made, len(rows), self._dictionary, codes, self._places)
 
-    def exploded(self, element: Declared) -> tuple[Frame, np.ndarray]:
+    def exploded(self, element: Output) -> tuple[Frame, np.ndarray]:
         """Returns the frame with a row for each element of the array of that name, which takes its place, and the row
         of each element (int64[elements]). O(rows and elements)."""
         sizes, elements = elements_of(self[element.name].array)

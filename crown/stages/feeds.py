@@ -45,7 +45,7 @@ class Reader:
         found = frame.projected(self._projection)
         if self._exploded is None:
             return found, weights
-        made, rows = found.exploded(next(c for c in self.columns if c.name == self._exploded.name))
+        made, rows = found.exploded(next(o for o in self.feed.columns if o.name == self._exploded.name))
         return made, weights[rows]
 
     def zset(self, net: Zset) -> Zset:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from crown.errors import MemoryBudgetError
 from crown.programs.runtime import ProgramRuntime
@@ -152,7 +151,7 @@ class Store:
         codes = self.rows()
         texts = {code for row in codes for i, code in enumerate(row) if i in self.texts}
         known = dict(
-            zip(texts, self.part.dictionary.extern(np.array([*texts], np.int64), pa.string()).to_pylist(), strict=True)
+            zip(texts, self.part.dictionary.extern(np.array([*texts], np.int64), "string").to_pylist(), strict=True)
         )
         return Counter(
             {tuple(known[c] if i in self.texts else c for i, c in enumerate(row)): n for row, n in codes.items()}
