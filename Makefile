@@ -11,7 +11,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest chaos mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow test-oldest chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -31,6 +31,10 @@ test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100
 	@CROWN_TEST_EXAMPLES=1000 $(BIN)/python -m pytest -q -n $(JOBS) tests/spark/cell/test_state_fuzz.py -m slow
+
+chaos-pipelines: java $(VENV)/.test  ## change a warehouse of thirty views for 100 rounds, and kill its processes at any step (over an hour): KILLS=100
+	@$(BIN)/python -m pytest -q tests/spark/pipelines/test_warehouse.py -m slow
+	@$(BIN)/python -m tests.spark.pipelines.campaign --kills $(or $(KILLS),100)
 
 mutants: $(VENV)/.test  ## put faults into kernels, stages and planner, and count those that the tests notice (SAMPLE=600 SEED=1)
 	@$(BIN)/python -m tests.mutants --sample $(or $(SAMPLE),600) --seed $(or $(SEED),1)

@@ -132,6 +132,7 @@ _EXTRAS = {
     "spark": ("pyspark", "py4j", "deltalake"),
     "postgres": ("psycopg",),
     "kafka": ("confluent_kafka",),
+    "iceberg": ("pyiceberg",),
     "graphframes": ("graphframes",),
     "bench": ("duckdb", "tqdm", "matplotlib", "tpchgen_cli"),
 }

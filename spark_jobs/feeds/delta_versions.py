@@ -6,45 +6,72 @@ those of the files that were removed: exact while the removed files are there, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+from pyspark.sql import DataFrame, SparkSession
 
 from crown.ingest.columns import WEIGHT
 from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta import delta_table
 from spark_jobs.feeds.delta_source import CHANGE_TYPE, fitted, has_feed, opened, telling
+from spark_jobs.storage.address import address
 from spark_jobs.tables.hidden import refuse_vectors_among_changes
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def between(table: str, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
-    """Returns the changes that lead from a version to another one, with ``_weight``, and how they were found.
+class DeltaVersions:
+    """The Delta table in a folder or at a URI. See ``spark_jobs.pipelines.sources.Versions``."""
 
-    ``schema``: the columns that are read, with their types. None if the versions in between do not say it: their files
-    or their log are gone. Raises :class:`SourceError` for a table that cannot be read.
-    """
-    newest = opened(table, last)
-    if has_feed(newest):
+    def __init__(self, table: str) -> None:
+        self._table = str(address(table, "table"))
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Returns the newest rows."""
+        return delta_table(spark, self._table)
+
+    def newest(self) -> dict[str, Any]:
+        """Returns the identity of the table and its newest version."""
+        found = opened(self._table)
+        return {"table": str(found.metadata().id), "version": int(found.version())}
+
+    def rows(self, schema: pa.Schema, version: int) -> pa.Table:
+        """Returns the rows of a version. Raises SourceError if it cannot be read."""
+        with telling(self._table):
+            return _read(opened(self._table, version).to_pyarrow_dataset().get_fragments(), schema, self._table)
+
+    def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
+        """Returns the changes that lead from a version to another one, with ``_weight``, and how they were found.
+
+        ``schema``: the columns that are read, with their types. None if the versions in between do not say it: their
+        files or their log are gone. Raises :class:`SourceError` for a table that cannot be read.
+        """
+        if first > last:  # an older copy was put back
+            return None
+        newest = opened(self._table, last)
+        if has_feed(newest):
+            try:
+                return _fed(newest, self._table, schema, first, last), "change data feed"
+            except SourceError:
+                pass  # the feed was turned on later, or is gone
         try:
-            return _fed(newest, table, schema, first, last), "change data feed"
+            return _by_files(opened(self._table, first), newest, self._table, schema)
         except SourceError:
-            pass  # the feed was turned on later, or is gone
-    try:
-        return _by_files(opened(table, first), newest, table, schema)
-    except SourceError:
-        return None
+            return None
 
-
-def rows_at(table: str, schema: pa.Schema, version: int) -> pa.Table:
-    """Returns the rows of a version. Raises :class:`SourceError` if it cannot be read."""
-    with telling(table):
-        return _read(opened(table, version).to_pyarrow_dataset().get_fragments(), schema, table)
+    def behind(self, version: int) -> Mapping[str, float]:
+        """Returns how many versions came after one, and for how many seconds the oldest of them has been there."""
+        table = opened(self._table)
+        ahead = max(int(table.version()) - version, 0)
+        oldest = min((commit["timestamp"] for commit in table.history(ahead)), default=0) / 1000 if ahead else 0.0
+        return {"versions": ahead, "seconds": max(time.time() - oldest, 0.0) if ahead else 0.0}
 
 
 def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: int) -> pa.Table:

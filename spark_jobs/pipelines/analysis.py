@@ -34,8 +34,9 @@ from plans.serial import canonical, from_json, to_json
 from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
+from spark_jobs.pipelines.given import Given
 from spark_jobs.pipelines.project import Definition
-from spark_jobs.pipelines.sources import Changed, changes, delta_changes
+from spark_jobs.pipelines.sources import Changed, changes, changes_of_versions
 
 _ANALYSIS = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has
@@ -71,30 +72,21 @@ class Analysis:
 
 
 @dataclass(frozen=True)
-class Given:
-    """A source that a project names itself: how its rows are read; ``delta``: where the Delta table is, if it is
-    one."""
-
-    read: Callable[[], DataFrame]
-    delta: str | None = None
-
-
-@dataclass(frozen=True)
 class Source:
     """A table that a pipeline reads: its relation, and its rows as they are now.
 
-    ``path``: where it is in the catalog, or ``delta``: the Delta table; neither for one that the project reads itself.
+    ``path``: where it is in the catalog; ``given``: what the project says of it; one of both is None.
     """
 
     table: Table
     read: Callable[[], DataFrame]
     path: str | None = None
-    delta: str | None = None
+    given: Given | None = None
 
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
         """Returns what has changed since ``position``; see ``spark_jobs.pipelines.sources``."""
-        if self.delta is not None:
-            return delta_changes(self.delta, self.table, position, known)
+        if self.given is not None and self.given.versions is not None:
+            return changes_of_versions(self.given.versions, self.table, position, known)
         return changes(self.read(), self.table, position, known)
 
 
@@ -114,11 +106,11 @@ class _Reader:
         self._views: dict[str, Analyzed] = {}
         self._open: list[str] = []
         self._sources: dict[str, Source] = {}
-        named = all(of.delta is not None for of in given.values())
+        named = all(of.said is not None for of in given.values())
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
             table = supported_table(name, of.read().schema)
-            self._sources[name] = Source(table, of.read, None, of.delta)
+            self._sources[name] = Source(table, of.read, given=of)
             register(self._apart, table)
 
     def run(self) -> Analysis:
@@ -243,7 +235,10 @@ def remember(spark: SparkSession, analysis: Analysis, file: Path) -> None:
     views = [
         [v.definition.name, canonical(to_json(v.table)), list(v.reads), v.digest, v.refused] for v in analysis.views
     ]
-    sources = [[n, s.path, s.delta, canonical(to_json(s.table))] for n, s in analysis.sources.items()]
+    sources = [
+        [n, s.path, s.given.said if s.given is not None else None, canonical(to_json(s.table))]
+        for n, s in analysis.sources.items()
+    ]
     key = _key(spark, [view.definition for view in analysis.views])
     write_durably(file, json.dumps({"key": key, "views": views, "sources": sources}).encode())
 
@@ -259,18 +254,18 @@ def recalled(
     if given.get("key") != _key(spark, definitions) or _functions(spark):
         return None
     by_name = {definition.name: definition for definition in definitions}
-    if {name: of.delta for name, of in named.items()} != {n: d for n, _, d, _ in given["sources"] if d}:
+    if {name: of.said for name, of in named.items()} != {n: said for n, _, said, _ in given["sources"] if said}:
         return None
     sources = {}
-    for name, path, delta, table in given["sources"]:
-        read = _Table(spark, path) if delta is None else named[name].read
+    for name, path, said, table in given["sources"]:
+        read = _Table(spark, path) if said is None else named[name].read
         try:
             found = supported_table(name, read().schema)
         except _ANALYSIS:
             return None
         if canonical(to_json(found)) != table:
             return None
-        sources[name] = Source(found, read, path, delta)
+        sources[name] = Source(found, read, path, named.get(name))
     views = [
         Analyzed(by_name[name], from_json(Table, json.loads(table)), tuple(reads), digest, refused, None)
         for name, table, reads, digest, refused in given["views"]

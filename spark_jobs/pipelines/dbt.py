@@ -2,7 +2,7 @@
 
 Models that are materialized as ``materialized_view``, or that say ``crown: true`` in their ``meta``, are the views of
 the pipeline. Models that are views, and that these read, are its temporary views. Everything else that they read
-(tables, seeds, snapshots, sources) is read from the catalog, or from the Delta table that its ``meta`` names.
+(tables, seeds, snapshots, sources) is read from the catalog, or from the table that its ``meta`` names.
 
 A compiled query has the ``relation_name`` of each relation that it reads, as the manifest has it: by that text a view
 finds another one.
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.project import DELTA, SOURCE, Definition, Project
+from spark_jobs.pipelines.given import KINDS
+from spark_jobs.pipelines.project import SOURCE, Definition, Project
 
 MANIFEST, PROJECT = "manifest.json", "dbt_project.yml"
 _KEPT, _META = "materialized_view", "crown"
@@ -50,7 +51,7 @@ def project_of(manifest: Path) -> Project:
     for key in {key for view in views for key in _reads(nodes, view)}.difference(views):
         node = sources.get(key) or nodes.get(key, {})
         where = (node.get("meta") or {}).get(_META)
-        if isinstance(where, str) and where.startswith(DELTA):
+        if isinstance(where, str) and where.partition(":")[0] in KINDS:
             names[node["relation_name"]] = node["name"]
             configuration[SOURCE + node["name"]] = where
     made = [

@@ -26,15 +26,14 @@ from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
-from spark_jobs.feeds.delta import delta_table
-from spark_jobs.pipelines.analysis import Analysis, Analyzed, Given, active, analyzed, recalled, remember
+from spark_jobs.pipelines.analysis import Analysis, Analyzed, active, analyzed, recalled, remember
 from spark_jobs.pipelines.delivery import Delivery, Function
+from spark_jobs.pipelines.given import Given, given_by
 from spark_jobs.pipelines.project import Definition, Project
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, status, vitals
-from spark_jobs.storage.address import address
 
 INCREMENTAL, FULL = "incremental", "full"
 _POLICIES = ("auto", "incremental")
@@ -69,36 +68,21 @@ class Pipeline:
             project.load(spark)
             made._definitions = list(project.definitions)
             for name, where in project.sources.items():
-                made.source(name, delta=where)
+                made.source(name, where)
             for name, places in project.places.items():
                 made._delivery.add(name, places)
         return made
 
-    def source(
-        self, name: str, table: str | DataFrame | Callable[[], DataFrame] | None = None, *, delta: str | None = None
-    ) -> None:
-        """Names a source: a table of the catalog, a batch DataFrame, or a function that returns one.
+    def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> None:
+        """Names a source: a text that says where its table is, a batch DataFrame, or a function that returns one.
 
-        ``delta``: the folder or URI of a Delta table instead, whose changes are read by its versions: from its change
-        data feed, else from the files that were added and removed. Needs the package ``deltalake``.
+        ``"delta:s3://lake/orders"`` and ``"iceberg:catalog.shop.orders"`` are read by their versions (packages
+        ``deltalake``, ``pyiceberg``); ``"parquet:folder"`` and ``"orc:folder"`` from new files, where files were only
+        added; ``"jdbc:URL TABLE"`` whole; any other text is a table of Spark's catalog.
 
         Tables that Spark finds by the names in the queries need no declaration.
         """
-        if (table is None) == (delta is None):
-            raise SourceError(f"source {name}: give a table, or delta=")
-        if delta is not None:
-            where = str(address(delta, "delta"))
-            given = Given(lambda: delta_table(self._spark, where), where)
-        elif isinstance(table, str):
-            given = Given(lambda: self._spark.table(table))
-        elif isinstance(table, DataFrame):
-            if table.isStreaming:
-                raise SourceError(f"source {name}: a stream has no rows to compare; give a table, or use maintain()")
-            given = Given(lambda: table)
-        else:
-            assert table is not None, "one of both is given"
-            given = Given(table)
-        self._sources[name.lower()] = given
+        self._sources[name.lower()] = given_by(self._spark, name, table)
 
     def view(
         self,
@@ -199,7 +183,7 @@ class Pipeline:
                 deltas = {**rows, **database.apply(rows, note=note)}
             self._deliver(state, database, note, [deltas], report)
             report.seconds = time.monotonic() - begun
-            self._record(self._current(state), database, report)
+            self._record(None, database, report)
         return report
 
     # A run
@@ -262,15 +246,18 @@ class Pipeline:
             Record(self._path).failed(error)
             raise
 
-    def _record(self, analysis: Analysis, database: DurableDatabase, report: Report) -> None:
-        positions, since = database.note["positions"], database.note["since"]
-        sources: dict[str, dict[str, Any]] = {name: {} for name in analysis.sources}
-        for name, source in analysis.sources.items():
-            if source.delta is not None:
-                sources[name] = {"delta": source.delta, "version": positions[name]["version"]}
-        reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in since}
+    def _record(self, analysis: Analysis | None, database: DurableDatabase, report: Report) -> None:
+        """Writes down what a run did; None: it has not read the sources, which may be gone."""
+        sources, reads = None, dict[str, tuple[str, ...]].fromkeys(database.note["since"], ())
+        if analysis is not None:
+            given = {name: source.given for name, source in analysis.sources.items()}
+            sources = {
+                name: of.text if of is not None and of.versions is not None else None for name, of in given.items()
+            }
+            reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in reads}
         size = int(database.stats()["live_bytes"])
-        Record(self._path).succeeded(report, sources, reads, partial(_rows, database), size)
+        positions = database.note["positions"]
+        Record(self._path).succeeded(report, sources, positions, reads, partial(_rows, database), size)
 
     def _current(self, state: PipelineState) -> Analysis:
         return recalled(self._spark, self._definitions, self._sources, state.analysis) or self._analysis()

@@ -22,11 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from plans.frontends.sql.text.statements import statements
 from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.given import DELTA, FILES, KINDS
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
 _OURS = "crown."
-SOURCE, DELTA, _INTO, _KEEP = f"{_OURS}source.", "delta:", f"{_OURS}into.", f"{_OURS}keep"
+SOURCE, _INTO, _KEEP = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -92,15 +93,19 @@ class Project:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Returns the Delta tables that the configuration names: ``crown.source.NAME: delta:FOLDER``."""
+        """Returns the sources that the configuration names: ``crown.source.NAME: delta:FOLDER`` and the like."""
         found = {}
         for key, value in self.configuration.items():
             if not key.startswith(SOURCE):
                 continue
-            if not value.startswith(DELTA):
-                raise SourceError(f"{self.file}: {key}: {value}: write {DELTA} and the folder or URI of a Delta table")
-            where = value.removeprefix(DELTA)
-            found[key.removeprefix(SOURCE)] = where if "://" in where else str(self.folder / where)
+            kind, _, where = value.partition(":")
+            if kind not in KINDS or not where:
+                raise SourceError(
+                    f"{self.file}: {key}: write the kind of the table, a colon and where it is: "
+                    "delta:FOLDER, iceberg:CATALOG.NAMESPACE.TABLE, parquet:FOLDER, orc:FOLDER, or jdbc:URL TABLE"
+                )
+            local = kind in (DELTA, *FILES) and "://" not in where
+            found[key.removeprefix(SOURCE)] = f"{kind}:{self.folder / where}" if local else value
         return found
 
     @property

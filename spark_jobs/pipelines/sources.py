@@ -1,23 +1,24 @@
 """What has changed in a source since it was last read.
 
-A Delta table is read by its versions. A table of files to which files were only added is read from the new files. Any
-other table is read whole and compared with the rows that the state has: that costs a scan of the table, and no more.
+A table of Delta or Iceberg is read by its versions. A table of files to which files were only added is read from the
+new files. Any other table is read whole and compared with the rows that the state has: that costs a scan of the table,
+and no more.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from crown.ingest.columns import WEIGHT
@@ -25,10 +26,9 @@ from crown.results.summed import summed
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from plans.types import arrow_type
-from spark_jobs.feeds.delta_source import opened
-from spark_jobs.feeds.delta_versions import between, rows_at
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
+_OF_FILES = "HadoopFsRelation"
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 _OLD = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
 
@@ -42,18 +42,40 @@ class Changed:
     how: str
 
 
-def delta_changes(where: str, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
-    """Returns the changes of the Delta table ``where``; the other arguments are those of ``changes``."""
-    newest = opened(where)
-    version, schema = int(newest.version()), _schema(table)
-    at = {"table": str(newest.metadata().id), "version": version}
+class Versions(Protocol):
+    """A table that keeps its versions, such as one of Delta or Iceberg."""
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Returns the newest rows."""
+        ...
+
+    def newest(self) -> dict[str, Any]:
+        """Returns ``table``, which tells it from others at the same place, and ``version``, its newest."""
+        ...
+
+    def rows(self, schema: pa.Schema, version: int) -> pa.Table:
+        """Returns the rows of a version."""
+        ...
+
+    def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
+        """Returns the changes between two versions, and how they were found; None if the table does not tell."""
+        ...
+
+    def behind(self, version: int) -> Mapping[str, float]:
+        """Returns how many ``versions`` are newer, and how many ``seconds`` the oldest of them has waited."""
+        ...
+
+
+def changes_of_versions(of: Versions, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+    """Returns the changes of a table with versions; the other arguments are those of ``changes``."""
+    schema, at = _schema(table), of.newest()
     if at == position:
         return Changed(with_weights(schema.empty_table(), 1), at, "no new version")
-    if position and position.get("table") == at["table"] and position["version"] < version:
-        found = between(where, schema, position["version"], version)
+    if position and position.get("table") == at["table"]:
+        found = of.between(schema, position["version"], at["version"])
         if found is not None:
             return Changed(found[0], at, found[1])
-    return _whole(with_weights(rows_at(where, schema, version), 1), at, known)
+    return _whole(with_weights(of.rows(schema, at["version"]), 1), at, known)
 
 
 def changes(frame: DataFrame, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
@@ -145,6 +167,8 @@ def _files(frame: DataFrame) -> dict[str, list[int]] | None:
     plan: Any = frame._jdf.queryExecution().analyzed()
     if any(node.kind not in _BARE for node in read(json.loads(plan.toJSON())).walk()):
         return None
+    if plan.collectLeaves().head().relation().getClass().getSimpleName() != _OF_FILES:
+        return None  # of a database, which has no files either way
     found = {}
     for name in frame.inputFiles():
         parts = urlsplit(name)

@@ -1,7 +1,7 @@
 """How a pipeline is doing, seen from outside: nothing is locked, and no Spark is needed.
 
 Every run writes down what it did, in ``crown/vitals.json``, whether it came to its end or not. What the file says is
-what the newest runs knew; who has the state open, and how far Delta tables are ahead, is looked up.
+what the newest runs knew; who has the state open, and how far tables with versions are ahead, is looked up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 from crown.analysis.prometheus import STATE_BYTES, Metric, Sample, rendered
 from crown.durable.files import holder, write_durably
-from spark_jobs.errors import CheckpointError, SourceError
+from crown.errors import CrownError
+from spark_jobs.errors import CheckpointError
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import restorable
 from spark_jobs.storage.address import in_a_line
@@ -46,14 +47,16 @@ class Record:
     def succeeded(
         self,
         report: Report,
-        sources: Mapping[str, Mapping[str, Any]],
+        sources: Mapping[str, str | None] | None,
+        positions: Mapping[str, Any],
         views: Mapping[str, tuple[str, ...]],
         rows_of: Callable[[str], int],
         size: int,
     ) -> None:
         """Writes down a run that has come to its end.
 
-        ``sources``: what is said of where each was read; ``views``: what each reads; ``rows_of`` counts the rows of a
+        ``sources``: the tables with versions that they are, if they are such; None: it has not read them.
+        ``positions``: up to where each is read; ``views``: what each reads; ``rows_of`` counts the rows of a
         view, and is asked only if the record does not tell; ``size``: bytes of the state.
         """
         before, at = self.read(), time.time()
@@ -74,11 +77,14 @@ class Record:
                 "inserted_total": (was or {}).get("inserted_total", 0) + inserted,
                 "deleted_total": (was or {}).get("deleted_total", 0) + deleted,
             }
-        read = {}
-        for name, said in sources.items():
+        read, known = {}, before.get("sources", {})
+        for name, text in ({n: one.get("table") for n, one in known.items()} if sources is None else sources).items():
             rows, how = report.read.get(name, (0, "not read"))
-            total = before.get("sources", {}).get(name, {}).get("rows_total", 0) + rows
-            read[name] = {"at": at, "rows": rows, "rows_total": total, "how": how, **said}
+            was = known.get(name, {})
+            read[name] = {"at": was["at"] if sources is None else at, "rows": rows, "how": how}
+            read[name]["rows_total"] = was.get("rows_total", 0) + rows
+            if text is not None and positions.get(name) is not None:
+                read[name] |= {"table": text, "version": positions[name]["version"]}
         newest = {"at": at, "seconds": report.seconds, "phases": report.phases}
         runs = {"succeeded": before.get("runs", {}).get("succeeded", 0) + 1, "failed": _failed(before)}
         self._write(
@@ -114,16 +120,18 @@ def is_pipeline(folder: Path) -> bool:
 def vitals(folder: Path) -> Vitals:
     """Returns how the pipeline in a folder is doing; {} before its first run.
 
-    A Delta table that has versions that were not read yet says so: ``behind`` has their number, and for how many
-    seconds the oldest of them has waited. A table that cannot be read says nothing.
+    A table of Delta or Iceberg that has versions that were not read yet says so: ``behind`` has their number, and for
+    how many seconds the oldest of them has waited. A table that cannot be read says nothing.
     """
     found = Record(folder).read()
     if not found:
         return {}
     for source in found["sources"].values():
-        if source.get("delta") is not None:
-            with contextlib.suppress(SourceError):
-                source["behind"] = _behind(source["delta"], source["version"])
+        if source.get("table") is not None:
+            from spark_jobs.pipelines.given import versions_of
+
+            with contextlib.suppress(CrownError):
+                source["behind"] = dict(versions_of(source["table"]).behind(source["version"]))
     return {"folder": str(folder), **found, "process": holder(folder / "crown" / "state")}
 
 
@@ -131,18 +139,6 @@ def status(folder: Path) -> Vitals:
     """Returns ``vitals``, and in ``history`` the versions that can be restored. O(bytes of the log)."""
     found = vitals(folder)
     return {**found, "history": restorable(folder)} if found else {}
-
-
-def _behind(where: str, version: int) -> dict[str, float]:
-    """Returns how far a Delta table is ahead of a version."""
-    from spark_jobs.feeds.delta_source import opened
-
-    table = opened(where)
-    ahead = max(int(table.version()) - version, 0)
-    if not ahead:
-        return {"versions": 0, "seconds": 0.0}
-    oldest = min(commit["timestamp"] for commit in table.history(ahead)) / 1000
-    return {"versions": ahead, "seconds": max(time.time() - oldest, 0.0)}
 
 
 def failing(found: Vitals) -> bool:
@@ -197,7 +193,7 @@ _BY_SOURCE = (
     (_metric("source_read_timestamp_seconds", "gauge", "When all that a source had was read"), "at"),
 )
 _BEHIND = (
-    (_metric("source_versions_behind", "gauge", "Versions of a Delta table that were not read yet"), "versions"),
+    (_metric("source_versions_behind", "gauge", "Versions of a table that were not read yet"), "versions"),
     (_metric("source_lag_seconds", "gauge", "How long the oldest of these versions has waited"), "seconds"),
 )
 _BY_VIEW = (

@@ -365,16 +365,9 @@ def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path
     report = Pipeline.of(spark, Project.of(tmp_path)).run()
     assert report.read == {"r": (2, "1 files added, 0 removed")}
     assert table(tmp_path / "storage" / "tables" / "v") == Counter([(1, 1), (2, 3), (3, 1)])
-    (tmp_path / "spark-pipeline.yml").write_text(f"{text}iceberg:data/r\n")
-    with pytest.raises(SourceError, match="write delta: and the folder"):
+    (tmp_path / "spark-pipeline.yml").write_text(f"{text}data/r\n")
+    with pytest.raises(SourceError, match="write the kind of the table, a colon and where it is"):
         Pipeline.of(spark, Project.of(tmp_path))
-
-
-def test_a_source_is_a_table_or_a_delta_table(spark, tmp_path: Path) -> None:
-    made = crown.spark.pipeline(spark, tmp_path / "state")
-    for words in ({}, {"table": "t", "delta": "d"}):
-        with pytest.raises(SourceError, match="give a table, or delta="):
-            made.source("r", **words)
 
 
 def _tables(shop: Shop) -> dict[str, Counter[tuple[object, ...]]]:

@@ -17,9 +17,10 @@ import pytest
 from crown.ingest.columns import WEIGHT
 from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
-from spark_jobs.pipelines.sources import arrow_of, changes, delta_changes
+from spark_jobs.pipelines.sources import arrow_of, changes, changes_of_versions
 
 COLUMNS = (
     "a BIGINT, b INT, c STRING, d DOUBLE, e DECIMAL(12,3), f DATE, g TIMESTAMP, h BOOLEAN, i BINARY, j TIMESTAMP_NTZ"
@@ -135,7 +136,7 @@ def test_old_calendars_are_read_by_spark(source: Source, jobless: list[str], tmp
 
 
 class Sales:
-    """A Delta table that changes in every way, and what ``delta_changes`` has said of it until now."""
+    """A Delta table that changes in every way, and what ``changes_of_versions`` has said of it until now."""
 
     table = Table("sales", (Column("k", "int64"), Column("s", "string"), Column("n", "int32")))
 
@@ -170,7 +171,7 @@ class Sales:
             deltalake.write_deltalake(self.path, self.drawn(4), mode="overwrite")
 
     def read(self) -> str:
-        found = delta_changes(self.path, self.table, self.position, self.before)
+        found = changes_of_versions(DeltaVersions(self.path), self.table, self.position, self.before)
         self.position = found.position
         self.known.update(counted(found.rows))
         truth = counted(deltalake.DeltaTable(self.path).to_pyarrow_table(columns=["k", "s", "n"]))
@@ -217,4 +218,4 @@ def test_a_delta_table_whose_versions_do_not_say_it_is_compared(tmp_path: Path) 
 
 def test_what_is_no_delta_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no Delta table"):
-        delta_changes(str(tmp_path), Sales.table, None, lambda: pa.table({}))
+        changes_of_versions(DeltaVersions(str(tmp_path)), Sales.table, None, lambda: pa.table({}))

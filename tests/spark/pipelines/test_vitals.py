@@ -42,7 +42,7 @@ class Project:
     def pipeline(self) -> Pipeline:
         made = crown.spark.pipeline(self.spark, self.folder / "state")
         made.source("r", lambda: self.spark.createDataFrame(self.r, "k long, x long"))
-        made.source("s", delta=str(self.s))
+        made.source("s", f"delta:{self.s}")
         for name, query in VIEWS.items():
             made.view(name, query)
         return made
@@ -147,8 +147,14 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
     assert found["runs"] == {"succeeded": 2, "failed": 2}
     assert samples(pipeline.metrics())["crown_pipeline_failed"] == 0
     assert any("last error" in line and "version 9" in line for line in lines(found))
+    read_at = found["sources"]["s"]["at"]
+    project.s.rename(project.folder / "away")
+    with pytest.raises(SourceError, match="no Delta table"):
+        project.pipeline().run()
     project.pipeline().restore(1)
     project.check(pipeline)
+    assert pipeline.status()["sources"]["s"]["at"] == read_at, "restoring reads no source"
+    assert pipeline.status()["runs"] == {"succeeded": 3, "failed": 3}
 
 
 STEPS = [(DurableDatabase, "apply"), (DeltaResult, "apply"), (PipelineState, "commit"), (Record, "succeeded")]

@@ -1,0 +1,135 @@
+"""Iceberg tables by pyiceberg: their rows at a snapshot, and what has changed between two, as Arrow on the driver.
+
+A snapshot is a set of data files, each with the files that delete rows of it. What changed between two snapshots are
+the rows of the files that came, less those of the files that went; of a file whose deletes are others, both. That is
+exact while both snapshots and their files are there, which expiring snapshots takes away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from crown.errors import needs
+from crown.ingest.columns import WEIGHT
+from spark_jobs.errors import SourceError
+from spark_jobs.storage.address import in_a_line
+
+if TYPE_CHECKING:
+    from pyiceberg.table import FileScanTask, Table
+
+
+class IcebergVersions:
+    """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog pyiceberg's own configuration describes.
+
+    See ``spark_jobs.pipelines.sources.Versions``. A version is a snapshot's number, 0 for a table without one.
+    """
+
+    def __init__(self, name: str) -> None:
+        if name.count(".") < 2:
+            raise SourceError(f"iceberg:{name}: write iceberg:CATALOG.NAMESPACE.TABLE, with a catalog of pyiceberg's")
+        self._name = name
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Returns the newest rows, which are read into the driver's memory when the frame is made."""
+        with self._telling():
+            return spark.createDataFrame(_plain(self._opened().scan().to_arrow()))
+
+    def newest(self) -> dict[str, Any]:
+        """Returns the identity of the table and its newest version."""
+        with self._telling():
+            table = self._opened()
+            return {"table": str(table.metadata.table_uuid), "version": _newest(table)}
+
+    def rows(self, schema: pa.Schema, version: int) -> pa.Table:
+        """Returns the rows of a version. Raises SourceError if it cannot be read."""
+        with self._telling():
+            table = self._opened()
+            return _read(table, _tasks(table, version).values(), schema)
+
+    def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
+        """Returns the changes that lead from a version to another one, and how they were found; None if the table does
+        not tell."""
+        table = self._opened()
+        try:
+            before, after = _tasks(table, first), _tasks(table, last)
+            fresh, gone = after.keys() - before.keys(), before.keys() - after.keys()
+            added = _read(table, (after[key] for key in fresh), schema)
+            removed = _read(table, (before[key] for key in gone), schema)
+        except (ValueError, OSError):  # expired, or its files are gone
+            return None
+        weights = np.repeat(np.array([1, -1], np.int64), [len(added), len(removed)])
+        rows = pa.concat_tables([added, removed]).append_column(WEIGHT, pa.array(weights))
+        return rows, f"{len(fresh)} files added, {len(gone)} removed"
+
+    def behind(self, version: int) -> Mapping[str, float]:
+        """Returns how many versions came after one, and for how many seconds the oldest of them has been there."""
+        with self._telling():
+            later = []
+            table = self._opened()
+            at = table.current_snapshot()
+            while at is not None and at.snapshot_id != version:
+                later.append(at.timestamp_ms / 1000)
+                at = None if at.parent_snapshot_id is None else table.snapshot_by_id(at.parent_snapshot_id)
+        return {"versions": len(later), "seconds": max(time.time() - later[-1], 0.0) if later else 0.0}
+
+    def _opened(self) -> Table:
+        with needs("an Iceberg table"):
+            from pyiceberg.catalog import load_catalog
+        catalog, _, name = self._name.partition(".")
+        return load_catalog(catalog).load_table(name)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Has what pyiceberg raises end in one sentence."""
+        with needs("an Iceberg table"):
+            import pyiceberg.exceptions as raised
+        ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
+        try:
+            yield
+        except (*ours, ValueError, OSError, pa.ArrowException) as error:
+            raise SourceError(
+                f"the Iceberg table {self._name} cannot be read ({in_a_line(error)[:300].rstrip('. ')}): mend that; "
+                "its catalog is described in .pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
+            ) from None
+
+
+def _newest(table: Table) -> int:
+    snapshot = table.current_snapshot()
+    return 0 if snapshot is None else snapshot.snapshot_id
+
+
+def _tasks(table: Table, version: int) -> dict[tuple[str, ...], FileScanTask]:
+    """Returns what is to be read for a version, by its data file and the files that delete rows of it.
+
+    ValueError if it has expired.
+    """
+    if not version:
+        return {}
+    if table.snapshot_by_id(version) is None:
+        raise ValueError(f"snapshot {version} has expired")  # a scan of it would find no file
+    found = table.scan(snapshot_id=version).plan_files()
+    return {(task.file.file_path, *sorted(one.file_path for one in task.delete_files)): task for task in found}
+
+
+def _read(table: Table, tasks: Iterable[FileScanTask], schema: pa.Schema) -> pa.Table:
+    """Returns the rows of some files, by the columns that the table has now."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    wanted = table.schema().select(*schema.names)
+    scan = ArrowScan(table.metadata, table.io, wanted, AlwaysTrue())
+    return _plain(scan.to_table(list(tasks))).select(schema.names).cast(schema)
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Returns rows whose texts and bytes have the type that Spark gives them."""
+    small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    fields = [pa.field(field.name, small.get(field.type, field.type)) for field in rows.schema]
+    return rows.cast(pa.schema(fields))

@@ -1,0 +1,90 @@
+"""Sources that a pipeline is given by name: what a text, a DataFrame or a function says of where the rows are.
+
+- ``delta:FOLDER`` or ``delta:s3://...``, ``iceberg:CATALOG.NAMESPACE.TABLE``: tables that are read by their versions
+- ``parquet:FOLDER``, ``orc:FOLDER``: all files of a folder
+- ``jdbc:URL TABLE``: a table of a database, which is read whole and compared
+- any other text: a table of Spark's catalog
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta_versions import DeltaVersions
+from spark_jobs.feeds.iceberg_versions import IcebergVersions
+from spark_jobs.pipelines.sources import Versions
+from spark_jobs.storage.address import in_a_line
+
+DELTA, ICEBERG, JDBC = "delta", "iceberg", "jdbc"
+FILES = ("parquet", "orc")
+KINDS = (DELTA, ICEBERG, *FILES, JDBC)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A source that a project names itself: how its rows are read.
+
+    ``versions``: its table, if that keeps its versions. ``said``: a digest of the text that names it; None if no text
+    does. ``text``: that text, where it can be shown.
+    """
+
+    read: Callable[[], DataFrame]
+    versions: Versions | None = None
+    said: str | None = None
+    text: str | None = None
+
+
+def given_by(spark: SparkSession, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> Given:
+    """Returns the source that a text, a batch DataFrame or a function that returns one stands for."""
+    if isinstance(table, DataFrame):
+        if table.isStreaming:
+            raise SourceError(f"source {name}: a stream has no rows to compare; give a table, or use maintain()")
+        return Given(lambda: table)
+    if not isinstance(table, str):
+        if not callable(table):
+            raise SourceError(f"source {name}: give a table, a DataFrame or a function that returns one")
+        return Given(table)
+    kind, colon, where = table.partition(":")
+    said = hashlib.sha256(table.encode()).hexdigest()[:16]
+    if kind not in KINDS or not colon:
+        return Given(lambda: spark.table(table))
+    if kind in (DELTA, ICEBERG):
+        versions = versions_of(table)
+        return Given(lambda: versions.frame(spark), versions, said, table)
+    if kind == JDBC:
+        url, _, rows = table.strip().rpartition(" ")
+        if not url:
+            raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
+        reader = spark.read.format(JDBC).option("url", url.strip()).option("dbtable", rows)
+        return Given(_told(name, reader.load), said=said)
+    return Given(_told(name, lambda: spark.read.format(kind).load(where)), said=said, text=table)
+
+
+def versions_of(text: str) -> Versions:
+    """Returns the table of Delta or Iceberg that a text names."""
+    kind, _, where = text.partition(":")
+    return DeltaVersions(where) if kind == DELTA else IcebergVersions(where)
+
+
+def _told(name: str, read: Callable[[], DataFrame]) -> Callable[[], DataFrame]:
+    """Has what Spark says of a table that it cannot read end in one sentence."""
+
+    def told() -> DataFrame:
+        try:
+            return read()
+        except (PySparkException, OSError) as error:
+            said = in_a_line(error)[:300].rstrip(". ")
+            raise SourceError(f"source {name} cannot be read ({said}): mend that, and run again") from None
+        except Exception as error:  # of a driver for JDBC, which py4j hands on
+            cause = str(error).partition("\n\tat ")[0].splitlines()[-1]
+            raise SourceError(
+                f"source {name} cannot be read ({cause.strip()[:300]}): mend that, and run again"
+            ) from None
+
+    return told

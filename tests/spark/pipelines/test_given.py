@@ -1,0 +1,178 @@
+"""Sources that a text names: Iceberg, databases, folders. Oracle: the table's own rows, after every change."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crown
+from plans.schema import Column, Table
+from spark_jobs.errors import SourceError
+from spark_jobs.pipelines import sources
+from spark_jobs.pipelines.given import given_by, versions_of
+from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.sources import changes_of_versions
+from tests.spark.pipelines.test_pipelines import table
+from tests.spark.pipelines.test_sources import counted
+
+QUERY = "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM r GROUP BY s"
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A table of Iceberg in a catalog of pyiceberg's, in SQLite."""
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", f"sqlite:///{tmp_path / 'catalog.db'}")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", f"file://{tmp_path}")
+    monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
+    catalog = catalogs.load_catalog("here")
+    catalog.create_namespace("shop")
+    return catalog.create_table("shop.r", pa.schema([("k", pa.int64()), ("s", pa.string())]))
+
+
+class Rows:
+    """An Iceberg table that changes, and what is known of it."""
+
+    table = Table("r", (Column("k", "int64"), Column("s", "string")))
+
+    def __init__(self, made: Any) -> None:
+        self.made, self.rng = made, random.Random(5)
+        self.known: Counter[tuple[object, ...]] = Counter()
+        self.position: Any = None
+
+    def drawn(self, count: int) -> pa.Table:
+        ks = [self.rng.randrange(9) for _ in range(count)]
+        return pa.table(
+            {"k": pa.array(ks), "s": pa.array([self.rng.choice(["a", "b", None]) for _ in ks], pa.string())}
+        )
+
+    def change(self) -> None:
+        chance = self.rng.random()
+        if chance < 0.5:
+            self.made.append(self.drawn(4))
+        elif chance < 0.8:
+            self.made.delete(f"k = {self.rng.randrange(9)}")
+        else:
+            self.made.overwrite(self.drawn(5))
+
+    def read(self) -> str:
+        found = changes_of_versions(versions_of("iceberg:here.shop.r"), self.table, self.position, self.before)
+        self.position = found.position
+        self.known.update(counted(found.rows))
+        truth = counted(self.made.refresh().scan(selected_fields=("k", "s")).to_arrow())
+        assert {row: n for row, n in self.known.items() if n} == truth, found.how
+        return found.how
+
+    def before(self) -> pa.Table:
+        rows = [row for row, n in self.known.items() for _ in range(n)]
+        schema = sources._schema(self.table)
+        columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+        return sources.with_weights(pa.table(columns, schema=schema), 1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_iceberg_table_is_read_by_its_snapshots(iceberg: Any) -> None:
+    rows = Rows(iceberg)
+    assert rows.read() == "read whole"
+    assert rows.read() == "no new version"
+    ways = set()
+    for number in range(12):
+        for _ in range(rows.rng.randrange(1, 3)):
+            rows.change()
+        if number == 6:
+            with iceberg.update_schema() as update:
+                from pyiceberg.types import LongType
+
+                update.add_column("more", LongType())
+        ways.add(rows.read())
+    assert all("files added" in way or way == "no new version" for way in ways), ways
+    first = rows.position["version"]
+    rows.change()
+    iceberg.append(rows.drawn(1))
+    assert versions_of("iceberg:here.shop.r").behind(first)["versions"] >= 1
+    iceberg.maintenance.expire_snapshots().by_id(first).commit()
+    assert rows.read() == "read whole and compared"
+
+
+def test_views_of_an_iceberg_table_are_kept(spark, tmp_path: Path, iceberg: Any) -> None:
+    made = crown.spark.pipeline(spark, tmp_path / "state")
+    made.source("r", "iceberg:here.shop.r")
+    made.view("v", QUERY)
+    made.view("w", "SELECT s, BIT_OR(n) OVER (ORDER BY s) AS bits FROM v")
+    iceberg.append(pa.table({"k": [1, 2, 3], "s": ["a", "b", "a"]}))
+    made.run()
+    iceberg.append(pa.table({"k": [4], "s": ["b"]}))
+    assert made.status()["sources"]["r"]["behind"]["versions"] == 1
+    assert made.run().read["r"] == (1, "1 files added, 0 removed")
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 2, 4), ("b", 2, 6)])
+    for name, said in (
+        ("here.shop.none", "cannot be read"),
+        ("here.r", "write iceberg:CATALOG"),
+        ("no.shop.r", "cannot"),
+    ):
+        with pytest.raises(SourceError, match=said):
+            given_by(spark, "r", f"iceberg:{name}").read()
+
+
+def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
+    url = "jdbc:derby:memory:given;create=true"  # Derby comes with Spark
+    (tmp_path / "v.sql").write_text(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
+    text = "name: p\nstorage: storage\nlibraries: [{glob: {include: v.sql}}]\nconfiguration:\n  crown.source.r: "
+    (tmp_path / "spark-pipeline.yml").write_text(f"{text}{url} R\n")
+    rng, rows = random.Random(2), [(1, "a"), (2, "b")]
+
+    def pipeline():
+        from spark_jobs.pipelines.pipeline import Pipeline
+
+        return Pipeline.of(spark, Project.of(tmp_path))
+
+    with pytest.raises(SourceError, match=r"source r cannot be read \(.*'R' does not exist.*\): mend that"):
+        pipeline().run()
+    for _ in range(3):
+        spark.createDataFrame(rows, "k long, s string").write.jdbc(url, "R", "overwrite")
+        found = pipeline().run()
+        sums = {s: (s, sum(1 for _, t in rows if t == s), sum(k for k, t in rows if t == s)) for _, s in rows}
+        assert table(tmp_path / "storage" / "tables" / "v") == Counter(sums.values())
+        rows = [row for row in rows if rng.random() < 0.6] + [(rng.randrange(9), rng.choice("abc"))]
+    assert found.read["r"][1] == "read whole and compared"
+    kept = (tmp_path / "storage" / "crown" / "analysis.json").read_text()
+    assert "derby" not in kept, "an address may have a password"
+    assert "derby" not in str(pipeline().status())
+    with pytest.raises(SourceError, match="write jdbc:URL TABLE"):
+        given_by(spark, "r", "jdbc:derby:memory:given")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "r"
+
+    def add(*rows: tuple[int, str]) -> None:
+        spark.createDataFrame(rows, "k long, s string").coalesce(1).write.format(kind).mode("append").save(str(folder))
+
+    add((1, "a"))
+    made = crown.spark.pipeline(spark, tmp_path / "state")
+    made.source("r", f"{kind}:{folder}")
+    made.view("v", QUERY)
+    made.run()
+    add((2, "b"), (3, "a"))
+    assert made.run().read["r"] == (2, "1 new files")
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 2, 4), ("b", 1, 2)])
+    min(folder.glob(f"*.{kind}"), key=lambda file: file.stat().st_mtime_ns).unlink()
+    assert made.run().read["r"] == (1, "read whole and compared")
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1, 3), ("b", 1, 2)])
+    with pytest.raises(SourceError, match="source r cannot be read"):
+        given_by(spark, "r", f"{kind}:{tmp_path / 'none'}").read()
+
+
+def test_what_is_no_source_is_said(spark) -> None:
+    for given in (7, None):
+        with pytest.raises(SourceError, match="give a table, a DataFrame or a function"):
+            given_by(spark, "r", given)  # type: ignore[arg-type]
+    with pytest.raises(SourceError, match="a stream has no rows to compare"):
+        given_by(spark, "r", spark.readStream.format("rate").load())
+    assert given_by(spark, "r", "db.r").said is None
