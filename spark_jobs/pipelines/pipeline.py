@@ -248,7 +248,7 @@ class Pipeline:
 
     def _record(self, analysis: Analysis | None, database: DurableDatabase, report: Report) -> None:
         """Writes down what a run did; None: it has not read the sources, which may be gone."""
-        sources, reads = None, dict[str, tuple[str, ...]].fromkeys(database.note["since"], ())
+        sources, reads = None, {name: tuple[str, ...]() for name in database.note["since"]}
         if analysis is not None:
             given = {name: source.given for name, source in analysis.sources.items()}
             sources = {
