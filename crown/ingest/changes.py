@@ -43,7 +43,9 @@ from crown.ingest.columns import WEIGHT, doubtful, is_missing, item, opened, who
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.envelopes import Envelopes
 from crown.ingest.frames import names_of, tabular
-from crown.ingest.given import WHOLE, Columns, Given, whole_columns
+from crown.ingest.given import WHOLE, Columns, Given, OfBatch
+from crown.ingest.scan import Scan, Scanned
+from crown.ingest.selection import Test
 from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
@@ -63,7 +65,8 @@ class CheckedBatch:
 
     ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
     in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
-    ``watermark``: one that is reached with the batch, or None (see ``crown.ingest.watermarks``).
+    ``watermark``: one that is reached with the batch, or None (see ``crown.ingest.watermarks``). ``scanned``: the rows
+    that are read, of a batch that was scanned.
     """
 
     columns: Columns
@@ -71,12 +74,16 @@ class CheckedBatch:
     bad: dict[int, str]
     bad_rows: list[str]
     watermark: int | None
+    scanned: Scanned | None = None
 
 
 class Checker:
-    """Checks batches of one relation, of which ``columns`` (names of ``table``) are wanted."""
+    """Checks batches of one relation, of which ``columns`` (names of ``table``) are wanted.
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+    ``tests``: all that holds, of one alternative or another, of the rows that a scan reads; none if it reads all.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str], tests: Sequence[Sequence[Test]] = ()) -> None:
         self._relation = table.name
         self._table = table
         self._order = tuple(column.name for column in table.columns)
@@ -97,11 +104,12 @@ class Checker:
         self._says: str | None = None  # the name of that column
         self._read: list[int] = []  # where all of them are, if they are all there
         self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
-        self._fitting = self._flat = False
+        self._tests = tests
+        self._scan: Scan | None = None  # of batches with that schema, if they fit
+        self._place: dict[str, int] = {}  # where it finds the columns
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
         self._small = self._integers and all(kinds[name] in INTEGERS for name in columns)
         self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
-        self._dtypes = [*(np.dtype(WHOLE[kinds[name]]) for name in columns if self._integers), np.dtype(np.int64)]
 
     def check(self, data: Any) -> CheckedBatch:
         """Brings ``data`` to the declared types; rows that do not fit are left out and listed.
@@ -184,29 +192,16 @@ class Checker:
         if isinstance(data, pa.Table) and data.num_rows:
             parts = data.to_batches()
             data = parts[0] if len(parts) == 1 else None
-        if not isinstance(data, pa.RecordBatch) or not data.num_rows or not self._fits(data.schema):
+        if not isinstance(data, pa.RecordBatch) or not data.num_rows:
             return None
-        found = whole_columns(data, self._read, self._dtypes) if self._flat else None
-        if found is None:
-            return self._as_declared(data)
-        matrix = np.empty((data.num_rows, len(self._wanted)), np.int64)
-        for j in range(matrix.shape[1]):
-            matrix[:, j] = found[j]
-        return self._of_words(matrix, found[-1].copy() if self._weight is not None else None)
-
-    def _as_declared(self, batch: pa.RecordBatch) -> CheckedBatch | None:
-        """Returns a batch with columns of the declared types; None if a weight or a required value is missing, or a
-        weight is out of range."""
-        arrays = {name: batch.column(place) for name, place in zip(self._kinds, self._read, strict=False)}
-        if self._weight is None:
-            weights = np.ones(batch.num_rows, np.int64)
-        else:
-            given = batch.column(self._weight)
-            if given.null_count or not _in_range(weights := words(given).copy()):
-                return None
-        if any(arrays[name].null_count for name in self._required):
+        scan = self._scan_of(data.schema)
+        scanned = None if scan is None else scan.read(data)
+        if scanned is None:
             return None
-        return CheckedBatch(Columns(arrays, self._kinds), weights, {}, [], None)
+        weights = scanned.weights
+        if scanned.rows is not None:
+            weights = np.ones(data.num_rows, np.int64) if self._weight is None else words(data.column(self._weight))
+        return CheckedBatch(Columns(OfBatch(data, self._place), self._kinds), weights, {}, [], None, scanned)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
         if not rows or not self._small:
@@ -237,18 +232,22 @@ class Checker:
                 return None
         return CheckedBatch(Columns({}, self._kinds, matrix), weights, {}, [], None)
 
-    def _fits(self, schema: pa.Schema) -> bool:
-        """Returns True if the columns of a batch are what they are declared as, and say nothing more of it."""
+    def _scan_of(self, schema: pa.Schema) -> Scan | None:
+        """Returns the scan of batches whose columns are what they are declared as, and say nothing more of them."""
         if self._schema is None or not schema.equals(self._schema, True):
             if schema.names != self._names:
                 self._locate(schema.names)
             types = schema.types
             wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
             looked_at = schema.metadata or self._upserts or self._maps
-            self._fitting = not looked_at and [types[place] for place in self._read] == wanted
-            self._flat = self._fitting and self._integers and all(map(pa.types.is_primitive, types))
+            fits = not looked_at and [types[place] for place in self._read] == wanted
+            self._scan = self._new_scan() if fits else None
             self._schema = schema
-        return self._fitting
+        return self._scan
+
+    def _new_scan(self) -> Scan:
+        self._place = dict(zip(self._kinds, self._read, strict=False))
+        return Scan(self._kinds, self._place, self._weight, self._required, self._tests, MAX_WEIGHT)
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)

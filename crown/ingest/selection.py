@@ -6,32 +6,85 @@ Where every occurrence of a relation asks for something, a row for which no occu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.given import Columns
+from crown.ingest.kernels import scan
 from crown.kernels.batches import texts_equal
 from crown.store.arrow_buffers import words
-from crown.store.codec import Intern, decode, encode
+from crown.store.codec import Intern, decode, encode, uses_dictionary
 from plans.expressions.build import conjoin
 from plans.expressions.expr import Expr
 from plans.reads import Parts
 from plans.types import arrow_type
 
-_Compare = Callable[[np.ndarray, int], np.ndarray]
-_Test = Callable[[Columns, int], np.ndarray]  # of columns of n rows: where it holds, bool[n]
 _WHOLE = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
-_COMPARE: dict[str, _Compare] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_RANGES: dict[str, Callable[[int], tuple[int, int, bool]]] = {
+    "eq": lambda bound: (bound, bound, False),
+    "ne": lambda bound: (bound, bound, True),
+    "lt": lambda bound: (_LEAST, bound - 1, False),
+    "le": lambda bound: (_LEAST, bound, False),
+    "gt": lambda bound: (bound + 1, _MOST, False),
+    "ge": lambda bound: (bound, _MOST, False),
+}
+"""The range of the values for which a comparison with a bound holds, and True if it is those outside."""
+_PAIRS = {
+    "eq": (scan.EQUAL, False, False), "ne": (scan.EQUAL, True, False), "lt": (scan.BEFORE, False, False),
+    "ge": (scan.BEFORE, True, False), "gt": (scan.BEFORE, False, True), "le": (scan.BEFORE, True, True),
 }  # fmt: skip
+"""What is asked of two columns, True if it must not hold, and True if the second one stands first."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """A condition on a single column, or on two: ``kind`` is a constant of ``crown.ingest.kernels.scan``.
+
+    ``column``: its declared name; ``low``, ``high``: the range of WITHIN; ``other``: the other column of BEFORE and
+    EQUAL; ``text``: that of TEXT. ``negated``: it must not hold. It never holds of NULL, which IS_NULL asks for.
+    """
+
+    kind: int
+    column: str
+    low: int = 0
+    high: int = 0
+    other: str = ""
+    text: bytes = b""
+    negated: bool = False
+
+    def holds(self, columns: Columns, n: int) -> np.ndarray:
+        """Returns where it holds, bool[n]. O(n)."""
+        there = columns.valid(self.column)
+        if self.kind == scan.IS_NULL:
+            if there is None:
+                return np.full(n, self.negated)
+            return there if self.negated else ~there
+        if self.kind == scan.TEXT:
+            found, given = np.empty(n, bool), columns.texts(self.column)
+            wanted = np.array(bytearray(self.text), np.uint8)
+            texts_equal(given.ends, given.data, wanted, not self.negated, found)
+            return found if there is None else found & there
+        values = columns.any_words(self.column)
+        if self.kind == scan.WITHIN:
+            found = (values >= self.low) & (values <= self.high)
+        else:
+            other, others = columns.any_words(self.other), columns.valid(self.other)
+            found = values < other if self.kind == scan.BEFORE else values == other
+            there = others if there is None else there if others is None else there & others
+        if self.negated:
+            found = ~found
+        return found if there is None else found & there
 
 
 class Selection:
     """The rows of a relation for which one of some ``conditions`` holds; ``kinds``: the types of its columns.
 
-    ``coded``: doubles are seen as codes have them, with one zero, and one NaN.
+    ``coded``: doubles are seen as codes have them, with one zero, and one NaN. ``tests``: all that one condition asks
+    for, by condition, if the conditions are such tests; else None.
     """
 
     def __init__(self, conditions: Collection[Parts], kinds: Mapping[str, str], coded: bool) -> None:
@@ -40,7 +93,8 @@ class Selection:
         read = {name for condition in self._conditions for name in condition.columns}
         self._columns = {name: declared[name.lower()] for name in read}
         self._floats = {name for name, column in self._columns.items() if coded and kinds[column] == "float64"}
-        self._tests = [_tests(condition, declared, kinds) for condition in self._conditions]
+        tests = [_tests(condition, declared, kinds) for condition in self._conditions]
+        self.tests = None if None in tests else [of for of in tests if of is not None]
 
     def rows(self, columns: Columns, n: int, intern: Intern) -> np.ndarray | None:
         """Returns the positions of the rows that are read, int64[k], rising; None if all are. O(n)."""
@@ -56,14 +110,14 @@ class Selection:
 
     def _tested(self, columns: Columns, n: int) -> np.ndarray | None:
         """Returns where a condition holds, bool[n], if it can be told without Arrow: in microseconds, not in tens."""
-        keep = None
-        for tests in self._tests:
-            if not tests:
-                return None
-            holds = tests[0](columns, n)
+        if self.tests is None:
+            return None
+        keep = np.zeros(n, bool)
+        for tests in self.tests:
+            holds = tests[0].holds(columns, n)
             for test in tests[1:]:
-                holds = holds & test(columns, n)
-            keep = holds if keep is None else keep | holds
+                holds = holds & test.holds(columns, n)
+            keep = holds if len(self.tests) == 1 else keep | holds
         return keep
 
     def _values(self, name: str, columns: Columns, intern: Intern) -> pa.Array:
@@ -73,69 +127,45 @@ class Selection:
         return decode(columns.codes(column, intern), "float64", _no_text)
 
 
-def _tests(condition: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> list[_Test]:
-    """Returns a condition as tests of single columns, all of which must hold; none if it is no such condition."""
+def _tests(condition: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> list[Test] | None:
+    """Returns a condition as tests, all of which must hold; None if it is no such condition."""
     found = []
     for part in condition.conjuncts():
         test = _test(part, declared, kinds)
         if test is None:
-            return []
+            return None
         found.append(test)
     return found
 
 
-def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> _Test | None:
-    """Returns the test for a column that is NULL, or is not, or that is compared with a word, or a text; else None."""
+def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> Test | None:
+    """Returns the test for a column that is NULL, or is not, or that is compared with a word, a text, or a column."""
     inner = part.args[0] if part.op == "not" else part
     if inner.op == "isnull" and inner.args[0].op == "col":
-        return _of_nulls(declared[inner.args[0].value.lower()], part is inner)
-    if part.op not in _COMPARE or [arg.op for arg in part.args] != ["col", "literal"]:
+        return Test(scan.IS_NULL, declared[inner.args[0].value.lower()], negated=part is not inner)
+    if part.op not in _RANGES or part.args[0].op != "col":
         return None
-    column, literal = part.args
+    column, other = part.args
     name = declared[column.value.lower()]
-    if not kinds[name] == column.type == literal.type or literal.value is None:
+    if not kinds[name] == column.type == other.type:
         return None
-    if column.type in _WHOLE:
-        bound = int(encode(pa.array([literal.value], arrow_type(literal.type)), literal.type, _no_codes)[0])
-        return _of_words(name, _COMPARE[part.op], bound)
+    whole = column.type in _WHOLE or (column.type.startswith("decimal") and not uses_dictionary(column.type))
+    if other.op == "col" and whole and kinds[declared[other.value.lower()]] == other.type:
+        kind, negated, turned = _PAIRS[part.op]
+        names = (name, declared[other.value.lower()])
+        first, second = reversed(names) if turned else names
+        return Test(kind, first, other=second, negated=negated)
+    if other.op != "literal" or other.value is None:
+        return None
+    if whole:
+        bound = int(encode(pa.array([other.value], arrow_type(other.type)), other.type, _no_codes)[0])
+        low, high, negated = _RANGES[part.op](bound)
+        if low > _MOST or high < _LEAST:
+            low, high = 1, 0  # no word is beyond the last one
+        return Test(scan.WITHIN, name, low, high, negated=negated)
     if column.type == "string" and part.op in ("eq", "ne"):
-        return _of_texts(name, literal.value.encode(), part.op == "eq")
+        return Test(scan.TEXT, name, text=other.value.encode(), negated=part.op == "ne")
     return None
-
-
-def _of_nulls(name: str, null: bool) -> _Test:
-    def test(columns: Columns, n: int) -> np.ndarray:
-        there = columns.valid(name)
-        if there is None:
-            return np.full(n, not null)
-        return ~there if null else there
-
-    return test
-
-
-def _of_words(name: str, compare: _Compare, bound: int) -> _Test:
-    def test(columns: Columns, n: int) -> np.ndarray:
-        found, there = columns.any_words(name)
-        return _there(compare(found, bound), there)
-
-    return test
-
-
-def _of_texts(name: str, text: bytes, equal: bool) -> _Test:
-    wanted = np.array(bytearray(text), np.uint8)
-
-    def test(columns: Columns, n: int) -> np.ndarray:
-        found = np.empty(n, bool)
-        given = columns.texts(name)
-        texts_equal(given.ends, given.data, wanted, equal, found)
-        return _there(found, columns.valid(name))
-
-    return test
-
-
-def _there(found: np.ndarray, valid: np.ndarray | None) -> np.ndarray:
-    """Returns where something holds of a value that is there."""
-    return found if valid is None else found & valid
 
 
 def _no_codes(values: pa.Array, add: bool) -> np.ndarray:

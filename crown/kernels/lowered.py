@@ -85,6 +85,37 @@ def _prefetch(typingctx, array, index):
     return types.void(array, index), codegen
 
 
+# Addresses
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _loading(bits, signed):
+    """Returns the intrinsic that reads so many bits at an address, as a word."""
+
+    def load(typingctx, address):
+        def codegen(context, builder, signature, args):
+            found = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=bits // 8)
+            if bits == _WORD_BITS:
+                return found
+            return (builder.sext if signed else builder.zext)(found, ir.IntType(_WORD_BITS))
+
+        return types.int64(types.int64), codegen
+
+    return load
+
+
+def _call(typingctx, function, argument):
+    """Calls a C function, ``void (void *)``, by its address."""
+
+    def codegen(context, builder, signature, args):
+        byte = ir.IntType(8).as_pointer()
+        target = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), [byte]).as_pointer())
+        builder.call(target, [builder.inttoptr(args[1], byte)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
 # Arithmetic of words
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -157,6 +188,8 @@ def _lanes(builder, pointer, index, lanes, bits):
     return builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(ir.IntType(bits), lanes).as_pointer())
 
 
+load64, load32, load8 = intrinsic(_loading(64, True)), intrinsic(_loading(32, True)), intrinsic(_loading(8, False))
+call = intrinsic(_call)
 words, constants, prefetch = intrinsic(_words), intrinsic(_constants), intrinsic(_prefetch)
 high_product = intrinsic(_high_product)
 plus, minus, times = intrinsic(_wrapping("add")), intrinsic(_wrapping("sub")), intrinsic(_wrapping("mul"))

@@ -13,11 +13,12 @@ import numpy as np
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowError
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
-from crown.ingest.selection import Selection
+from crown.ingest.scan import Scanned
+from crown.ingest.selection import Selection, Test
 from crown.stages.base_tables import BaseTables
 from crown.stages.upsert_table import upserts_of
 from crown.stages.windowed_table import WindowedTable
-from crown.store.codec import Intern
+from crown.store.codec import Intern, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset, is_net
 from plans.schema import Table
@@ -86,6 +87,7 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     bad = {**batch.bad, **{int(given[row]): reason for row, reason in reasons.items()}}
     return replace(
         batch,
+        scanned=None,
         columns=batch.columns.taken(np.flatnonzero(keep)),
         weights=batch.weights[keep],
         bad={row: bad[row] for row in sorted(bad)},
@@ -106,20 +108,32 @@ class BatchPreparer:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = {name: wire.columns for name, wire in base.items()}
         self._upserts = upserts_of(tables, self._used)
-        self._checkers = {table.name.lower(): Checker(table, self._checked(table)) for table in tables}
         self._intern = intern
         self._retained = {} if base_tables is None else base_tables.retained
         self._apart = {name for name, wire in base.items() if wire.may_repeat and name not in self._retained}
         self._refused: dict[str, Refused] = {}
         if base_tables is not None:
             self._refused = {name: partial(base_tables.refused_keys, name) for name in base_tables.enforced}
+        kinds = {table.name.lower(): {c.name: c.type for c in table.columns} for table in tables}
         self._taken = {table.name.lower(): self._checked(table) for table in tables}
+        self._interned = {
+            name: [(i, column) for i, column in enumerate(of) if uses_dictionary(kinds[name][column])]
+            for name, of in self._taken.items()
+        }
         self._key = {table.name.lower(): table.told_apart_by for table in tables}
         self._selections = {
             name: Selection(wire.conditions, {column.name: column.type for column in wire.columns}, True)
             for name, wire in base.items()
             if wire.conditions
         }
+        self._checkers = {
+            table.name.lower(): Checker(table, self._checked(table), self._tests(table.name.lower()))
+            for table in tables
+        }
+
+    def _tests(self, name: str) -> Sequence[Sequence[Test]]:
+        """Returns what a scan tests of the rows of a relation: nothing, if that is not the whole selection."""
+        return self._selections[name].tests or () if name in self._selections else ()
 
     def _checked(self, table: Table) -> tuple[str, ...]:
         """Returns the columns of a table that its batches need: those that are read, and the sequence of upserts."""
@@ -177,6 +191,35 @@ class BatchPreparer:
 
     def _net(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
         """Returns the net of a relation; ``filtered`` gets the number of its rows that nothing reads."""
+        if batch.scanned is not None:
+            net = self._scanned(name, batch, batch.scanned, filtered)
+        else:
+            net = self._coded(name, batch, filtered)
+        if name in self._upserts:
+            return self._upserts[name].last(net)
+        if name in self._retained and self._retained[name].window.arrival:
+            return net  # the order of its rows means something
+        # Equal inserts of a batch without deletes may stay apart, too.
+        return net if name in self._apart or is_net(net.weights) else net.net()
+
+    def _scanned(self, name: str, batch: CheckedBatch, scanned: Scanned, filtered: dict[str, int]) -> Zset:
+        """Returns the rows of a batch that was scanned, with codes of what uses the dictionary."""
+        codes, weights, rows, nulls = scanned
+        given = batch.columns
+        if name in self._selections and self._selections[name].tests is None:
+            rows = self._selections[name].rows(given, len(weights), self._intern)
+            if rows is not None:
+                codes, weights = codes.take(rows, axis=1), weights[rows]
+        if rows is not None:
+            filtered[name] = len(batch.weights) - len(rows)
+            given = given.taken(rows)
+        for i, column in self._interned[name]:
+            codes[i] = given.codes(column, self._intern)
+            nulls = nulls or batch.columns.null_count(column) > 0
+        return Zset(codes.T, weights, nulls=nulls)
+
+    def _coded(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
+        """Returns the rows of a batch that are read, in codes."""
         given, weights, rows = batch.columns, batch.weights, None
         if name in self._selections and len(weights):
             rows = self._selections[name].rows(given, len(weights), self._intern)
@@ -185,10 +228,4 @@ class BatchPreparer:
                 given, weights = given.taken(rows), weights[rows]
         codes = np.empty((len(self._taken[name]), len(weights)), np.int64)
         nulls = given.encode(self._names[name], self._taken[name], self._intern, codes, rows)
-        net = Zset(codes.T, weights, nulls=nulls)
-        if name in self._upserts:
-            return self._upserts[name].last(net)
-        if name in self._retained and self._retained[name].window.arrival:
-            return net  # the order of its rows means something
-        # Equal inserts of a batch without deletes may stay apart, too.
-        return net if name in self._apart or is_net(net.weights) else net.net()
+        return Zset(codes.T, weights, nulls=nulls)

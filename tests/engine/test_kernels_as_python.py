@@ -16,7 +16,12 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PYTHON, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
-SMALL = ["engine/streams/test_published_cases.py", "engine/streams/test_traps.py", "ingest/test_types_and_nulls.py"]
+SMALL = [
+    "engine/streams/test_published_cases.py",
+    "engine/streams/test_traps.py",
+    "ingest/test_types_and_nulls.py",
+    "ingest/test_scan.py",
+]
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"
 HALF = "not moved_values or 0.5"  # of the triangle, epsilon = 1/2 only
 FAST = [*SMALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
@@ -39,7 +44,7 @@ def run_with(switch: str, tests: list[str], *options: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize(("switch", "tests"), [(PYTHON, ["kernels", *SMALL, TRIANGLE]), (CHECKED, ["kernels"])])
+@pytest.mark.parametrize(("switch", "tests"), [(PYTHON, ["kernels", *SMALL, TRIANGLE]), (CHECKED, ["kernels", "ingest/test_scan.py"])])
 def test_small_cases_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
     run_with(switch, tests, "-k", HALF)
 

@@ -1,0 +1,1 @@
+"""Kernels that read batches where Arrow keeps them."""

@@ -1,0 +1,300 @@
+"""The scan of a batch: Arrow's memory in, the codes of the rows that are read out, in one call.
+
+    Arrow's C struct -> weights, checked -> tests, 64 rows at a time -> rows that are read -> their codes, by column
+
+A batch that is not what it is declared as (a weight is missing, a required value is NULL, an integer that stands for
+NULL) is refused as a whole: the slower path says which row it is. The words of an exported ``ArrowArray`` are those of
+Arrow's C data interface.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.addresses import call, load8, load32, load64
+from crown.kernels.arena import ZERO
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
+
+WORD, HALF, BIT, PAIR, FLOAT, OTHER = 0, 1, 2, 3, 4, 5
+"""Forms of a column: 64 bits, 32, one, 128 of which the low ones are the value, a double; any that has no code here."""
+WITHIN, BEFORE, EQUAL, IS_NULL, TEXT = 0, 1, 2, 3, 4
+"""What a test asks for: a value in a range; less than, or equal to, the value of another column; NULL; a text."""
+COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
+SCANNED, REFUSED = 0, 1  # what ``scan`` comes back with
+_LENGTH, _OFFSET, _BUFFERS, _CHILDREN, _RELEASE = 0, 16, 40, 48, 64  # bytes of fields of an ArrowArray
+_NAN = 0x7FF8 << 48
+_INFINITY = 0x7FF0 << 48
+_BLOCK = 64  # rows, one per bit of a word
+
+
+@device
+def _child(batch, place):
+    return load64(load64(batch + _CHILDREN) + 8 * place)
+
+
+@device
+def _first(batch, child):
+    """Returns the number of the first row in the buffers of a column."""
+    return load64(child + _OFFSET) + load64(batch + _OFFSET)
+
+
+@device
+def _buffer(child, number):
+    return load64(load64(child + _BUFFERS) + 8 * number)
+
+
+@device
+def _bit(buffer, i):
+    return (load8(buffer + (i >> 3)) >> (i & 7)) & 1
+
+
+@device
+def _some_null(batch, place, n):
+    """Returns True if one of the values of a column is NULL."""
+    child = _child(batch, place)
+    validity, first = _buffer(child, 0), _first(batch, child)
+    if validity != 0:
+        for i in range(first, first + n):
+            if _bit(validity, i) == 0:
+                return True
+    return False
+
+
+@device
+def _value(data, form, i):
+    """Returns row ``i`` of a column of whole numbers, booleans or short decimals."""
+    if form == WORD:
+        return load64(data + 8 * i)
+    if form == HALF:
+        return load32(data + 4 * i)
+    if form == PAIR:
+        return load64(data + 16 * i)
+    return _bit(data, i)
+
+
+@device
+def _within(data, form, first, size, low, high):
+    """Returns a bit per row: its value is in a range. A loop per form, so that each can become vectors."""
+    found = ZERO
+    if form == WORD:
+        for j in range(size):
+            value = load64(data + 8 * (first + j))
+            found |= (ZERO + ((value >= low) & (value <= high))) << j
+    elif form == HALF:
+        for j in range(size):
+            value = load32(data + 4 * (first + j))
+            found |= (ZERO + ((value >= low) & (value <= high))) << j
+    else:
+        for j in range(size):
+            value = _value(data, form, first + j)
+            found |= (ZERO + ((value >= low) & (value <= high))) << j
+    return found
+
+
+@device
+def _compared(data, form, first, other, other_form, other_first, size, kind):
+    """Returns a bit per row: its value is less than that of another column, or equal to it."""
+    found = ZERO
+    for j in range(size):
+        left, right = _value(data, form, first + j), _value(other, other_form, other_first + j)
+        holds = left < right if kind == BEFORE else left == right
+        found |= (ZERO + holds) << j
+    return found
+
+
+@device
+def _are_text(child, first, size, octets, start, length):
+    """Returns a bit per row: its text is the one at ``octets[start]``, of that many bytes."""
+    ends, data = _buffer(child, 1), _buffer(child, 2)
+    found = ZERO
+    for j in range(size):
+        begin = load32(ends + 4 * (first + j))
+        same = load32(ends + 4 * (first + j + 1)) - begin == length
+        x = 0
+        while same and x < length:
+            same = load8(data + begin + x) == octets[start + x]
+            x += 1
+        found |= (ZERO + same) << j
+    return found
+
+
+@device
+def _valid(child, first, size):
+    """Returns a bit per row: it has a value."""
+    validity = _buffer(child, 0)
+    found = ZERO
+    if validity == 0:
+        return ~found
+    for j in range(size):
+        found |= (ZERO + _bit(validity, first + j)) << j
+    return found
+
+
+@device
+def _tested(batch, plan, at, octets, i, size):
+    """Returns a bit per row from row ``i`` on: the test at ``plan[at]`` is TRUE.
+
+    A test: what it asks for, a column's place and form, two numbers, and what the bits of rows with a value are
+    changed by: 0, or all bits for NOT. Where there is NULL no other test is TRUE.
+    """
+    kind, child, form = plan[at], _child(batch, plan[at + 1]), plan[at + 2]
+    first = _first(batch, child) + i
+    valid = _valid(child, first, size)
+    if kind == IS_NULL:
+        return ~valid ^ plan[at + 5]
+    if kind == WITHIN:
+        found = _within(_buffer(child, 1), form, first, size, plan[at + 3], plan[at + 4])
+    elif kind == TEXT:
+        found = _are_text(child, first, size, octets, plan[at + 3], plan[at + 4])
+    else:
+        other = _child(batch, plan[at + 3])
+        start = _first(batch, other) + i
+        valid &= _valid(other, start, size)
+        found = _compared(_buffer(child, 1), form, first, _buffer(other, 1), plan[at + 4], start, size, kind)
+    return (found ^ plan[at + 5]) & valid
+
+
+@device
+def _rows(batch, plan, start, octets, n, rows):
+    """Writes the numbers of the rows that are read to ``rows``; how many. All, if there are no tests.
+
+    From ``plan[start]``: how many alternatives, of which one must hold; of each how many tests, which all must.
+    """
+    k = 0
+    for i in range(0, n, _BLOCK):
+        size = min(n - i, _BLOCK)
+        read = ZERO
+        at = start + 1
+        for _ in range(plan[start]):
+            found = ~read
+            tests = plan[at]
+            at += 1
+            for _ in range(tests):
+                if found != 0:
+                    found &= _tested(batch, plan, at, octets, i, size)
+                at += TEST
+            read |= found
+        for j in range(size):
+            rows[k] = i + j
+            k += (read >> j) & 1
+    return k
+
+
+@device
+def _write_words(data, first, rows, every, k, out, at):
+    """Writes the codes of a column of words. Returns False if one of them stands for NULL."""
+    least = ZERO
+    if every:
+        for j in range(k):
+            code = load64(data + 8 * (first + j))
+            out[at + j] = code
+            least = min(least, code)
+    else:
+        for j in range(k):
+            code = load64(data + 8 * (first + rows[j]))
+            out[at + j] = code
+            least = min(least, code)
+    return least != NULL
+
+
+@device
+def _write_floats(data, first, rows, k, out, at):
+    """Writes the codes of doubles: there is one zero, and one NaN."""
+    for j in range(k):
+        code = load64(data + 8 * (first + rows[j]))
+        if code == NULL:  # the bits of -0.0
+            code = ZERO
+        elif code & ~NULL > _INFINITY:
+            code = ZERO + _NAN
+        out[at + j] = code
+
+
+@device
+def _write_nulls(validity, first, rows, k, out, at):
+    """Writes NULL where a column has no value. Returns True if it does anywhere."""
+    found = False
+    for j in range(k):
+        if _bit(validity, first + rows[j]) == 0:
+            out[at + j] = NULL
+            found = True
+    return found
+
+
+@device
+def _write_column(batch, plan, c, rows, every, k, out, at, found):
+    """Writes the codes of a column. Returns False if a whole number stands for NULL."""
+    child, form = _child(batch, plan[c]), plan[c + 1]
+    if form == OTHER:
+        return True
+    first, data, validity = _first(batch, child), _buffer(child, 1), _buffer(child, 0)
+    if form == WORD and validity == 0:
+        return _write_words(data, first, rows, every, k, out, at)
+    if form == FLOAT:
+        _write_floats(data, first, rows, k, out, at)
+    elif form == HALF:
+        for j in range(k):
+            out[at + j] = load32(data + 4 * (first + rows[j]))
+    else:
+        for j in range(k):
+            out[at + j] = _value(data, form, first + rows[j])
+    if validity != 0:
+        if form == WORD:
+            for j in range(k):
+                if out[at + j] == NULL and _bit(validity, first + rows[j]) == 1:
+                    return False
+        if _write_nulls(validity, first, rows, k, out, at):
+            found[1] = 1
+    return True
+
+
+@device
+def _weights(batch, place, rows, k, n, most, out):
+    """Writes the weights of the rows that are read. Returns False if one of the batch is missing, or out of range."""
+    if place < 0:
+        for j in range(k):
+            out[j] = 1
+        return True
+    if _some_null(batch, place, n):
+        return False
+    child = _child(batch, place)
+    data = _buffer(child, 1) + 8 * _first(batch, child)
+    low, high = ZERO, ZERO
+    for i in range(n):
+        weight = load64(data + 8 * i)
+        low, high = min(low, weight), max(high, weight)
+    for j in range(k):
+        out[j] = load64(data + 8 * rows[j])
+    return low >= -most and high <= most
+
+
+@kernel("int, const words, const bytes, int, words, words, words, words")
+def scan(batch, plan, octets, most, out, weights, rows, found):
+    """Reads an exported record batch with rows, and releases it. O(rows).
+
+    ``plan``: the place of the weights or -1, the number of columns, of each its place, its form and 1 if it must not be
+    NULL, and then the tests (see ``_rows``); ``octets``: the texts that they name; ``most``: how large a weight may be.
+    ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that are read begins at word ``c * found[0]``.
+    ``weights`` and ``rows``: of those rows, their weights and numbers; ``found[1]``: 1 if one of the codes is NULL.
+    SCANNED, or REFUSED.
+    """
+    plan, octets, out, weights = constants(plan), words(octets), words(out), words(weights)
+    rows, found = words(rows), words(found)
+    n, columns = load64(batch + _LENGTH), plan[1]
+    tests = 2 + COLUMN * columns
+    k = n
+    if plan[tests] == 0:
+        for i in range(n):
+            rows[i] = i
+    else:
+        k = _rows(batch, plan, tests, octets, n, rows)
+    found[0] = k
+    found[1] = 0
+    fits = _weights(batch, plan[0], rows, k, n, most, weights)
+    for c in range(columns):
+        at = 2 + COLUMN * c
+        if fits and plan[at + 2] == 1:
+            fits = not _some_null(batch, plan[at], n)
+        if fits:
+            fits = _write_column(batch, plan, at, rows, k == n, k, out, c * k, found)
+    call(load64(batch + _RELEASE), batch)
+    return SCANNED if fits else REFUSED

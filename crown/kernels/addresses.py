@@ -1,0 +1,31 @@
+"""Memory that is not NumPy's, by its address: what Arrow's C data interface hands over.
+
+An address is an int64. Nothing is checked: whoever passes an address answers for what lies there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from crown.kernels.jit import instruction
+
+_RELEASE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+
+def _load(type_: Any) -> Any:
+    def load(address):
+        return type_.from_address(int(address)).value
+
+    return load
+
+
+def _call(function, argument):
+    """Stands in when kernels run as plain Python."""
+    _RELEASE(int(function))(int(argument))
+
+
+load64: Any = instruction(_load(ctypes.c_int64), "load64")
+load32: Any = instruction(_load(ctypes.c_int32), "load32")
+load8: Any = instruction(_load(ctypes.c_uint8), "load8")
+call: Any = instruction(_call, "call")

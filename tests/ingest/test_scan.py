@@ -1,0 +1,105 @@
+"""Scans: the codes, weights and rows that the slower way gives, of batches with NULLs, slices and tests of any kind."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crown.ingest.changes import WEIGHT, Checker
+from crown.ingest.given import Columns
+from crown.ingest.selection import Selection
+from crown.store.codec import NULL, uses_dictionary
+from plans.expressions.build import call, col
+from plans.expressions.expr import Expr
+from plans.schema import Column, Table
+from plans.types import arrow_type
+from tests.ingest.test_selection import VALUES, condition
+from tests.marks import seeds
+
+WIDE = {**VALUES, "bool": [True, False], "decimal(38,2)": VALUES["decimal(6,2)"]}
+
+
+def compared(random: Random, kinds: dict[str, str]) -> Expr:
+    """Returns a condition: on single columns, or on two of one type."""
+    pairs = [(a, b) for a in kinds for b in kinds if a != b and kinds[a] == kinds[b] and kinds[a] in VALUES]
+    if not pairs or random.random() < 0.6:
+        return condition(random, {name: kind for name, kind in kinds.items() if kind in VALUES})
+    left, right = random.choice(pairs)
+    op = random.choice(["eq", "ne", "lt", "le", "gt", "ge"])
+    return call(op, col(left, kinds[left]), col(right, kinds[right]))
+
+
+def batch_of(random: Random, kinds: dict[str, str], n: int, nulls: bool) -> pa.RecordBatch:
+    """Returns a batch of ``n`` rows, perhaps a part of a larger one, with columns that nobody asked for."""
+    before = random.choice([0, 3, 70])
+    arrays, names = [], []
+    for name, kind in kinds.items():
+        values = [random.choice([*WIDE[kind], *([None] if nulls else [])]) for _ in range(n + before)]
+        arrays.append(pa.array(values, arrow_type(kind)))
+        names.append(name)
+    extra = random.randrange(len(names) + 1)
+    arrays.insert(extra, pa.array(["beside"] * (n + before)))
+    names.insert(extra, "beside")
+    arrays.append(pa.array([random.choice([-1, 1, 1, 2, 0]) for _ in range(n + before)], pa.int64()))
+    return pa.RecordBatch.from_arrays(arrays, [*names, WEIGHT]).slice(before)
+
+
+@pytest.mark.parametrize("seed", seeds(60, 600))
+def test_a_scan_reads_what_the_columns_are_coded_as(seed: int) -> None:
+    random = Random(seed)
+    kinds = {f"c{i}": random.choice(sorted(WIDE)) for i in range(random.randint(1, 4))}
+    kinds["whole"] = "int64"
+    conditions = [compared(random, kinds) for _ in range(random.choice([0, 1, 1, 2]))]
+    selection = Selection([frozenset(one.conjuncts()) for one in conditions], kinds, True) if conditions else None
+    table = Table("r", tuple(Column(name, kind) for name, kind in kinds.items()))
+    tests = (selection.tests or ()) if selection else ()
+    checker = Checker(table, tuple(kinds), tests)
+    for n in (1, 63, 64, 200):
+        batch = batch_of(random, kinds, n, random.random() < 0.5)
+        found = checker.check(batch)
+        assert found.scanned is not None
+        codes, weights, rows, nulls = found.scanned
+        columns = Columns({name: batch[name] for name in kinds}, kinds)
+        wanted = np.arange(n)
+        if tests:
+            assert selection is not None
+            kept = selection.rows(columns, n, _no_text)
+            wanted = wanted if kept is None else kept
+        assert (list(range(n)) if rows is None else rows.tolist()) == wanted.tolist()
+        given = np.frombuffer(batch[WEIGHT].buffers()[1], np.int64)[batch[WEIGHT].offset :][:n]
+        assert weights.tolist() == given[wanted].tolist()
+        assert found.weights.tolist() == given.tolist()
+        plain = [i for i, kind in enumerate(kinds.values()) if not uses_dictionary(kind)]
+        for i in plain:
+            name = list(kinds)[i]
+            assert codes[i].tolist() == columns.codes(name, _no_text)[wanted].tolist()
+            assert repr(found.columns[name].to_pylist()) == repr(batch[name].to_pylist())
+        assert nulls == (codes[plain] == NULL).any()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("a", -(2**63), "stands for NULL"),
+        ("b", None, "declared NOT NULL"),
+        (WEIGHT, None, "missing"),
+        (WEIGHT, 2**31, "out of range"),
+    ],
+)
+def test_a_batch_with_a_row_that_cannot_be_taken_is_not_scanned(column: str, value: Any, why: str) -> None:
+    table = Table("r", (Column("a", "int64"), Column("b", "int64", required=True)))
+    checker = Checker(table, ("a", "b"))
+    values = {"a": [1, 2, 3], "b": [1, 2, 3], WEIGHT: [1, 1, -1]}
+    assert checker.check(pa.record_batch(values)).scanned is not None
+    values[column] = [*values[column][:2], value]
+    found = checker.check(pa.record_batch(values))
+    assert found.scanned is None
+    assert why == "stands for NULL" or why in found.bad[2]
+
+
+def _no_text(values: Any, add: bool) -> np.ndarray:
+    raise AssertionError("no column of text is coded")
