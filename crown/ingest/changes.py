@@ -43,9 +43,7 @@ from crown.ingest.columns import WEIGHT, doubtful, is_missing, item, opened, who
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.envelopes import Envelopes
 from crown.ingest.frames import names_of, tabular
-from crown.ingest.given import WHOLE, Columns, Given, OfBatch
-from crown.ingest.scan import Scan, Scanned
-from crown.ingest.selection import Test
+from crown.ingest.given import WHOLE, Columns, Given, OfBatch, Scan, Scanned, Test
 from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent

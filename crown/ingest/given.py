@@ -1,5 +1,7 @@
 """The columns of a batch, checked: Arrow arrays, or words of integers that become Arrow arrays when they are read.
 
+A record batch that is what it is declared as is scanned: one native call tests its rows, and codes those that are read.
+
 Lists of Python's whole numbers are what kernels take as soon as they are an array of words. An Arrow array of them is
 made only where an expression reads it, or a bad row is written down: of a small batch it would be most of the work.
 """
@@ -7,17 +9,22 @@ made only where an expression reads it, or a bad row is written down: of a small
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from crown.errors import BadRowError
-from crown.kernels.batches import extent
+from crown.ingest.kernels import scan
+from crown.kernels.batches import extent, texts_equal
 from crown.store.arrow_buffers import Texts, halves, integers, texts, valid, words
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
 from plans.types import arrow_type
+
+_ARROW_ARRAY = 10  # words of Arrow's C struct of an array
+_FORMS = {"int32": scan.HALF, "date": scan.HALF, "bool": scan.BIT, "float64": scan.FLOAT}
 
 Given = Any
 """An Arrow array of the declared type; or, of whole numbers of which none is NULL, their words: int32[n], int64[n]."""
@@ -117,7 +124,7 @@ class Columns(Mapping[str, pa.Array]):
             for i, name in enumerate(names):
                 found = self.whole(name)
                 if found is None:
-                    out[i] = self._coded(relation, name, intern, rows)
+                    out[i] = self.coded(relation, name, intern, rows)
                 else:
                     out[i] = found
                     plain.append(name)
@@ -126,10 +133,11 @@ class Columns(Mapping[str, pa.Array]):
         if not out.size or extent(out.ravel("K"))[0] != NULL:  # of all at once: most batches are small
             return False
         for name in plain:
-            self._coded(relation, name, intern, rows)
+            self.coded(relation, name, intern, rows)
         return True
 
-    def _coded(self, relation: str, name: str, intern: Intern, rows: np.ndarray | None) -> np.ndarray:
+    def coded(self, relation: str, name: str, intern: Intern, rows: np.ndarray | None) -> np.ndarray:
+        """Returns what ``codes`` does; a value that has no code is a BadRowError. ``rows``: see ``encode``. O(n)."""
         try:
             return self.codes(name, intern)
         except UnencodableError as error:
@@ -189,3 +197,116 @@ def _taken(column: Given, kind: str, rows: np.ndarray) -> Given:
     if kind == "float64" or picked.ndim == 2:
         return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(picked)], 0)
     return picked
+
+
+@dataclass(frozen=True)
+class Test:
+    """A condition on a single column, or on two: ``kind`` is a constant of ``crown.ingest.kernels.scan``.
+
+    ``column``: its declared name; ``low``, ``high``: the range of WITHIN; ``other``: the other column of BEFORE and
+    EQUAL; ``text``: that of TEXT. ``negated``: it must not hold. It never holds of NULL, which IS_NULL asks for.
+    """
+
+    kind: int
+    column: str
+    low: int = 0
+    high: int = 0
+    other: str = ""
+    text: bytes = b""
+    negated: bool = False
+
+    def holds(self, columns: Columns, n: int) -> np.ndarray:
+        """Returns where it holds, bool[n]. O(n)."""
+        there = columns.valid(self.column)
+        if self.kind == scan.IS_NULL:
+            if there is None:
+                return np.full(n, self.negated)
+            return there if self.negated else ~there
+        if self.kind == scan.TEXT:
+            found, given = np.empty(n, bool), columns.texts(self.column)
+            wanted = np.array(bytearray(self.text), np.uint8)
+            texts_equal(given.ends, given.data, wanted, not self.negated, found)
+            return found if there is None else found & there
+        values = columns.any_words(self.column)
+        if self.kind == scan.WITHIN:
+            found = (values >= self.low) & (values <= self.high)
+        else:
+            other, others = columns.any_words(self.other), columns.valid(self.other)
+            found = values < other if self.kind == scan.BEFORE else values == other
+            there = others if there is None else there if others is None else there & others
+        if self.negated:
+            found = ~found
+        return found if there is None else found & there
+
+
+class Scanned(NamedTuple):
+    """The rows of a batch that are read.
+
+    ``codes`` int64[columns, k], those of columns that use the dictionary not yet written; ``weights`` int64[k];
+    ``rows`` int64[k]: their numbers in the batch, rising, None if they are all of it; ``nulls``: a code is NULL.
+    """
+
+    codes: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray | None
+    nulls: bool
+
+
+class Scan:
+    """Scans batches of one schema.
+
+    ``columns``: the wanted ones, with their types; ``places``: where they, and those that are tested, are in a batch;
+    ``weight``: where the weights are, if there are any; ``required``: columns that must not be NULL; ``tests``: all
+    that must hold, of one alternative or another; none for all rows. ``most``: how large a weight may be.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, str],
+        places: Mapping[str, int],
+        weight: int | None,
+        required: Sequence[str],
+        tests: Sequence[Sequence[Test]],
+        most: int,
+    ) -> None:
+        self._most = most
+        self._width = len(columns)
+        self.coded = [name for name, kind in columns.items() if uses_dictionary(kind)]
+        plan, texts = [-1 if weight is None else weight, len(columns)], bytearray()
+        for name, kind in columns.items():
+            plan += [places[name], form_of(kind), name in required]
+        plan.append(len(tests))
+        for alternative in tests:
+            plan.append(len(alternative))
+            for test in alternative:
+                low, high = test.low, test.high
+                if test.kind == scan.TEXT:
+                    low, high = len(texts), len(test.text)
+                    texts += test.text
+                elif test.other:
+                    low, high = places[test.other], form_of(columns[test.other])
+                plan += [test.kind, places[test.column], form_of(columns[test.column]), low, high, -int(test.negated)]
+        self._plan = np.array(plan, np.int64)
+        self._texts = np.frombuffer(bytes(texts) or b"\0", np.uint8)
+        self._exported = np.zeros(_ARROW_ARRAY, np.int64)
+
+    def read(self, batch: pa.RecordBatch) -> Scanned | None:
+        """Returns the rows that are read of a batch with rows; None if the batch is not what it is declared as.
+        O(rows)."""
+        n, exported = batch.num_rows, self._exported
+        out, weights = np.empty(self._width * n, np.int64), np.empty(n, np.int64)
+        rows, found = np.empty(n, np.int64), np.empty(2, np.int64)
+        address = exported.ctypes.data
+        batch._export_to_c(address)
+        if scan.scan(address, self._plan, self._texts, self._most, out, weights, rows, found) == scan.REFUSED:
+            return None
+        k, nulls = found.tolist()
+        codes = out[: self._width * k].reshape(self._width, k)
+        return Scanned(codes, weights[:k], None if k == n else rows[:k], bool(nulls))
+
+
+def form_of(kind: str) -> int:
+    """Returns the form in which Arrow keeps values of a type."""
+    if uses_dictionary(kind):
+        return scan.OTHER
+    return scan.PAIR if kind.startswith("decimal") else _FORMS.get(kind, scan.WORD)

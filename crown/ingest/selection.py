@@ -6,15 +6,13 @@ Where every occurrence of a relation asks for something, a row for which no occu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.given import Columns
+from crown.ingest.given import Columns, Test
 from crown.ingest.kernels import scan
-from crown.kernels.batches import texts_equal
 from crown.store.arrow_buffers import words
 from crown.store.codec import Intern, decode, encode, uses_dictionary
 from plans.expressions.build import conjoin
@@ -38,46 +36,6 @@ _PAIRS = {
     "ge": (scan.BEFORE, True, False), "gt": (scan.BEFORE, False, True), "le": (scan.BEFORE, True, True),
 }  # fmt: skip
 """What is asked of two columns, True if it must not hold, and True if the second one stands first."""
-
-
-@dataclass(frozen=True)
-class Test:
-    """A condition on a single column, or on two: ``kind`` is a constant of ``crown.ingest.kernels.scan``.
-
-    ``column``: its declared name; ``low``, ``high``: the range of WITHIN; ``other``: the other column of BEFORE and
-    EQUAL; ``text``: that of TEXT. ``negated``: it must not hold. It never holds of NULL, which IS_NULL asks for.
-    """
-
-    kind: int
-    column: str
-    low: int = 0
-    high: int = 0
-    other: str = ""
-    text: bytes = b""
-    negated: bool = False
-
-    def holds(self, columns: Columns, n: int) -> np.ndarray:
-        """Returns where it holds, bool[n]. O(n)."""
-        there = columns.valid(self.column)
-        if self.kind == scan.IS_NULL:
-            if there is None:
-                return np.full(n, self.negated)
-            return there if self.negated else ~there
-        if self.kind == scan.TEXT:
-            found, given = np.empty(n, bool), columns.texts(self.column)
-            wanted = np.array(bytearray(self.text), np.uint8)
-            texts_equal(given.ends, given.data, wanted, not self.negated, found)
-            return found if there is None else found & there
-        values = columns.any_words(self.column)
-        if self.kind == scan.WITHIN:
-            found = (values >= self.low) & (values <= self.high)
-        else:
-            other, others = columns.any_words(self.other), columns.valid(self.other)
-            found = values < other if self.kind == scan.BEFORE else values == other
-            there = others if there is None else there if others is None else there & others
-        if self.negated:
-            found = ~found
-        return found if there is None else found & there
 
 
 class Selection:

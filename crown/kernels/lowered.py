@@ -143,6 +143,22 @@ def _wrapping(name):
     return operation
 
 
+# Doubles
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _bits_of(source, target, kind):
+    """Returns the intrinsic that reads the bits of a value as one of another type."""
+
+    def read(typingctx, value):
+        def codegen(context, builder, signature, args):
+            return builder.bitcast(args[0], kind)
+
+        return target(source), codegen
+
+    return read
+
+
 # Runs
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -193,5 +209,7 @@ call = intrinsic(_call)
 words, constants, prefetch = intrinsic(_words), intrinsic(_constants), intrinsic(_prefetch)
 high_product = intrinsic(_high_product)
 plus, minus, times = intrinsic(_wrapping("add")), intrinsic(_wrapping("sub")), intrinsic(_wrapping("mul"))
+double_of = intrinsic(_bits_of(types.int64, types.float64, ir.DoubleType()))
+word_of = intrinsic(_bits_of(types.float64, types.int64, ir.IntType(_WORD_BITS)))
 copy_wide, copy_half = intrinsic(_copying(8)), intrinsic(_copying(4))
 fill_wide, fill_half = intrinsic(_filling(8)), intrinsic(_filling(4))

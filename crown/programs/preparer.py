@@ -13,8 +13,8 @@ import numpy as np
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowError
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
-from crown.ingest.scan import Scanned
-from crown.ingest.selection import Selection, Test
+from crown.ingest.given import Scanned, Test
+from crown.ingest.selection import Selection
 from crown.stages.base_tables import BaseTables
 from crown.stages.upsert_table import upserts_of
 from crown.stages.windowed_table import WindowedTable
@@ -214,7 +214,7 @@ class BatchPreparer:
             filtered[name] = len(batch.weights) - len(rows)
             given = given.taken(rows)
         for i, column in self._interned[name]:
-            codes[i] = given.codes(column, self._intern)
+            codes[i] = given.coded(self._names[name], column, self._intern, rows)
             nulls = nulls or batch.columns.null_count(column) > 0
         return Zset(codes.T, weights, nulls=nulls)
 

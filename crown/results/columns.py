@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
+from crown.expressions.kernels.evaluate import CODES, PAIRS, WORDS
+from crown.expressions.program import WIDE_NULL, Program, is_wide, native
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.arrow_buffers import flags, valid
+from crown.store.arrow_buffers import bits, flags, valid
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
@@ -24,6 +26,8 @@ from plans.expressions.expr import Expr
 from plans.expressions.packed import elements_of
 from plans.plan import Output
 from plans.types import arrow_type
+
+_NO_PAIRS = np.empty(0, np.int64)
 
 
 class Column:
@@ -36,6 +40,17 @@ class Column:
         self._dictionary = dictionary
         self._codes = codes
         self._array = array
+
+    @classmethod
+    def of_words(cls, type_: str, dictionary: Dictionary, words: np.ndarray) -> Column:
+        """Returns the column of values as native expressions have them: of wide decimals as ``pairs`` does. O(1),
+        of wide decimals O(n)."""
+        if not is_wide(type_):
+            return cls(type_, dictionary, words)
+        none = words[1::2] == NULL
+        nulls = int(np.count_nonzero(none))
+        buffers = [bits(~none) if nulls else None, pa.py_buffer(words)]
+        return cls(type_, dictionary, None, pa.Array.from_buffers(arrow_type(type_), len(none), buffers, nulls))
 
     @property
     def codes(self) -> np.ndarray:
@@ -72,6 +87,21 @@ class Column:
         array = self.array
         data = np.frombuffer(array.buffers()[1] or b"", np.int64)
         return data[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+
+    def pairs(self) -> np.ndarray:
+        """Returns the values of wide decimals that were not coded, int64[2n], low and high words by turns; NULL is a
+        high word."""
+        found = self.words()
+        there = self.valid()
+        if there is not None:
+            found = found.copy()
+            found[~there] = WIDE_NULL
+        return found.reshape(-1)
+
+    @property
+    def coded(self) -> bool:
+        """Returns True if there are codes already."""
+        return self._codes is not None
 
     def taken(self, rows: np.ndarray) -> Column:
         """Returns the rows at some positions (int64[k]), in the form that is there."""
@@ -153,6 +183,8 @@ class Frame:
     def projected(self, projection: Projection) -> Frame:
         """Returns the frame of a projection's outputs. O(n) for each that is computed, O(1) for the others."""
         made = {name: self._made[of] for name, of in projection.plain.items() if of in self._made}
+        if projection.native is not None:
+            made.update(zip(projection.fast, self._evaluated(projection.native), strict=True))
         if projection.computed:
             columns = {name: self[name].array for name in projection.reads}
             arrays = projection.evaluator.evaluate(columns, self.n)
@@ -163,22 +195,57 @@ class Frame:
 
     def holds(self, predicate: Expr) -> np.ndarray:
         """Returns bool[n]: where the predicate is TRUE."""
+        program = native((predicate,))
+        if program is not None:
+            return self._evaluated(program)[0].codes == 1
         verdict = predicate.evaluate({name: self[name].array for name in predicate.columns}, self.n)
         return flags(verdict.fill_null(False) if verdict.null_count else verdict)
+
+    def _evaluated(self, program: Program) -> list[Column]:
+        """Returns the values of expressions in native form. O(n)."""
+        n, forms, pairs, words = self.n, [], [_NO_PAIRS], []
+        for name, type_ in program.inputs.items():
+            made = self._made.get(name)
+            if not is_wide(type_):
+                forms.append((WORDS, 0))
+            elif made is None or made.coded:
+                forms.append((CODES, 0))
+            else:
+                forms.append((PAIRS, 2 * n * (len(pairs) - 1)))
+                pairs.append(made.pairs())
+                continue
+            words.append(name)
+        inputs = np.ascontiguousarray(self.matrix(words))
+        if len(pairs) > 1:
+            given, inputs = inputs, np.empty((len(forms), n), np.int64)
+            inputs[[form != PAIRS for form, _ in forms]] = given
+        out = program.run(inputs, np.array(forms, np.int64).reshape(-1), np.concatenate(pairs), self._dictionary)
+        found, at = [], 0
+        for type_ in program.types:
+            size = 2 * n if is_wide(type_) else n
+            found.append(Column.of_words(type_, self._dictionary, out[at : at + size]))
+            at += size
+        return found
 
 
 class Projection:
     """Outputs as functions of the columns of frames, which have the ``types``; those at ``given`` places are words.
 
-    ``names``: all outputs; ``plain``: name -> the column that it is; ``places``: of those that are words;
-    ``computed``: name, type and Arrow's type of the others, in the order of ``evaluator``, which ``reads`` columns.
+    ``names``: all outputs; ``plain``: name -> the column that it is, ``passes`` if all are such; ``places``: of those
+    that are words; ``fast``: those that ``native`` computes; ``computed``: name, type and Arrow's type of the others,
+    in the order of ``evaluator``, which ``reads`` columns.
     """
 
     def __init__(self, outputs: Sequence[Output], types: Mapping[str, str], given: Places) -> None:
         self.names = [output.name for output in outputs]
         self.plain = {o.name: o.expr.value for o in outputs if o.expr.op == "col" and types[o.expr.value] == o.type}
         self.places = {name: given[of] for name, of in self.plain.items() if of in given}
-        rest = [output for output in outputs if output.name not in self.plain]
+        made = [output for output in outputs if output.name not in self.plain]
+        self.passes = not made
+        fast = [output for output in made if output.expr.type == output.type and native((output.expr,)) is not None]
+        rest = [output for output in made if output not in fast]
+        self.fast = [output.name for output in fast]
+        self.native = native(tuple(output.expr for output in fast)) if fast else None
         self.computed = [(output.name, output.type, arrow_type(output.type)) for output in rest]
         self.reads = sorted(frozenset[str]().union(*(output.expr.columns for output in rest)))
         self.evaluator = Evaluator([output.expr for output in rest])

@@ -28,7 +28,7 @@ class Reader:
         self._exploded = exploded_column(feed)
         outputs = [o if o.expr.op != EXPLODE or self._exploded is None else self._exploded for o in feed.columns]
         self._projection = Projection(outputs, {column.name: column.type for column in source}, self._given)
-        self._passes = feed.where is None and not self._projection.computed and self._exploded is None  # as codes
+        self._passes = feed.where is None and self._projection.passes and self._exploded is None  # as codes
         self._words = [self._given[of][0] for of in self._projection.plain.values()]
         self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
 

@@ -21,7 +21,9 @@ SMALL = [
     "engine/streams/test_traps.py",
     "ingest/test_types_and_nulls.py",
     "ingest/test_scan.py",
+    "expressions/test_native.py",
 ]
+CHECKED_ALWAYS = ["kernels", "ingest/test_scan.py", "expressions/test_native.py"]
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"
 HALF = "not moved_values or 0.5"  # of the triangle, epsilon = 1/2 only
 FAST = [*SMALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
@@ -44,7 +46,13 @@ def run_with(switch: str, tests: list[str], *options: str) -> None:
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize(("switch", "tests"), [(PYTHON, ["kernels", *SMALL, TRIANGLE]), (CHECKED, ["kernels", "ingest/test_scan.py"])])
+@pytest.mark.parametrize(
+    ("switch", "tests"),
+    [
+        (PYTHON, ["kernels", *SMALL, TRIANGLE]),
+        (CHECKED, ["kernels", "ingest/test_scan.py", "expressions/test_native.py"]),
+    ],
+)
 def test_small_cases_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
     run_with(switch, tests, "-k", HALF)
 

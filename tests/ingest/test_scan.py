@@ -34,7 +34,7 @@ def compared(random: Random, kinds: dict[str, str]) -> Expr:
 
 
 def batch_of(random: Random, kinds: dict[str, str], n: int, nulls: bool) -> pa.RecordBatch:
-    """Returns a batch of ``n`` rows, perhaps a part of a larger one, with columns that nobody asked for."""
+    """Returns a batch of ``n`` rows, perhaps a part of a larger one, with a column that is not read."""
     before = random.choice([0, 3, 70])
     arrays, names = [], []
     for name, kind in kinds.items():

@@ -44,6 +44,7 @@ ROOMS = {
                 "crown/engine/load/kernels",
                 "crown/stages/kernels",
                 "crown/bags/kernels",
+                "crown/expressions/kernels",
                 "crown/ingest/kernels",
             ),
             plain=True,

@@ -286,6 +286,7 @@ def test_decimals_are_exact_at_the_edges_of_256_bits() -> None:
         ("decimal(20,3)", "decimal(30,25)"),
         ("decimal(1,1)", "decimal(37,0)"),
         ("decimal(38,37)", "decimal(5,0)"),
+        ("decimal(38,17)", "decimal(10,0)"),
     ]
     for left, right in shapes:
         pairs = [[_decimal(type_, rng) for type_ in (left, right)] for _ in range(300)]
@@ -302,10 +303,24 @@ def test_decimals_are_exact_at_the_edges_of_256_bits() -> None:
             assert found == [_by_fractions(op, a, b, expr.type) for a, b in pairs], (op, left, right)
 
 
+def test_quotients_of_as_many_bits_as_words_have_are_exact() -> None:
+    wholes = [2**63 - 1, 2**63, 2**64 - 1, 2**62, 184467440737095516, 10**19 - 1]
+    pairs = [(Decimal(whole * by), Decimal(by)) for whole in wholes for by in (1, 2, 7, 100)]
+    for scale in range(18):
+        types = (f"decimal(38,{scale})", f"decimal({20 + scale // 3},{scale})")
+        kept = [pair for pair in pairs if pair[0] < 10 ** (38 - scale)]
+        columns = {n: pa.array([p[i] for p in kept], arrow_type(types[i])) for i, n in enumerate("lr")}
+        for op in ("div", "mod"):
+            expr = call(op, col("l", types[0]), col("r", types[1]))
+            found = expr.evaluate(columns).to_pylist()
+            assert found == [_by_fractions(op, a, b, expr.type) for a, b in kept], (op, scale)
+
+
 def _decimal(type_: str, rng: random.Random) -> Decimal:
     precision, scale = decimal_parts(type_)  # type: ignore[misc]
     limit = 10 ** rng.choice([precision, rng.randint(1, precision)]) - 1
-    number = rng.choice([limit, -limit, rng.randint(-limit, limit), rng.randint(-limit, limit), 0])
+    even = 10 ** rng.randint(0, precision - 1)  # numbers that end in zeros divide with few digits left
+    number = rng.choice([limit, -limit, rng.randint(-limit, limit), rng.randint(-limit, limit) // even * even, 0, even])
     return Decimal(number).scaleb(-scale, Context(prec=80))
 
 

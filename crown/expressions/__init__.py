@@ -1,0 +1,1 @@
+"""Expressions in native form: a program of a few instructions that one kernel runs over columns of codes."""

@@ -1,0 +1,1 @@
+"""Kernels that evaluate expressions over columns of codes."""

@@ -1,0 +1,333 @@
+"""Expressions as programs for ``crown.expressions.kernels.evaluate``: what has a native form, and what it becomes.
+
+A value is a word, the code of its type; of a decimal with more than 18 digits two. What is not listed here (texts, but
+for whether two are equal; most functions; casts that read, write or round doubles) has no native form: Arrow evaluates
+it (``plans.expressions.evaluate``), and both give the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.expressions.kernels import decimals as D
+from crown.expressions.kernels import evaluate as E
+from crown.store.codec import NULL, encode, uses_dictionary
+from crown.store.dictionary import Dictionary
+from plans.expressions.decimals import shifts
+from plans.expressions.expr import Expr
+from plans.expressions.literals import digits
+from plans.types import MOST_DIGITS, arrow_type, decimal_parts
+
+_INTEGERS = ("int32", "int64")
+_WHOLE_DIGITS = {"int32": (10, 0), "int64": (20, 0)}
+_ON_WHOLE = {"add": E.ADD, "sub": E.SUB, "mul": E.MUL, "mod": E.MOD}
+_ON_DOUBLES = {"add": E.ADD_DOUBLES, "sub": E.SUB_DOUBLES, "mul": E.MUL_DOUBLES, "div": E.DIV_DOUBLES}
+_ON_SCALED = {"add": E.ADD_SCALED, "sub": E.SUB_SCALED, "mul": E.MUL_SCALED}
+_ON_DECIMALS = {"add": D.ADD, "sub": D.SUB, "mul": D.MUL, "div": D.DIV, "mod": D.MOD}
+_PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
+_OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
+_ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else which one is less
+_POWER = 18  # the largest power of ten that is a word
+WIDE_NULL = (0, NULL)
+
+
+class _NotNative(Exception):
+    """Something has no native form."""
+
+
+def is_wide(type_: str) -> bool:
+    """Returns True for decimals of two words."""
+    return decimal_parts(type_) is not None and uses_dictionary(type_)
+
+
+class Program:
+    """Several expressions in native form. What they have in common is worked out once.
+
+    ``inputs``: the columns that are read, with types; ``types``: those of the outputs.
+    """
+
+    def __init__(self, expressions: Sequence[Expr]) -> None:
+        self._registers: dict[Any, int] = {}
+        self._constants: list[int] = []
+        self._steps: list[int] = []
+        self._n = 0
+        columns = {c.value: c.type for e in expressions for c in e.postorder() if c.op == "col"}
+        self.inputs = columns
+        for name, type_ in columns.items():
+            self._registers["col", type_, name] = self._new()
+        self.types = [expr.type for expr in expressions]
+        outputs = []
+        for expr in expressions:
+            outputs += [self._of(expr), int(is_wide(expr.type))]
+        head = [len(columns), len(self._constants) // 3, len(self._steps) // E.STEP, len(expressions)]
+        self._plan = np.array([*head, *self._constants, *self._steps, *outputs], np.int64)
+        self.words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
+        self._register_words = 2 * E.BLOCK * self._n
+
+    def run(self, inputs: np.ndarray, forms: np.ndarray, pairs: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+        """Returns the outputs, one after the other: see ``crown.expressions.kernels.evaluate``. O(rows)."""
+        out = np.empty(self.words * inputs.shape[1], np.int64)
+        registers, scratch = np.empty(self._register_words, np.int64), np.empty(D.SCRATCH, np.int64)
+        E.evaluate(dictionary.memory[0], self._plan, inputs, forms, pairs, registers, scratch, out)
+        return out
+
+    def _new(self) -> int:
+        self._n += 1
+        return 2 * E.BLOCK * (self._n - 1)
+
+    def _of(self, expr: Expr) -> int:
+        """Returns the register of an expression."""
+        made: list[int] = []
+        for node in expr.postorder():
+            cut = len(made) - len(node.args)
+            made[cut:] = [self._node(node, made[cut:])]
+        return made[0]
+
+    def _node(self, node: Expr, args: list[int]) -> int:
+        if node.op == "col":
+            return self._registers["col", node.type, node.value]
+        if node.op == "literal":
+            return self._constant(*_literal(node))
+        if node.op in _ON_DECIMALS and decimal_parts(node.type):
+            return self._decimal(node, args)
+        make = _NODES.get(node.op)
+        if make is None:
+            raise _NotNative(node.op)
+        return make(self, node, args)
+
+    def _constant(self, low: int, high: int) -> int:
+        key = ("constant", low, high)
+        if key not in self._registers:
+            self._registers[key] = self._new()
+            self._constants += [self._registers[key], low, high]
+        return self._registers[key]
+
+    def _step(self, op: int, args: Sequence[int], wide: int = 0, parameters: Sequence[int] = (), third: int = 0) -> int:
+        """Returns the register of what an instruction makes of others, which may be there."""
+        a, b, c = (*args, 0, 0, 0)[:3]
+        c = third or c
+        key = (op, a, b, c, wide, *parameters)
+        if key not in self._registers:
+            to = self._registers[key] = self._new()
+            step = [op, to, a, b, c, wide, *parameters]
+            self._steps += step + [0] * (E.STEP - len(step))
+        return self._registers[key]
+
+    # Numbers
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _arithmetic(self, node: Expr, args: list[int]) -> int:
+        if node.type == "float64" and node.op in _ON_DOUBLES:
+            return self._step(_ON_DOUBLES[node.op], args)
+        if node.type in _INTEGERS and node.op in _ON_WHOLE:
+            found = self._step(_ON_WHOLE[node.op], args)
+            return self._step(E.NARROW, [found]) if node.type == "int32" else found
+        raise _NotNative(node.op)
+
+    def _decimal(self, node: Expr, args: list[int]) -> int:
+        left, right = map(_digits, node.args)
+        made = decimal_parts(node.type)
+        assert made is not None
+        wide = [is_wide(arg.type) for arg in node.args]
+        quick = shifts(node.op, left, right, made)
+        if quick is not None and not any(wide):
+            return self._step(_ON_SCALED[node.op], args, 0, [10**shift for shift in quick])
+        (_, s), (_, t), (p, scale) = left, right, made
+        ups, found = (0, 0), s + t
+        if node.op == "div":
+            ups, found = (scale - s + t, 0), scale
+        elif node.op != "mul":
+            found = max(s, t)
+            ups = (found - s, found - t)
+        if found < scale or min(ups) < 0:
+            raise _NotNative("a scale that grows")
+        return self._exact(_ON_DECIMALS[node.op], args, ups, found - scale, p, [*wide, is_wide(node.type)])
+
+    def _exact(
+        self, op: int, args: list[int], ups: tuple[int, int], drop: int, precision: int, wide: Sequence[bool]
+    ) -> int:
+        bound = 10**precision
+        scales = [word for up in ups for word in (up // _POWER, 10 ** (up % _POWER))]
+        parameters = [*scales, drop, *_pair(bound)]
+        flags = sum(1 << i for i, one in enumerate(wide) if one)
+        a, b = (*args, args[0])[:2]
+        return self._step(E.DECIMAL, [a, b], flags, parameters, third=op)
+
+    def _cast(self, node: Expr, args: list[int]) -> int:
+        (given,), target = node.args, node.type
+        parts = decimal_parts(target)
+        if given.type == target:
+            return args[0]
+        if given.type in _INTEGERS and target == "int64":
+            return args[0]
+        if given.type in _INTEGERS and target == "int32":
+            return self._step(E.NARROW, args)
+        if given.type in _INTEGERS and target == "float64":
+            return self._step(E.TO_DOUBLE, args)
+        if parts is None or (given.type not in _INTEGERS and decimal_parts(given.type) is None):
+            raise _NotNative("cast")
+        scale = _digits(given)[1]
+        up, drop = max(parts[1] - scale, 0), max(scale - parts[1], 0)
+        wide = [is_wide(given.type), is_wide(given.type), is_wide(target)]
+        return self._exact(D.KEEP, args, (up, 0), drop, parts[0], wide)
+
+    def _negated(self, node: Expr, args: list[int]) -> int:
+        if node.args[0].type != node.type:
+            raise _NotNative(node.op)
+        whole, double, wide = {
+            "neg": (E.NEGATE, E.NEGATE_DOUBLE, E.NEGATE_WIDE),
+            "abs": (E.ABSOLUTE, E.ABSOLUTE_DOUBLE, E.ABSOLUTE_WIDE),
+        }[node.op]
+        if is_wide(node.type):
+            return self._step(wide, args)
+        if node.type == "float64":
+            return self._step(double, args)
+        found = self._step(whole, args)
+        return self._step(E.NARROW, [found]) if node.type == "int32" else found
+
+    # Truth values
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _comparison(self, node: Expr, args: list[int]) -> int:
+        left, right = node.args
+        if left.type == "null" or right.type == "null":
+            raise _NotNative("an untyped NULL")
+        if left.type != right.type:
+            args = self._aligned(left, right, args)
+        kind = 0
+        if left.type != right.type or is_wide(left.type):
+            kind = _OF_WIDE
+        elif left.type == "float64":
+            kind = _OF_DOUBLES
+        elif uses_dictionary(left.type) and node.op not in _ASKED:
+            raise _NotNative("the order of texts")
+        if node.op in ("gt", "le"):
+            args = args[::-1]
+        found = self._step(_ASKED.get(node.op, E.LESS) + kind, args)
+        return self._step(E.NOT, [found]) if node.op in ("ne", "le", "ge") else found
+
+    def _aligned(self, left: Expr, right: Expr, args: list[int]) -> list[int]:
+        """Returns two numbers of different types as wide decimals of one scale."""
+        both = [_digits(one) for one in (left, right)]
+        scale = max(s for _, s in both)
+        if max(p - s for p, s in both) + scale > MOST_DIGITS:
+            raise _NotNative("more digits than two words have")
+        found = []
+        for one, (_, s), at in zip((left, right), both, args, strict=True):
+            wide = is_wide(one.type)
+            found.append(self._exact(D.KEEP, [at], (scale - s, 0), 0, MOST_DIGITS, [wide, wide, True]))
+        return found
+
+    def _both(self, node: Expr, args: list[int]) -> int:
+        found = args[0]
+        for arg in args[1:]:
+            found = self._step(E.AND if node.op == "and" else E.OR, [found, arg])
+        return found
+
+    def _not(self, node: Expr, args: list[int]) -> int:
+        return self._step(E.NOT, args)
+
+    def _is_null(self, node: Expr, args: list[int]) -> int:
+        return self._step(E.IS_NULL_WIDE if is_wide(node.args[0].type) else E.IS_NULL, args)
+
+    def _in(self, node: Expr, args: list[int]) -> int:
+        value, *items = node.args
+        if any(item.type != value.type for item in items) or value.type == "null":
+            raise _NotNative("a list of several types")
+        found = [
+            self._comparison(Expr("eq", "bool", (value, item)), [args[0], at])
+            for item, at in zip(items, args[1:], strict=True)
+        ]
+        return self._both(Expr("or", "bool"), found)
+
+    # Choices
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _select(self, type_: str, condition: int, then: int, other: int) -> int:
+        return self._step(E.SELECT, [condition, then, other], int(is_wide(type_)))
+
+    def _case(self, node: Expr, args: list[int]) -> int:
+        if any(arg.type != node.type for arg in (*node.args[1:-1:2], node.args[-1])):
+            raise _NotNative("branches of several types")
+        found = args[-1]
+        for condition, value in reversed(list(zip(args[:-1:2], args[1:-1:2], strict=True))):
+            found = self._select(node.type, condition, value, found)
+        return found
+
+    def _coalesce(self, node: Expr, args: list[int]) -> int:
+        if any(arg.type != node.type for arg in node.args):
+            raise _NotNative("values of several types")
+        found = args[-1]
+        for at in reversed(args[:-1]):
+            none = self._step(E.IS_NULL_WIDE if is_wide(node.type) else E.IS_NULL, [at])
+            found = self._select(node.type, none, found, at)
+        return found
+
+    def _part(self, node: Expr, args: list[int]) -> int:
+        if node.args[0].type != "date" or node.type != "int32":
+            raise _NotNative(node.op)
+        return self._step(_PARTS[node.op], args)
+
+
+_NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "mod"), Program._arithmetic),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "nseq"), Program._comparison),
+    **dict.fromkeys(("and", "or"), Program._both),
+    **dict.fromkeys(_PARTS, Program._part),
+    "neg": Program._negated,
+    "abs": Program._negated,
+    "cast": Program._cast,
+    "not": Program._not,
+    "isnull": Program._is_null,
+    "in": Program._in,
+    "case": Program._case,
+    "coalesce": Program._coalesce,
+}
+
+
+def _digits(expr: Expr) -> tuple[int, int]:
+    """Returns precision and scale of a whole number or decimal; a whole number that is written out has its digits."""
+    if expr.op == "literal" and expr.value is not None and expr.type in _INTEGERS:
+        return digits(expr.value)
+    found = decimal_parts(expr.type) or _WHOLE_DIGITS.get(expr.type)
+    if found is None:
+        raise _NotNative(expr.type)
+    return found
+
+
+def _pair(value: int) -> tuple[int, int]:
+    low = value & ((1 << 64) - 1)
+    return low - ((low >> 63) << 64), value >> 64
+
+
+def _literal(expr: Expr) -> tuple[int, int]:
+    """Returns the words of a literal."""
+    if expr.value is None:
+        if expr.type == "null":
+            raise _NotNative("an untyped NULL")
+        return WIDE_NULL if is_wide(expr.type) else (NULL, 0)
+    parts = decimal_parts(expr.type)
+    if parts is not None:
+        return _pair(int(Fraction(expr.value) * 10 ** parts[1]))
+    if uses_dictionary(expr.type):
+        raise _NotNative("a text")
+    return int(encode(pa.array([expr.value], arrow_type(expr.type)), expr.type, _no_codes)[0]), 0
+
+
+def _no_codes(values: Any, add: bool) -> np.ndarray:
+    raise AssertionError("a number is no text")
+
+
+@lru_cache(maxsize=1024)
+def native(expressions: tuple[Expr, ...]) -> Program | None:
+    """Returns expressions in native form; None if one of them has none."""
+    try:
+        return Program(expressions)
+    except _NotNative:
+        return None
