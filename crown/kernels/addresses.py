@@ -1,6 +1,6 @@
 """Memory that is not NumPy's, by its address: what Arrow's C data interface hands over.
 
-An address is an int64. Nothing is checked: whoever passes an address answers for what lies there.
+An address is an int64. Nothing is checked: it must be that of memory of the form that is read.
 """
 
 from __future__ import annotations
