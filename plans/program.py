@@ -89,8 +89,8 @@ class Aggregate:
 
     `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
     regr_*, cofactor (`plans.payloads`), percentile, percentile_disc (of a `share` of the rows), string_agg (with a
-    `separator`, in an `order`, then by the argument), bit_and, bit_or, bit_xor. `arguments` are names of feed columns,
-    none for COUNT(*). `where` names a boolean feed column (FILTER): rows count where it is TRUE.
+    `separator`), array_agg (both in an `order`, then by the argument), bit_and, bit_or, bit_xor. `arguments` are names
+    of feed columns, none for COUNT(*). `where` names a boolean feed column (FILTER): rows count where it is TRUE.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("share", "separator", "order")

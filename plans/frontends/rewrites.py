@@ -89,6 +89,13 @@ def _joined(given: Called, add: Add) -> Expr:
     return add(replace(given, values=(cast(value, "string"),)))
 
 
+def _listed(given: Called, add: Add) -> Expr:
+    """Returns ARRAY_AGG, and COLLECT_SET, which has each value once."""
+    if given.values[0].type == "null":
+        raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
+    return add(replace(given, function="array_agg", distinct=given.distinct or given.function == "collect_set"))
+
+
 def _mean(given: Called, add: Add) -> Expr:
     """Returns AVG: of decimals a decimal, which is the quotient of two aggregates."""
     type_ = given.values[0].type
@@ -127,6 +134,8 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "percentile_disc": _at_least,
     "percentile_approx": lambda given, add: add(replace(given, function="percentile_disc")),
     "string_agg": _joined,
+    "array_agg": _listed,
+    "collect_set": _listed,
     "bit_and": _of_bits,
     "bit_or": _of_bits,
     "bit_xor": _of_bits,

@@ -20,7 +20,9 @@ COUNTS = ("count", "count_if", "regr_count")
 ONCE = ("min", "max")
 """Aggregates that see a value once, however often it is there."""
 BITS = ("bit_and", "bit_or", "bit_xor")
-ORDERED = (*ONCE, "percentile", "percentile_disc", "string_agg", *BITS)
+LISTED = ("string_agg", "array_agg", *BITS)
+"""Aggregates that read all values of a group."""
+ORDERED = (*ONCE, "percentile", "percentile_disc", *LISTED)
 """Aggregates that read the values of a group in order. Only those of `ONCE` can be put together out of parts."""
 COFACTOR = "cofactor"
 """The number of rows without NULL in an argument; beside it stand the sums of all products of at most two of them."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
-from plans.payloads.sums import BITS, ORDERED
+from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
 from plans.program import (
     GroupStage,
@@ -91,7 +91,7 @@ def _of_group(stage: GroupStage) -> Upkeep:
         names = dict.fromkeys(name for call in several for name in call.arguments)
         memory += f", a row for each distinct value of {', '.join(names)}"
     if ordered:
-        listed = next((a for a in ordered if a.function in (*BITS, "string_agg")), None)
+        listed = next((a for a in ordered if a.function in LISTED), None)
         if listed is not None:
             witness = f"{listed.function.upper()} reads all values of a group that changes"
             return Upkeep("group", ENCLOSED, "O(values of the groups that change)", memory, witness)

@@ -37,7 +37,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
     if call.function == "count_if":
         return sum(bool(value) for (value,) in rows)
     if not rows:
-        return None
+        return () if call.function == "array_agg" else None
     if call.function in ORDERED:
         return _in_order(call, rows)
     if call.function in ("sum", "avg"):
@@ -60,6 +60,8 @@ def _in_order(call: Aggregate, rows: list[Row]) -> Any:
     values = [row[0] for row in rows]
     if call.function in ("min", "max"):
         return values[0] if call.function == "min" else values[-1]
+    if call.function == "array_agg":
+        return tuple(values)
     if call.function == "string_agg":
         assert call.separator is not None, "texts are joined by one"
         return call.separator.join(values)

@@ -49,6 +49,12 @@ QUERIES = (
     "SELECT id, u.x, u.o FROM t, UNNEST(t.tags) WITH ORDINALITY AS u(x, o)",
     "SELECT t.id, k.w, u.x FROM t LEFT JOIN k ON k.w = t.id, UNNEST([t.id, k.w]) AS u(x)",
     "SELECT id, {'a': id, 'b': tags} AS s, [id, p.a] AS l FROM t",
+    "SELECT tag, list(w ORDER BY w DESC) AS l, COUNT(*) AS n FROM k GROUP BY tag",
+    "SELECT w, list(tag ORDER BY tag) FILTER (WHERE tag IS NOT NULL) AS l FROM k GROUP BY w HAVING COUNT(tag) > 0",
+    "SELECT id, list(DISTINCT u.x ORDER BY u.x) FILTER (WHERE u.x IS NOT NULL) AS l FROM t, UNNEST(tags) AS u(x) "
+    "GROUP BY id HAVING COUNT(u.x) > 0",
+    "SELECT q.tag, u.x FROM (SELECT tag, array_agg(w ORDER BY w) AS l FROM k GROUP BY tag) AS q, UNNEST(q.l) AS u(x)",
+    "SELECT list(w ORDER BY tag, w DESC) AS l FROM k WHERE tag IS NOT NULL HAVING COUNT(*) > 0",
     "SELECT id FROM t EXCEPT SELECT u.x FROM t, UNNEST(t.p.b) AS u(x)",
 )
 
@@ -152,6 +158,19 @@ def test_each_dialect_has_its_own_way_to_unnest_and_its_own_first_index(dialect:
         }
     )
     assert sorted(map(str, view)) == ["{'id': 1, 'x': 'a'}", "{'id': 1, 'x': 'b'}"]
+
+
+def test_arrays_of_groups_have_no_null_and_are_never_null() -> None:
+    query = "SELECT id, COLLECT_LIST(p.a) AS l, COLLECT_SET(p.a) AS s, ARRAY_AGG(STRUCT(p.a)) AS r FROM t GROUP BY id"
+    view = crown.view(query, schema=SCHEMA)
+    rows = [VALUES[0] | {"p": {"a": a, "b": None}} for a in (2, None, 1, 2)]
+    view.apply({"t": rows})
+    assert list(view) == [{"id": 1, "l": [1, 2, 2], "s": [1, 2], "r": [{"a": a} for a in (None, 1, 2, 2)]}]
+    view.apply({"t": [row | {"_weight": -1} for row in rows if row["p"]["a"]]})
+    assert list(view) == [{"id": 1, "l": [], "s": [], "r": [{"a": None}]}]
+    whole = crown.view("SELECT COLLECT_LIST(id) AS l FROM t", schema=SCHEMA)
+    whole.apply({})
+    assert list(whole) == [{"l": []}]
 
 
 @pytest.mark.parametrize(

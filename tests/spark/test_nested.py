@@ -77,6 +77,7 @@ READ = (
     "SELECT id, x FROM t LATERAL VIEW explode(array(id, p.a)) e AS x WHERE x > 0",
     "SELECT a.id, x FROM t a LEFT JOIN t b ON a.id = b.p.a LATERAL VIEW explode(array(a.id, b.id)) e AS x",
     "SELECT t.p.a AS a, p.b[0] AS b, items[0].sku AS sku, size(tags) AS s FROM t",
+    "SELECT id, collect_list(p.a) AS l, collect_set(id) AS s, array_agg(p.a) AS a FROM t GROUP BY id",
     "SELECT struct(id, p.a AS q) AS s, array(id, 2) AS l, named_struct('z', tags) AS z FROM t",
 )
 

@@ -22,8 +22,11 @@ from crown.stages.kernels import heaps
 from crown.stages.kernels.multisets import TREE
 from crown.store.codec import encode
 from crown.store.dictionary import Dictionary
+from plans.expressions.packed import listed
+from plans.nested import array_of
 from plans.payloads.sums import ORDERED, Values
 from plans.program import Aggregate
+from plans.types import arrow_type
 
 _LONGEST = 2**31 - 1
 
@@ -94,24 +97,46 @@ def _doubles(
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64).copy()
 
 
-def _joined(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the texts of each group, joined. O(output)."""
+def _elements(one: Reading, multisets: Multisets, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns what ``Multisets.in_order`` does, of an order that falls backwards, and with ``distinct`` each value
+    once. O(values)."""
     codes, copies, starts = multisets.in_order(one.values, handles)
     if one.falling:  # every group backwards
         ends = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts))
         order = ends - np.arange(len(codes))
         codes, copies = codes[order], copies[order]
+    return codes, np.ones_like(copies) if one.distinct else copies, starts
+
+
+def _repeated(copies: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where the values of groups are, each as often as it is there, and where each group's begin and end."""
+    return np.repeat(np.arange(len(copies)), copies), np.concatenate([np.zeros(1, np.int64), np.cumsum(copies)])[starts]
+
+
+def _joined(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the texts of each group, joined. O(output)."""
+    codes, copies, starts = _elements(one, multisets, handles)
     texts = Column(one.type, dictionary, codes).array
-    if not one.distinct:
-        assert one.separator is not None, "texts are joined by one"
-        sizes = (pc.binary_length(texts).to_numpy(zero_copy_only=False) + len(one.separator.encode())) * copies
-        if len(sizes) and (sizes.astype(np.float64).sum() > _LONGEST or copies.max() > _LONGEST):
-            raise ChangeError("the texts that are joined in a batch would have more than 2^31 bytes")
-        texts = texts.take(pa.array(np.repeat(np.arange(len(codes)), copies)))
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(copies)])[starts]
-    lists = pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), texts)
+    assert one.separator is not None, "texts are joined by one"
+    sizes = (pc.binary_length(texts).to_numpy(zero_copy_only=False) + len(one.separator.encode())) * copies
+    if len(sizes) and (sizes.astype(np.float64).sum() > _LONGEST or copies.max() > _LONGEST):
+        raise ChangeError("the texts that are joined in a batch would have more than 2^31 bytes")
+    places, starts = _repeated(copies, starts)
+    lists = pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), texts.take(pa.array(places)))
     made = pc.if_else(pa.array(np.diff(starts) > 0), pc.binary_join(lists, one.separator), None)
     return encode(made.cast(pa.string()), "string", dictionary.intern)
+
+
+def _listed(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the values of each group as an array, of a group without values an empty one. O(output)."""
+    codes, copies, starts = _elements(one, multisets, handles)
+    if copies.astype(np.float64).sum() > _LONGEST:
+        raise ChangeError("the arrays that a batch makes would have more than 2^31 elements")
+    places, starts = _repeated(copies, starts)
+    values = Column(one.type, dictionary, codes[places]).array
+    type_ = array_of(one.type)
+    lists = listed(np.diff(starts), values, arrow_type(type_), np.ones(len(handles), bool))
+    return encode(lists, type_, dictionary.intern)
 
 
 def _bits(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
@@ -133,5 +158,6 @@ _READERS: dict[str, Callable[[Reading, Multisets, np.ndarray, Dictionary], np.nd
     "percentile": _percentile,
     "percentile_disc": _at_least,
     "string_agg": _joined,
+    "array_agg": _listed,
     **dict.fromkeys(_FOLDS, _bits),
 }

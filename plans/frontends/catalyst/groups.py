@@ -28,9 +28,10 @@ _FUNCTIONS = {
     "CountIf": "count", "HyperLogLogPlusPlus": "approx_count_distinct", "BoolAnd": "bool_and", "BoolOr": "bool_or",
     "First": "first", "Last": "last", "AnyValue": "any_value", "Median": "percentile", "Percentile": "percentile",
     "PercentileCont": "percentile", "PercentileDisc": "percentile_disc", "ApproximatePercentile": "percentile_approx",
-    "ListAgg": "string_agg", "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
+    "ListAgg": "string_agg", "CollectList": "array_agg", "CollectSet": "collect_set",
+    "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
 }  # fmt: skip
-_DISTINCT = ("count", "sum", "avg", "string_agg")
+_DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")
 
 
 class Translate(Protocol):

@@ -17,6 +17,7 @@ _FUNCTIONS = {
     "approxdistinct": "approx_count_distinct", "argmax": "max_by", "argmin": "min_by", "mode": "mode",
     "median": "percentile", "quantile": "percentile", "percentilecont": "percentile",
     "percentiledisc": "percentile_disc", "approxquantile": "percentile_approx", "groupconcat": "string_agg",
+    "arrayagg": "array_agg", "arrayuniqueagg": "collect_set",
     "bitwiseandagg": "bit_and", "bitwiseoragg": "bit_or", "bitwisexoragg": "bit_xor",
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
 }  # fmt: skip

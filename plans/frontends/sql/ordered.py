@@ -1,7 +1,8 @@
 """Aggregates that read the values of a group in order, as SQL writes them. Part of `plans.frontends.sql`.
 
 MEDIAN(x), PERCENTILE(x, 0.3), PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY x), QUANTILE_CONT(x, 0.3),
-STRING_AGG(x, ',' ORDER BY y), LISTAGG(x, ',') WITHIN GROUP (ORDER BY y), GROUP_CONCAT(x SEPARATOR ',').
+STRING_AGG(x, ',' ORDER BY y), LISTAGG(x, ',') WITHIN GROUP (ORDER BY y), GROUP_CONCAT(x SEPARATOR ','),
+ARRAY_AGG(x ORDER BY y), COLLECT_LIST(x), COLLECT_SET(x).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from sqlglot import exp
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.place import spelling
 
+_LISTS = (exp.GroupConcat, exp.ArrayAgg, exp.ArrayUniqueAgg)
 _SHARES = (exp.Median, exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
 
 
@@ -31,30 +33,32 @@ class OrderedCall:
 def ordered_call(node: exp.Expression, text: Text) -> OrderedCall | None:
     """Returns what an aggregate reads in order; None if it is another one. PlanError where it is not complete."""
     inner = node.this if isinstance(node, exp.WithinGroup) else node
-    if not isinstance(inner, (exp.GroupConcat, *_SHARES)):
+    if not isinstance(inner, (*_LISTS, *_SHARES)):
         return None
     word = spelling(text.text, inner)
-    if isinstance(inner, exp.GroupConcat):
-        return _texts(inner, text, word)
+    if isinstance(inner, _LISTS):
+        return _list(inner, text, word)
     return _share(node, inner, text, word)
 
 
-def _texts(node: exp.GroupConcat, text: Text, word: str) -> OrderedCall:
-    """Returns STRING_AGG: without a separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma."""
+def _list(node: exp.Expression, text: Text, word: str) -> OrderedCall:
+    """Returns STRING_AGG: without a separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma. Or
+    an aggregate that makes arrays."""
     value, by = node.this, []
-    text.check_arguments(node, {"this", "separator"}, word)
+    text.check_arguments(node, {"this", "separator", "nulls_excluded"}, word)
     if isinstance(value, exp.Order):
         value, by = value.this, list(value.expressions)
     separator = node.args.get("separator")
     if separator is not None and not (isinstance(separator, exp.Literal) and separator.is_string):
         raise text.error(f"{word} takes a text between the values", separator)
     between = separator.this if separator is not None else "," if word == "GROUP_CONCAT" else ""
+    between = between if isinstance(node, exp.GroupConcat) else None
     distinct = isinstance(value, exp.Distinct)
     if distinct and len(value.expressions) != 1:
         raise text.error(f"{word}(DISTINCT ...) of several columns is not supported", node, "name one column")
     value = value.expressions[0] if distinct else value
     if isinstance(value, (exp.Limit, exp.Star)) or not isinstance(value, exp.Expression):
-        raise text.error(f"{word} of this form is not supported", node, "join the texts of one column")
+        raise text.error(f"{word} of this form is not supported", node, "name one column")
     if distinct and any(one.this != value for one in by):
         raise text.error(f"with DISTINCT, {word} is ordered by what it joins", node, "order by the same value")
     return OrderedCall(value, tuple(by), distinct, None, between)

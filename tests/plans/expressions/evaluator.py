@@ -373,6 +373,8 @@ def ordered(call: Aggregate, found: Bag) -> object:
         absent = [row for row in rows if row[i] is None]
         rows = there + absent if one.nulls_last else absent + there
     values = [row[0] for row in rows]
+    if call.function == "array_agg":
+        return tuple(values)
     if not values:
         return None
     if call.function == "string_agg":
