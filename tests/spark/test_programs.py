@@ -35,9 +35,13 @@ QUERIES = {
     "union": ("SELECT k FROM r UNION SELECT k FROM s", (1, 2)),
     "union of both ends": ("SELECT k FROM r UNION ALL SELECT x FROM r", (2,)),
     "except all": ("SELECT k FROM r EXCEPT ALL SELECT k FROM s", (1, 2)),
+    "asof join": (
+        "SELECT r.k, r.x, q.y FROM r ASOF LEFT JOIN (SELECT k, y FROM s GROUP BY k, y) q ON r.k = q.k AND r.x >= q.y",
+        (1, 2),
+    ),
     "not exists": ("SELECT DISTINCT k FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.k = r.k)", (1,)),
 }
-EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("except all", 2), ("not exists", 1)]
+EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("except all", 2), ("asof join", 2), ("not exists", 1)]
 CASES = [
     pytest.param(name, cells, id=f"{name}-{cells}", marks=[] if (name, cells) in EVERY_RUN else [pytest.mark.slow])
     for name, (_, cut) in QUERIES.items()

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from plans import PlanError, Program, plan, program
-from plans.program import GroupStage, JoinStage, LinearStage
+from plans.program import GroupStage, JoinStage, LinearStage, OverStage
 from tests.marks import seeds, slow
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
@@ -113,6 +113,18 @@ def test_derived_relations_carry_only_what_is_read() -> None:
     made = program("SELECT r.a FROM r LEFT JOIN t ON r.b = t.k AND t.v > 1", TABLES)
     completed = next(stage for stage in made.stages if isinstance(stage, LinearStage))
     assert [out.name for out in completed.terms[0].columns] == ["k", "v", "k0"]
+
+
+def test_rows_below_window_functions_have_only_what_is_read() -> None:
+    inner = "SELECT k, v, d, SUM(v) OVER (ORDER BY k) AS s, RANK() OVER (ORDER BY k) AS n FROM t"
+    over = program(f"SELECT v, n FROM ({inner}) q", TABLES).stages[0]
+    assert isinstance(over, OverStage)
+    assert [column.name for column in over.feed.columns] == ["k", "v"]
+    assert [one.function for one in over.functions] == ["rank"]
+    union = "SELECT k, v, d FROM t UNION ALL SELECT k, v, d FROM t WHERE v > 1"
+    over = program(f"SELECT n FROM (SELECT *, RANK() OVER (ORDER BY k) AS n FROM ({union}) u) q", TABLES).stages[1]
+    assert isinstance(over, OverStage)
+    assert [column.name for column in over.feed.columns] == ["k"]
 
 
 @pytest.mark.parametrize(

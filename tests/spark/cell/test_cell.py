@@ -38,6 +38,9 @@ OVER = plans.program(
     "SELECT src, dst, SUM(dst) OVER w AS s, LAG(dst) OVER w AS p FROM g WINDOW w AS (PARTITION BY src ORDER BY dst)",
     SCHEMA,
 )
+ASOF = plans.program(
+    "SELECT a.src, a.dst, b.dst AS before FROM g a ASOF LEFT JOIN g b ON a.src = b.src AND a.dst > b.dst", SCHEMA
+)
 NAMES = plans.program(
     "Q(x,y) :- p(x,n), q(n,y).", {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64"}}
 )
@@ -78,7 +81,7 @@ def apply(cell, batch, changes, consolidate=None):
     return net(cell.apply(batch, changes, report, consolidate)), report
 
 
-@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER], ids=["full", "projected", "window functions"])
+@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER, ASOF], ids=["full", "projected", "window functions", "asof join"])
 def test_batches_in_order_give_what_an_engine_in_memory_gives(make, plan):
     changes = stream()
     for batch, deltas in enumerate(expected(plan, changes)):
@@ -87,7 +90,7 @@ def test_batches_in_order_give_what_an_engine_in_memory_gives(make, plan):
         assert (report.restored, report.redone) == (0 if batch == 0 else -1, False)
 
 
-@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER], ids=["full", "projected", "window functions"])
+@pytest.mark.parametrize("plan", [HOPS, ENDS, OVER, ASOF], ids=["full", "projected", "window functions", "asof join"])
 def test_a_batch_executed_again_gives_the_same_deltas_and_leaves_the_same_state(make, plan):
     changes = stream()
     for batch, deltas in enumerate(expected(plan, changes)):
@@ -174,7 +177,7 @@ def _die_in_the_middle(make, plan, batch, changes):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("plan", [HOPS, OVER], ids=["join", "window functions"])
+@pytest.mark.parametrize("plan", [HOPS, OVER, ASOF], ids=["join", "window functions", "asof join"])
 @pytest.mark.parametrize("point", ["in the middle", "after the log", "in the snapshot"])
 def test_a_killed_process_leaves_nothing_half_done(make, plan, point, monkeypatch):
     changes = stream(4, 60)
