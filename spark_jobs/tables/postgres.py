@@ -186,6 +186,11 @@ def _typed(field: pa.Field) -> sql.Composed:
 
     type_ = type_of_arrow(field.type)
     parts = decimal_parts(type_)
+    if parts is None and type_ not in _TYPES:
+        raise SourceError(
+            f"a table of PostgreSQL cannot hold the column {field.name}, which has the type {type_}: leave it out, "
+            "or make rows of it with EXPLODE"
+        )
     return sql.SQL("{} " + (f"numeric({parts[0]},{parts[1]})" if parts else _TYPES[type_])).format(
         sql.Identifier(field.name)
     )

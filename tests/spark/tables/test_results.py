@@ -17,7 +17,7 @@ from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, Sp
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import net_of
-from spark_jobs.tables.postgres import PostgresResult
+from spark_jobs.tables.postgres import PostgresResult, _typed
 from tests.spark.streams import ChangeFiles
 
 deltalake = pytest.importorskip("deltalake")
@@ -191,6 +191,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(tmp_path):
         net_of(delta_of((1, 1, 1)), ["z"], 0)
     with pytest.raises(SourceError, match="has a column '_op'"):
         net_of(pa.table({"_op": [1], "_weight": [1]}), None, 0)
+    with pytest.raises(SourceError, match="cannot hold the column b, which has the type"):
+        _typed(pa.field("b", pa.list_(pa.int64())))
     with pytest.raises(CheckpointError, match=r"cannot be written to t in 127\.0\.0\.1/x .*connection") as error:
         PostgresResult("postgresql://me:secret@127.0.0.1:1/x", "t").apply(
             STREAM, 0, net_of(delta_of((1, 1, 1)), ["a"], 0)
