@@ -26,11 +26,10 @@ class Summed:
 
 
 @dataclass(frozen=True)
-class JoinSum:
-    """A sum (see `plans.payloads.sums.Term`, whose fields come first) that the feed's payload has, of `limbs` limbs.
+class KnownSum:
+    """A sum that a stage is given (see `plans.payloads.sums.Term`, whose fields come first), of `limbs` limbs.
 
-    `parts` are pairs of a coefficient and the number of a term of the payload: the sum is theirs. Each is a product of
-    at most so many `doubles`.
+    It is a sum of products of at most so many `doubles`.
     """
 
     json_row: ClassVar[bool] = True
@@ -41,24 +40,20 @@ class JoinSum:
     of: str
     limbs: int
     doubles: int
+
+
+@dataclass(frozen=True)
+class JoinSum(KnownSum):
+    """A sum that the feed's payload has: `parts` are pairs of a coefficient and the number of a term of the payload,
+    whose sum it is."""
+
     parts: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class ExportedSum:
-    """A sum (see `plans.payloads.sums.Term`, whose fields come first) as whole numbers, which can travel.
+class ExportedSum(KnownSum):
+    """A sum as whole numbers, which can travel: `columns` are int64 columns with the digits of its limbs, see
+    `plans.payloads.sums.DIGIT`; `far`, of sums of doubles, the column with the far part, as bytes, or NULL."""
 
-    `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.payloads.sums.DIGIT`. `far`: of sums of
-    products of so many `doubles`, the column with the far part, as bytes, or NULL.
-    """
-
-    json_row: ClassVar[bool] = True
-    needs: tuple[str, ...]
-    where: str | None
-    factors: tuple[str, ...]
-    side: int
-    of: str
-    limbs: int
-    doubles: int
     columns: tuple[str, ...]
     far: str | None = None

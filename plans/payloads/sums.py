@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from plans.payloads.carried import ExportedSum, JoinSum
+from plans.payloads.carried import KnownSum
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
 from plans.program import Aggregate, Order
 from plans.types import ONE_WORD_DIGITS, decimal_parts
@@ -74,8 +74,8 @@ DIGIT = 60
 _FLOAT_SIZE = 192  # bits of the absolute value of a double in fixed point
 
 
-def term_of(known: JoinSum | ExportedSum) -> Term:
-    """Returns the sum that is carried or told."""
+def term_of(known: KnownSum) -> Term:
+    """Returns which sum it is."""
     return Term(known.needs, known.where, known.factors, known.side, known.of)
 
 
