@@ -204,7 +204,8 @@ class Test:
     """A condition on a single column, or on two: ``kind`` is a constant of ``crown.ingest.kernels.scan``.
 
     ``column``: its declared name; ``low``, ``high``: the range of WITHIN; ``other``: the other column of BEFORE and
-    EQUAL; ``text``: that of TEXT. ``negated``: it must not hold. It never holds of NULL, which IS_NULL asks for.
+    EQUAL; ``words``, ``texts``: the values of ONE_OF and TEXT, of which it has one. ``negated``: it must not hold. It
+    never holds of NULL, which IS_NULL asks for.
     """
 
     kind: int
@@ -212,7 +213,8 @@ class Test:
     low: int = 0
     high: int = 0
     other: str = ""
-    text: bytes = b""
+    words: tuple[int, ...] = ()
+    texts: tuple[bytes, ...] = ()
     negated: bool = False
 
     def holds(self, columns: Columns, n: int) -> np.ndarray:
@@ -223,15 +225,18 @@ class Test:
                 return np.full(n, self.negated)
             return there if self.negated else ~there
         if self.kind == scan.TEXT:
-            found, given = np.empty(n, bool), columns.texts(self.column)
-            wanted = np.array(bytearray(self.text), np.uint8)
-            texts_equal(given.ends, given.data, wanted, not self.negated, found)
-            return found if there is None else found & there
-        values = columns.any_words(self.column)
-        if self.kind == scan.WITHIN:
+            found, given, same = np.zeros(n, bool), columns.texts(self.column), np.empty(n, bool)
+            for text in self.texts:
+                texts_equal(given.ends, given.data, np.array(bytearray(text), np.uint8), True, same)
+                found |= same
+        elif self.kind == scan.WITHIN:
+            values = columns.any_words(self.column)
             found = (values >= self.low) & (values <= self.high)
+        elif self.kind == scan.ONE_OF:
+            found = np.isin(columns.any_words(self.column), self.words)
         else:
-            other, others = columns.any_words(self.other), columns.valid(self.other)
+            values, other = columns.any_words(self.column), columns.any_words(self.other)
+            others = columns.valid(self.other)
             found = values < other if self.kind == scan.BEFORE else values == other
             there = others if there is None else there if others is None else there & others
         if self.negated:
@@ -272,7 +277,8 @@ class Scan:
         self._most = most
         self._width = len(columns)
         self.coded = [name for name, kind in columns.items() if uses_dictionary(kind)]
-        plan, texts = [-1 if weight is None else weight, len(columns)], bytearray()
+        plan, lists, octets = [-1 if weight is None else weight, len(columns)], list[int](), bytearray()
+        first = 2 + scan.COLUMN * len(columns) + 1 + sum(1 + scan.TEST * len(of) for of in tests)
         for name, kind in columns.items():
             plan += [places[name], form_of(kind), name in required]
         plan.append(len(tests))
@@ -280,14 +286,17 @@ class Scan:
             plan.append(len(alternative))
             for test in alternative:
                 low, high = test.low, test.high
-                if test.kind == scan.TEXT:
-                    low, high = len(texts), len(test.text)
-                    texts += test.text
+                if test.kind in (scan.TEXT, scan.ONE_OF):
+                    low, high = first + len(lists), len(test.texts) or len(test.words)
+                    lists += test.words
+                    for text in test.texts:
+                        lists += [len(octets), len(text)]
+                        octets += text
                 elif test.other:
                     low, high = places[test.other], form_of(columns[test.other])
                 plan += [test.kind, places[test.column], form_of(columns[test.column]), low, high, -int(test.negated)]
-        self._plan = np.array(plan, np.int64)
-        self._texts = np.frombuffer(bytes(texts) or b"\0", np.uint8)
+        self._plan = np.array([*plan, *lists], np.int64)
+        self._texts = np.frombuffer(bytes(octets) or b"\0", np.uint8)
         self._exported = np.zeros(_ARROW_ARRAY, np.int64)
 
     def read(self, batch: pa.RecordBatch) -> Scanned | None:

@@ -41,8 +41,8 @@ _PAIRS = {
 class Selection:
     """The rows of a relation for which one of some ``conditions`` holds; ``kinds``: the types of its columns.
 
-    ``coded``: doubles are seen as codes have them, with one zero, and one NaN. ``tests``: all that one condition asks
-    for, by condition, if the conditions are such tests; else None.
+    ``coded``: doubles are seen as codes have them, with one zero, and one NaN. ``tests``: tests of columns that hold
+    where a condition does, by condition; none if one condition has none. ``exact``: they are all that is asked for.
     """
 
     def __init__(self, conditions: Collection[Parts], kinds: Mapping[str, str], coded: bool) -> None:
@@ -51,8 +51,10 @@ class Selection:
         read = {name for condition in self._conditions for name in condition.columns}
         self._columns = {name: declared[name.lower()] for name in read}
         self._floats = {name for name, column in self._columns.items() if coded and kinds[column] == "float64"}
-        tests = [_tests(condition, declared, kinds) for condition in self._conditions]
-        self.tests = None if None in tests else [of for of in tests if of is not None]
+        parts = [[_test(part, declared, kinds) for part in one.conjuncts()] for one in self._conditions]
+        self.exact = all(test is not None for tests in parts for test in tests)
+        found = [[test for test in tests if test is not None] for tests in parts]
+        self.tests = found if all(found) else []
 
     def rows(self, columns: Columns, n: int, intern: Intern) -> np.ndarray | None:
         """Returns the positions of the rows that are read, int64[k], rising; None if all are. O(n)."""
@@ -68,7 +70,7 @@ class Selection:
 
     def _tested(self, columns: Columns, n: int) -> np.ndarray | None:
         """Returns where a condition holds, bool[n], if it can be told without Arrow: in microseconds, not in tens."""
-        if self.tests is None:
+        if not self.exact:
             return None
         keep = np.zeros(n, bool)
         for tests in self.tests:
@@ -85,29 +87,20 @@ class Selection:
         return decode(columns.codes(column, intern), "float64", _no_text)
 
 
-def _tests(condition: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> list[Test] | None:
-    """Returns a condition as tests, all of which must hold; None if it is no such condition."""
-    found = []
-    for part in condition.conjuncts():
-        test = _test(part, declared, kinds)
-        if test is None:
-            return None
-        found.append(test)
-    return found
-
-
 def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> Test | None:
     """Returns the test for a column that is NULL, or is not, or that is compared with a word, a text, or a column."""
     inner = part.args[0] if part.op == "not" else part
     if inner.op == "isnull" and inner.args[0].op == "col":
         return Test(scan.IS_NULL, declared[inner.args[0].value.lower()], negated=part is not inner)
+    if inner.op == "in":
+        return _listed(inner, declared, kinds, part is not inner)
     if part.op not in _RANGES or part.args[0].op != "col":
         return None
     column, other = part.args
     name = declared[column.value.lower()]
     if not kinds[name] == column.type == other.type:
         return None
-    whole = column.type in _WHOLE or (column.type.startswith("decimal") and not uses_dictionary(column.type))
+    whole = _is_word(column.type)
     if other.op == "col" and whole and kinds[declared[other.value.lower()]] == other.type:
         kind, negated, turned = _PAIRS[part.op]
         names = (name, declared[other.value.lower()])
@@ -116,14 +109,37 @@ def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> 
     if other.op != "literal" or other.value is None:
         return None
     if whole:
-        bound = int(encode(pa.array([other.value], arrow_type(other.type)), other.type, _no_codes)[0])
-        low, high, negated = _RANGES[part.op](bound)
+        low, high, negated = _RANGES[part.op](_word(other))
         if low > _MOST or high < _LEAST:
             low, high = 1, 0  # no word is beyond the last one
         return Test(scan.WITHIN, name, low, high, negated=negated)
     if column.type == "string" and part.op in ("eq", "ne"):
-        return Test(scan.TEXT, name, text=other.value.encode(), negated=part.op == "ne")
+        return Test(scan.TEXT, name, texts=(other.value.encode(),), negated=part.op == "ne")
     return None
+
+
+def _listed(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str], negated: bool) -> Test | None:
+    """Returns the test for a column whose value is in a list of words or texts, or is not."""
+    column, *items = part.args
+    if column.op != "col" or any(item.value is None or item.type != column.type for item in items):
+        return None
+    name = declared[column.value.lower()]
+    if kinds[name] != column.type:
+        return None
+    if _is_word(column.type):
+        return Test(scan.ONE_OF, name, words=tuple(map(_word, items)), negated=negated)
+    if column.type == "string":
+        return Test(scan.TEXT, name, texts=tuple(item.value.encode() for item in items), negated=negated)
+    return None
+
+
+def _is_word(type_: str) -> bool:
+    """Returns True for types of which a value is the whole number that its code is."""
+    return type_ in _WHOLE or (type_.startswith("decimal") and not uses_dictionary(type_))
+
+
+def _word(literal: Expr) -> int:
+    return int(encode(pa.array([literal.value], arrow_type(literal.type)), literal.type, _no_codes)[0])
 
 
 def _no_codes(values: pa.Array, add: bool) -> np.ndarray:

@@ -132,8 +132,8 @@ class BatchPreparer:
         }
 
     def _tests(self, name: str) -> Sequence[Sequence[Test]]:
-        """Returns what a scan tests of the rows of a relation: nothing, if that is not the whole selection."""
-        return self._selections[name].tests or () if name in self._selections else ()
+        """Returns what a scan tests of the rows of a relation."""
+        return self._selections[name].tests if name in self._selections else ()
 
     def _checked(self, table: Table) -> tuple[str, ...]:
         """Returns the columns of a table that its batches need: those that are read, and the sequence of upserts."""
@@ -205,14 +205,14 @@ class BatchPreparer:
     def _scanned(self, name: str, batch: CheckedBatch, scanned: Scanned, filtered: dict[str, int]) -> Zset:
         """Returns the rows of a batch that was scanned, with codes of what uses the dictionary."""
         codes, weights, rows, nulls = scanned
-        given = batch.columns
-        if name in self._selections and self._selections[name].tests is None:
-            rows = self._selections[name].rows(given, len(weights), self._intern)
-            if rows is not None:
-                codes, weights = codes.take(rows, axis=1), weights[rows]
+        given = batch.columns if rows is None else batch.columns.taken(rows)
+        if name in self._selections and not self._selections[name].exact:
+            kept = self._selections[name].rows(given, len(weights), self._intern)
+            if kept is not None:
+                codes, weights, given = codes.take(kept, axis=1), weights[kept], given.taken(kept)
+                rows = kept if rows is None else rows[kept]
         if rows is not None:
             filtered[name] = len(batch.weights) - len(rows)
-            given = given.taken(rows)
         for i, column in self._interned[name]:
             codes[i] = given.coded(self._names[name], column, self._intern, rows)
             nulls = nulls or batch.columns.null_count(column) > 0

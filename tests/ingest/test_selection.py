@@ -40,6 +40,10 @@ def condition(random: Random, kinds: dict[str, str]) -> Expr:
             null = call("isnull", col(name, kind))
             parts.append(null if random.random() < 0.5 else call("not", null))
             continue
+        if kind != "float64" and random.random() < 0.2:
+            found = call("in", col(name, kind), literal(random, kind), literal(random, kind))
+            parts.append(found if random.random() < 0.5 else call("not", found))
+            continue
         parts.append(call(random.choice(["eq", "ne", "lt", "le", "gt", "ge"]), col(name, kind), literal(random, kind)))
     return parts[0] if len(parts) == 1 else call("and", *parts)
 

@@ -17,8 +17,9 @@ from crown.kernels.strings import NULL
 
 WORD, HALF, BIT, PAIR, FLOAT, OTHER = 0, 1, 2, 3, 4, 5
 """Forms of a column: 64 bits, 32, one, 128 of which the low ones are the value, a double; any that has no code here."""
-WITHIN, BEFORE, EQUAL, IS_NULL, TEXT = 0, 1, 2, 3, 4
-"""What a test asks for: a value in a range; less than, or equal to, the value of another column; NULL; a text."""
+WITHIN, BEFORE, EQUAL, IS_NULL, TEXT, ONE_OF = 0, 1, 2, 3, 4, 5
+"""What a test asks for: a value in a range; less than, or equal to, the value of another column; NULL; one of some
+texts; one of some words."""
 COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
 SCANNED, REFUSED = 0, 1  # what ``scan`` comes back with
 _LENGTH, _OFFSET, _BUFFERS, _CHILDREN, _RELEASE = 0, 16, 40, 48, 64  # bytes of fields of an ArrowArray
@@ -103,18 +104,36 @@ def _compared(data, form, first, other, other_form, other_first, size, kind):
 
 
 @device
-def _are_text(child, first, size, octets, start, length):
-    """Returns a bit per row: its text is the one at ``octets[start]``, of that many bytes."""
-    ends, data = _buffer(child, 1), _buffer(child, 2)
+def _is_text(ends, data, i, plan, at, count, octets):
+    """Returns True iff a text is one of those that ``plan[at ...]`` names: where in ``octets`` it begins, and its
+    bytes."""
+    begin = load32(ends + 4 * i)
+    length = load32(ends + 4 * i + 4) - begin
+    for x in range(at, at + 2 * count, 2):
+        same = plan[x + 1] == length
+        b = 0
+        while same and b < length:
+            same = load8(data + begin + b) == octets[plan[x] + b]
+            b += 1
+        if same:
+            return True
+    return False
+
+
+@device
+def _listed(child, form, first, size, plan, at, octets):
+    """Returns a bit per row: its value is one of a list, of texts or of words."""
+    data, start, count = _buffer(child, 1), plan[at + 3], plan[at + 4]
     found = ZERO
+    if plan[at] == TEXT:
+        for j in range(size):
+            found |= (ZERO + _is_text(data, _buffer(child, 2), first + j, plan, start, count, octets)) << j
+        return found
     for j in range(size):
-        begin = load32(ends + 4 * (first + j))
-        same = load32(ends + 4 * (first + j + 1)) - begin == length
-        x = 0
-        while same and x < length:
-            same = load8(data + begin + x) == octets[start + x]
-            x += 1
-        found |= (ZERO + same) << j
+        value, holds = _value(data, form, first + j), ZERO
+        for x in range(start, start + count):
+            holds |= ZERO + (value == plan[x])
+        found |= holds << j
     return found
 
 
@@ -144,8 +163,8 @@ def _tested(batch, plan, at, octets, i, size):
         return ~valid ^ plan[at + 5]
     if kind == WITHIN:
         found = _within(_buffer(child, 1), form, first, size, plan[at + 3], plan[at + 4])
-    elif kind == TEXT:
-        found = _are_text(child, first, size, octets, plan[at + 3], plan[at + 4])
+    elif kind in (TEXT, ONE_OF):
+        found = _listed(child, form, first, size, plan, at, octets)
     else:
         other = _child(batch, plan[at + 3])
         start = _first(batch, other) + i
@@ -272,9 +291,10 @@ def scan(batch, plan, octets, most, out, weights, rows, found):
     """Reads an exported record batch with rows, and releases it. O(rows).
 
     ``plan``: the place of the weights or -1, the number of columns, of each its place, its form and 1 if it must not be
-    NULL, and then the tests (see ``_rows``); ``octets``: the texts that they name; ``most``: how large a weight may be.
-    ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that are read begins at word ``c * found[0]``.
-    ``weights`` and ``rows``: of those rows, their weights and numbers; ``found[1]``: 1 if one of the codes is NULL.
+    NULL, then the tests (see ``_rows``), and the lists that they name; ``octets``: the texts of these; ``most``: how
+    large a weight may be. ``out``: room for all codes; column ``c`` of the ``found[0]`` rows that are read begins at
+    word ``c * found[0]``. ``weights`` and ``rows``: of those rows, their weights and numbers; ``found[1]``: 1 if one of
+    the codes is NULL.
     SCANNED, or REFUSED.
     """
     plan, octets, out, weights = constants(plan), words(octets), words(out), words(weights)
