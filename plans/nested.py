@@ -60,7 +60,7 @@ def parts(type_: str) -> Parts | None:
         return None
     if _CLOSING[found[2]] != found[4]:
         raise ValueError(f"{found[2]} is closed by {found[4]}")
-    kind, inside = _KINDS[found[1].lower()], _split(found[3])
+    kind, inside = _KINDS[found[1].lower()], split(found[3])
     if kind != STRUCT:
         wanted = 1 if kind == ARRAY else 2
         if len(inside) != wanted:
@@ -117,7 +117,7 @@ def _spelled(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Returns what stands between the commas of a text that are in no brackets and no backticks."""
     found, depth, quoted, start = [], 0, False, 0
     for i, sign in enumerate(text):

@@ -56,6 +56,18 @@ def test_what_is_declared_stays_as_declared() -> None:
     assert [declaration(made[name]) for name in made] == ["g(x string, y decimal(10,2))", "h(b int64, c int64)"]
 
 
+def test_types_with_parts_are_declared_as_they_are_written() -> None:
+    made = schema_of(
+        ["t(a array< int >, p struct<a int64, b: text> not null, m map<string, decimal(9, 2)[]>, z int64 key)"]
+    )
+    assert [(column.name, column.type, column.required) for column in made["t"].columns] == [
+        ("a", "array<int32>", False),
+        ("p", "struct<a:int64,b:string>", True),
+        ("m", "map<string,array<decimal(9,2)>>", False),
+        ("z", "int64", True),
+    ]
+
+
 def test_one_option_may_declare_several_relations() -> None:
     made = schema_of(["r(a int64 key, d decimal(10,2)), s(b string) distinct; t(c date)", "u(x int64)"])
     assert list(made) == ["r", "s", "t", "u"]

@@ -291,9 +291,10 @@ def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
             if output.endswith(".parquet"):
                 with pq.ParquetWriter(output, schema) as parquet:
                     yield parquet.write_batch
-            elif output.endswith(".csv") and any(pa.types.is_struct(field.type) for field in schema):
+            elif output.endswith(".csv") and any(pa.types.is_nested(field.type) for field in schema):
                 raise ChangeError(
-                    "--emit debezium writes rows within rows, which CSV has no place for: name a .parquet"
+                    "CSV has no place for arrays, maps and structs, nor for the rows within rows of --emit debezium: "
+                    "name a .parquet"
                 )
             elif output.endswith(".csv"):
                 with pacsv.CSVWriter(output, schema) as text:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from plans.errors import PlanError
+from plans.nested import split
 from plans.schema import Column, Schema, Table, marked
 from plans.types import normal_type
 
@@ -27,7 +28,6 @@ _DECLARATION = re.compile(
     r"(?:\s*\btombstones\s+(?P<tombstones>[^()]+))?",
     re.IGNORECASE | re.DOTALL,
 )
-_COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
 
 
 def schema_of(texts: Sequence[str]) -> Schema:
@@ -62,8 +62,8 @@ def table_of(text: str) -> Table:
     columns: list[Column] = []
     key: list[str] = []
     sequence = None
-    for part in _COMMA.split(match["columns"]):
-        typed, fields = marked(re.sub(r"\s*([(,)])\s*", r"\1", part).replace(")", ") "))
+    for part in split(match["columns"]):
+        typed, fields = marked(_INSIDE.sub(_in_one_word, re.sub(r"\s*([(,)])\s*", r"\1", part).replace(")", ") ")))
         words = typed.split()
         marks = " ".join(words[2:]).lower()
         if len(words) < 2 or marks not in ("", "key", "sequence"):
@@ -81,6 +81,14 @@ def table_of(text: str) -> Table:
         match["name"], tuple(columns), tuple(key), mark == "distinct", mark == "upserts", sequence, behind,
         match["enforced"] is not None,
     )  # fmt: skip
+
+
+_INSIDE = re.compile(r"\s*<.*>", re.DOTALL)
+
+
+def _in_one_word(found: re.Match[str]) -> str:
+    """Returns what a type has in it, without blanks: `<a int64, b string>` is `<a:int64,b:string>`."""
+    return ":".join(re.sub(r"\s*([][<>,:])\s*", r"\1", found[0]).split())
 
 
 def _standard_input() -> str:

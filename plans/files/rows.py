@@ -18,6 +18,7 @@ from plans.files.formats import ARROW, JSON, PARQUET
 from plans.files.json_rows import JsonRows
 from plans.files.unpacked import Place, contents, unpacked, unreadable
 from plans.files.values import parsed, planned, wider
+from plans.nested import is_nested
 from plans.schema import CHANGE_COLUMNS, WEIGHT, Table
 from plans.types import arrow_type, why_untyped
 
@@ -151,7 +152,8 @@ def typed(rows: pa.Table, table: Table) -> pa.Table:
     for i, field in enumerate(rows.schema):
         column = None if field.name.lower() == WEIGHT else table.column(field.name)
         kind = "int64" if field.name == WEIGHT else None if column is None else column.type
-        if kind is not None and why_untyped(kind) is None and pa.types.is_string(field.type):
+        read = kind is not None and why_untyped(kind) is None and not is_nested(kind)  # those are JSON in texts
+        if kind is not None and read and pa.types.is_string(field.type):
             try:
                 rows = rows.set_column(i, field.name, parsed(rows.column(i), arrow_type(kind)))
             except pa.ArrowInvalid:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans.nested import is_nested
 from plans.types import arrow_type, why_untyped
 
 SMALL = "int53"
@@ -81,8 +82,8 @@ def _all(values: Any, look: str) -> bool:
 
 
 def fits(texts: Any, kind: str) -> bool:
-    """Returns True if ``parsed`` reads all of these texts as values of a type, or if it is none. O(n)."""
-    if why_untyped(kind) is not None:
+    """Returns True if ``parsed`` reads all of these texts as values of a type, or none of the type. O(n)."""
+    if why_untyped(kind) is not None or is_nested(kind):
         return True
     try:
         parsed(texts, arrow_type(planned(kind)))

@@ -1,6 +1,8 @@
-"""Rows below window functions without the columns that nothing reads, and without functions that nothing reads.
+"""Rows below window functions and EXPLODE without the columns that nothing reads, and without functions that nothing
+reads.
 
-A stage of window functions keeps every row, so each column costs a word per row. A column that is left out breaks no
+A stage of window functions keeps every row, so each column costs a word per row. One of EXPLODE writes each column once
+per element. A column that is left out breaks no
 ties any more: they are broken by the columns that the query reads.
 """
 
@@ -9,13 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.program import Function
-from plans.queries.algebra import Over, Query, Relation, SetOperation, Source, split
+from plans.queries.algebra import Over, Query, Relation, SetOperation, Source, Unnest, split
 from plans.schema import Column, Table
 
 
 def narrowed(query: Query) -> Query:
-    """Returns the query whose sources with window functions have only what it reads of them."""
-    if not any(isinstance(source.input, Over) for source in query.sources):
+    """Returns the query whose sources with window functions or EXPLODE have only what it reads of them."""
+    if not any(isinstance(source.input, (Over, Unnest)) for source in query.sources):
         return query
     exprs = [
         *(expr for _, expr in query.outputs), *query.conditions, *(one for _, keys in query.keys for one in keys),
@@ -27,9 +29,13 @@ def narrowed(query: Query) -> Query:
 
 def _source(source: Source, read: set[tuple[str, str]]) -> Source:
     over = source.input
+    wanted = {name for alias, name in read if alias == source.alias}
+    if isinstance(over, Unnest):
+        *rest, _ = over.input.columns
+        exploded = replace(over, input=_with(over.input, [*(column.name in wanted for column in rest), True]))
+        return replace(source, input=exploded, table=Table(source.table.name, tuple(map(_column, exploded.columns))))
     if not isinstance(over, Over):
         return source
-    wanted = {name for alias, name in read if alias == source.alias}
     functions = tuple(one for one in over.functions if one.name in wanted) or over.functions[:1]
     wanted |= {*over.keys, *(one.column for one in over.order), *(name for one in functions for name in one.read)}
     rows = _with(over.input, [column.name in wanted for column in over.input.columns])

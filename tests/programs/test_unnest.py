@@ -12,9 +12,12 @@ import pytest
 
 import crown
 import plans
+from crown.commands.main import main
 from crown.errors import BadRowError, CrownError
 from plans.errors import PlanError
 from plans.program import JoinStage
+from plans.schema import Column
+from plans.wiring import used_columns
 from tests.marks import seeds
 from tests.models import normalise
 from tests.models.program import results
@@ -160,6 +163,15 @@ def test_each_dialect_has_its_own_way_to_unnest_and_its_own_first_index(dialect:
     assert sorted(map(str, view)) == ["{'id': 1, 'x': 'a'}", "{'id': 1, 'x': 'b'}"]
 
 
+def test_columns_that_nothing_reads_are_not_exploded() -> None:
+    query = "SELECT id, x FROM t LATERAL VIEW explode(tags) a AS x LATERAL VIEW explode(items) b AS y WHERE y.n > 0"
+    made = plans.program(query, SCHEMA)
+    assert {name for name, columns in used_columns(made, False).items() for name in columns} == {
+        Column(name, SCHEMA["t"][name]) for name in ("id", "tags", "items")
+    }
+    assert [len(stage.terms[0].columns) for stage in made.stages] == [3, 3, 2]
+
+
 def test_arrays_of_groups_have_no_null_and_are_never_null() -> None:
     query = "SELECT id, COLLECT_LIST(p.a) AS l, COLLECT_SET(p.a) AS s, ARRAY_AGG(STRUCT(p.a)) AS r FROM t GROUP BY id"
     view = crown.view(query, schema=SCHEMA)
@@ -267,3 +279,18 @@ def test_a_folder_keeps_values_with_parts(tmp_path: Path) -> None:
         view.apply({"t": VALUES})
         assert list(view) == 2 * [{"id": 1, "x": "a", "p": VALUES[0]["p"]}]
         view.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("t.csv", 'id,tags\n1,"[""a"", null]"\n'), ("t.json", '{"id": 1, "tags": ["a", null]}')]
+)
+def test_files_of_texts_have_them_as_json(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    query, schema = "SELECT id, x FROM t LATERAL VIEW explode(tags) AS x", "t(id int64, tags array<string>)"
+    assert main(["run", query, "--schema", schema, "--input", f"t={tmp_path / name}", "--output", "-", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["+ id=1, x=a", "+ id=1, x=None"]
+    whole = ["run", "SELECT tags FROM t", "--schema", schema, "--input", f"t={tmp_path / name}"]
+    assert main([*whole, "--output", str(tmp_path / "out.csv")]) != 0
+    assert "CSV has no place for arrays" in capsys.readouterr().err

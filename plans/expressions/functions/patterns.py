@@ -14,11 +14,13 @@ from plans.expressions.arrays import on_arrays
 from plans.expressions.characters import readable
 from plans.expressions.functions.function import function
 from plans.expressions.functions.regexes import LINE_END, Regex, translated
+from plans.nested import array_of
 
 _JAVA = (
     "Also `x RLIKE y`. Java's regular expressions, without look-around, back-references, possessive quantifiers, named "
     "groups and operations on classes. Matched in linear time. `\\b` knows ASCII's letters, as in Java 19 and later."
 )
+_NOWHERE = r"\z."  # behind the end there is nothing
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d)|([\\$])|([^\\$]+)", re.DOTALL)
 
 
@@ -110,7 +112,33 @@ def _replaced(type_: pa.DataType, value: Any, pattern: Any, new: Any) -> Any:
     return pc.replace_substring_regex(readable(value), text, new)
 
 
+def _split_type(types: Sequence[str], values: Sequence[Any]) -> str:
+    if values[1] is not None:
+        regex = _exact("SPLIT", values[1])
+        if regex.empty or regex.tail:
+            raise PlanError(
+                f"SPLIT: the pattern {values[1]!r} may match no character, between which texts are not split here",
+                hint="write + instead of *, and no $",
+            )
+    return array_of("string")
+
+
+def _split(type_: pa.DataType, value: Any, pattern: Any, limit: Any = None) -> Any:
+    regex, most = translated(pattern.as_py()).text, -1 if limit is None else limit.as_py()
+    if most == 1:
+        regex = _NOWHERE
+    found = pc.split_pattern_regex(readable(value), regex, max_splits=most - 1 if most > 1 else None)
+    return found.cast(type_)
+
+
 TABLE = (
+    function(
+        "split",
+        "string =string [=int32]",
+        _split_type,
+        _split,
+        note="A pattern as in REGEXP_LIKE that matches no empty text. The third argument is the most parts.",
+    ),
     function("regexp_like", "string =string", _pattern_type, _matches, also=("rlike", "regexp"), note=_JAVA),
     function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
     function(

@@ -76,6 +76,8 @@ MORE_GROUPS = (
          "SLICE(arr, num, 2)", "FLATTEN(deep)", "ARRAY_JOIN(words, '-')", "ARRAY_JOIN(words, ',', '?')",
          "arr = arr2", "words <> words2", "rec <=> rec2", "arr IS NULL", "arr = ARRAY(1)",
          "CASE WHEN flag THEN arr ELSE ARRAY(9) END", "COALESCE(arr, arr2)", "CAST(arr AS ARRAY<DOUBLE>)",
-         "CAST(arr AS ARRAY<STRING>)", "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)")
+         "CAST(arr AS ARRAY<STRING>)", "SPLIT(pad, 'x')", "SPLIT(str, '[ab]')", "SPLIT(pad, ' +', 2)",
+         "SPLIT(pad, 'x', 1)", "SPLIT(pad, 'x', -1)", "SPLIT(mail, '[.]', 0)", "SPLIT(mail, '(a|b)+', 3)",
+         "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)")
     ),
 )  # fmt: skip

@@ -130,6 +130,7 @@ TEXTS_OF: dict[str, list[Any]] = {
     "trunc": ["year", "mm"],
     "get_json_object": ["$", "$.a[0]"],
     "get_field": ["a", "B"],
+    "split": ["a", "[a-z]+"],
     "sort_array": [True, False],
     "timestampdiff": ["day", "MONTH", "microsecond"],
     "date_format": ["yyyy-MM-dd", "G y yy EEE HH:mm:ss.SSSSSS a h K k Q"],
