@@ -64,8 +64,9 @@ def test_types_with_parts_are_declared_as_they_are_written() -> None:
         ("a", "array<int32>", False),
         ("p", "struct<a:int64,b:string>", True),
         ("m", "map<string,array<decimal(9,2)>>", False),
-        ("z", "int64", True),
+        ("z", "int64", False),
     ]
+    assert made["t"].key == ("z",)
 
 
 def test_one_option_may_declare_several_relations() -> None:
