@@ -284,9 +284,16 @@ def test_a_dataframe_over_temporary_views_is_a_query(spark) -> None:
         ("SELECT nothing FROM r", "Spark refuses the query: .*nothing"),
         ("SELECT a, BIT_AND(b) OVER (ORDER BY b) AS k FROM r", "BitAndAgg over a part of its partition"),
         ("SELECT a, rand() AS x FROM r", "RAND is not deterministic"),
+        (
+            "SELECT session_window.end AS e, SUM(b) AS n FROM r GROUP BY session_window(timestamp_seconds(a), '1 day')",
+            "session_window\\(\\) of a DataFrame are not supported",
+        ),
+        (
+            "SELECT window.start AS s, COUNT(*) AS n FROM r GROUP BY window(timestamp_seconds(a), '1 day')",
+            "session_window\\(\\) of a DataFrame are not supported",
+        ),
         ("SELECT a FROM r WHERE current_time() > TIME '12:00:00'", "CURRENT_TIME changes by itself"),
         ("SELECT a, now() AS n FROM r", "would change every row whenever the clock moves"),
-        ("SELECT array(a) AS x FROM r", "ARRAY is not supported|CREATE_ARRAY is not supported"),
     ],
 )
 def test_what_is_not_maintained_is_refused_with_a_reason(spark, text: str, said: str) -> None:

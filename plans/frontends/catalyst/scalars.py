@@ -120,6 +120,9 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         raise PlanError(f"{_words(kind)} changes by itself", hint="filter by a column of the tables")
     if kind in _RANDOM:
         raise PlanError(f"{_words(kind)} is not deterministic", hint="compute it before the rows enter the stream")
+    if kind == "PreciseTimestampConversion":  # only the windows of time have it
+        hint = "write the query as text: GROUP BY session_window(at, '10 minutes'), or TUMBLE and HOP"
+        raise PlanError("window() and session_window() of a DataFrame are not supported", hint=hint)
     if kind == "OuterReference":
         raise PlanError(
             "a subquery inside of another one cannot read the query around it", hint="join the tables step by step"
