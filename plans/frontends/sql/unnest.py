@@ -16,7 +16,7 @@ from plans.expressions.build import Expr, call, lit
 from plans.frontends.fields import Shown, at, behind_places, generated
 from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.scope import Relation, Scope, one_source, value_of
-from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.place import extent, spelling
 from plans.frontends.sql.values import scalar
 from plans.nested import element_of, is_nested, parts
 from plans.queries.algebra import Source, split, unnested, unused
@@ -44,6 +44,9 @@ def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, ou
 
     `outer`: a row without elements stays, with NULL. Returns the scope of the new columns, which are part of the other.
     """
+    if not is_generator(node):
+        word = spelling(scope.text.text, node)
+        raise scope.text.error(f"{word} in LATERAL VIEW is not supported", node, "use EXPLODE, POSEXPLODE or INLINE")
     alias = around.args.get("alias")
     names = [one.name for one in (alias.columns if alias is not None else ())]
     names = [] if tuple(name.upper() for name in names) == _FLATTEN else names
