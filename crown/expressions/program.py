@@ -1,8 +1,9 @@
 """Expressions as programs for ``crown.expressions.kernels.evaluate``: what has a native form, and what it becomes.
 
-A value is a word, the code of its type; of a decimal with more than 18 digits two. What is not listed here (texts, but
-for whether two are equal; most functions; casts that read, write or round doubles) has no native form: Arrow evaluates
-it (``plans.expressions.evaluate``), and both give the same values.
+A value is a word, the code of its type; of a decimal with more than 18 digits two. A text that is written in a query
+is looked up when the program runs: one that is in no row has no code, and equals none. What is not listed here (texts,
+but for whether two are equal; most functions; casts that read, write or round doubles) has no native form: Arrow
+evaluates it (``plans.expressions.evaluate``), and both give the same values.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from crown.expressions.kernels import decimals as D
 from crown.expressions.kernels import evaluate as E
+from crown.store.arrow_buffers import texts
 from crown.store.codec import NULL, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.expressions.decimals import shifts
@@ -55,6 +57,7 @@ class Program:
     def __init__(self, expressions: Sequence[Expr]) -> None:
         self._registers: dict[Any, int] = {}
         self._constants: list[int] = []
+        self._texts: dict[str, int] = {}  # of comparisons, and where in the plan their codes are to stand
         self._steps: list[int] = []
         self._n = 0
         columns = {c.value: c.type for e in expressions for c in e.postorder() if c.op == "col"}
@@ -66,6 +69,9 @@ class Program:
         for expr in expressions:
             outputs += [self._of(expr), int(is_wide(expr.type))]
         head = [len(columns), len(self._constants) // 3, len(self._steps) // E.STEP, len(expressions)]
+        self._written = texts(pa.array(list(self._texts), pa.string()))
+        self._unknown = -1 - np.arange(len(self._texts))  # codes of texts that are in no row: they differ
+        self._places = [E.P_HEAD + at for at in self._texts.values()]
         self._plan = np.array([*head, *self._constants, *self._steps, *outputs], np.int64)
         self.words = sum(2 if is_wide(type_) else 1 for type_ in self.types)
         self._register_words = 2 * E.BLOCK * self._n
@@ -74,7 +80,12 @@ class Program:
         """Returns the outputs, one after the other: see ``crown.expressions.kernels.evaluate``. O(rows)."""
         out = np.empty(self.words * inputs.shape[1], np.int64)
         registers, scratch = np.empty(self._register_words, np.int64), np.empty(D.SCRATCH, np.int64)
-        E.evaluate(dictionary.memory[0], self._plan, inputs, forms, pairs, registers, scratch, out)
+        plan = self._plan
+        if self._places:
+            plan = plan.copy()
+            codes = dictionary.intern(self._written, False)
+            plan[self._places] = np.where(codes == 0, self._unknown, codes)
+        E.evaluate(dictionary.memory[0], plan, inputs, forms, pairs, registers, scratch, out)
         return out
 
     def _new(self) -> int:
@@ -84,7 +95,11 @@ class Program:
     def _of(self, expr: Expr) -> int:
         """Returns the register of an expression."""
         made: list[int] = []
+        if _is_text(expr):
+            raise _NotNative("a text")
         for node in expr.postorder():
+            if node.op not in _ASKED and node.op != "in" and any(map(_is_text, node.args)):
+                raise _NotNative("a text")
             cut = len(made) - len(node.args)
             made[cut:] = [self._node(node, made[cut:])]
         return made[0]
@@ -92,6 +107,8 @@ class Program:
     def _node(self, node: Expr, args: list[int]) -> int:
         if node.op == "col":
             return self._registers["col", node.type, node.value]
+        if _is_text(node):
+            return self._text(node.value)
         if node.op == "literal":
             return self._constant(*_literal(node))
         if node.op in _ON_DECIMALS and decimal_parts(node.type):
@@ -106,6 +123,15 @@ class Program:
         if key not in self._registers:
             self._registers[key] = self._new()
             self._constants += [self._registers[key], low, high]
+        return self._registers[key]
+
+    def _text(self, value: str) -> int:
+        """Returns the register with the code of a text."""
+        key = ("text", value)
+        if key not in self._registers:
+            self._registers[key] = self._new()
+            self._constants += [self._registers[key], 0, 0]
+            self._texts[value] = len(self._constants) - 2
         return self._registers[key]
 
     def _step(self, op: int, args: Sequence[int], wide: int = 0, parameters: Sequence[int] = (), third: int = 0) -> int:
@@ -136,7 +162,7 @@ class Program:
         assert made is not None
         wide = [is_wide(arg.type) for arg in node.args]
         quick = shifts(node.op, left, right, made)
-        if quick is not None and not any(wide):
+        if quick is not None and not any(wide) and not is_wide(node.type):
             return self._step(_ON_SCALED[node.op], args, 0, [10**shift for shift in quick])
         (_, s), (_, t), (p, scale) = left, right, made
         ups, found = (0, 0), s + t
@@ -299,6 +325,10 @@ def _digits(expr: Expr) -> tuple[int, int]:
     if found is None:
         raise _NotNative(expr.type)
     return found
+
+
+def _is_text(expr: Expr) -> bool:
+    return expr.op == "literal" and expr.type == "string" and expr.value is not None
 
 
 def _pair(value: int) -> tuple[int, int]:

@@ -1,0 +1,126 @@
+"""Native expressions have the values that Arrow's have: every construct, at the edges of its types, and at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crown.expressions.program import native
+from crown.results.columns import Column, Frame, Projection
+from crown.store.codec import NULL, decode, encode
+from crown.store.dictionary import Dictionary
+from plans import Expr, PlanError
+from plans.expressions.build import call, col, lit
+from plans.nested import is_nested
+from plans.plan import Output
+from tests.plans.expressions import expression_cases as cases
+from tests.plans.expressions import test_totality as totality
+from tests.stages.harness import parts
+
+NATIVE = ("add", "sub", "mul", "div", "mod", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge", "nseq", "and", "or")
+NATIVE += ("not", "isnull", "in", "case", "coalesce", "cast", "year", "month", "day")
+
+
+def coded(array: pa.Array, type_: str, dictionary: Dictionary) -> np.ndarray:
+    """Returns the codes of a column; a whole number that stands for NULL is NULL."""
+    if type_ in ("int64", "timestamp", "timestamp_ntz"):
+        words = np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array)].copy()
+        words[~np.array(array.is_valid())] = NULL
+        return words
+    return encode(array, type_, dictionary.intern)
+
+
+def compare(expr: Expr, given: Mapping[str, pa.Array], n: int, rng: random.Random) -> bool:
+    """Compares the values of an expression in both forms. Returns False if it has no native form."""
+    if expr.type == "null" or native((expr,)) is None:
+        return False
+    dictionary = parts(1, 1 << 18)[0].dictionary
+    names = sorted(expr.columns)
+    types = {node.value: node.type for node in expr.postorder() if node.op == "col"}
+    codes = np.array([coded(given[name], types[name], dictionary) for name in names], np.int64).reshape(len(names), n)
+    arrays = {name: decode(codes[i].copy(), types[name], dictionary.extern) for i, name in enumerate(names)}
+    places = {name: (i, types[name]) for i, name in enumerate(names)}
+    made = {}
+    for name in names:  # columns of a stage may be arrays that were never coded
+        if rng.random() < 0.3:
+            made[name] = Column(types[name], dictionary, None, arrays[name])
+    frame = Frame(made, n, dictionary, codes, places)
+    found = frame.projected(Projection([Output("v", expr.type, expr)], types, places))["v"]
+    wanted = expr.evaluate(arrays, n)
+    assert repr(_plain(found.array)) == repr(_plain(wanted)), str(expr)
+    assert found.codes.tolist() == encode(wanted, expr.type, dictionary.intern).tolist()
+    if expr.type == "bool":
+        assert frame.holds(expr).tolist() == [value is True for value in wanted.to_pylist()]
+    return True
+
+
+def _plain(array: pa.Array) -> list[object]:
+    """Returns values; -0.0 is 0.0, as codes have it."""
+    if pa.types.is_date(array.type):
+        array = array.view(pa.int32())
+    if pa.types.is_string(array.type):
+        array = array.view(pa.binary())
+    if pa.types.is_timestamp(array.type):
+        array = array.view(pa.int64())
+    return [value + 0.0 if isinstance(value, float) else value for value in array.to_pylist()]
+
+
+@pytest.mark.parametrize("group", cases.GROUPS, ids=lambda group: group.construct[:20])
+def test_constructs_at_the_edges_of_their_types(group: cases.Group) -> None:
+    given = cases.columns()
+    for one in group.cases:
+        expr = cases.expression(one if isinstance(one, str) else one[0])
+        compare(expr, given, cases.ROWS, random.Random(1))
+
+
+def test_arithmetic_and_comparisons_of_numbers_have_native_forms() -> None:
+    texts = ["big + big2", "num * num2", "dbl / dbl2", "dec * (1 - cent)", "wide * wide2", "wide / dec", "whole % dec"]
+    texts += ["big < big2", "dec >= wide", "dbl = dbl2", "str = str2", "num IN (1, 2)", "dec / 3", "YEAR(day)"]
+    texts += ["str = 'a'", "str IN ('a', '', 'no row has this')", "str <> 'a%b'"]
+    texts += ["CASE WHEN flag THEN dec ELSE dec2 END", "COALESCE(wide, wide2)", "CAST(big AS DECIMAL(38,4))", "-cent"]
+    for text in texts:
+        assert native((cases.expression(text),)) is not None, text
+    for text in ["str < str2", "UPPER(str)", "CAST(dbl AS STRING)", "SQRT(dbl)", "str < 'a'", "COALESCE(str, 'a')"]:
+        assert native((cases.expression(text),)) is None, text
+
+
+@settings(max_examples=15000)
+@given(st.integers(0, 2**32), st.sampled_from([1, 9, 300]))
+def test_random_expressions(seed: int, n: int) -> None:
+    rng = random.Random(seed)
+    names = {name: type_ for name, type_ in totality.NAMES.items() if type_ != "binary" and not is_nested(type_)}
+    expr = None
+    while expr is None or native((expr,)) is None:
+        expr = _expression(rng, names, rng.choice([1, 2, 3]))
+    compare(expr, {name: totality._column(type_, rng, n) for name, type_ in names.items()}, n, rng)
+
+
+def _expression(rng: random.Random, names: Mapping[str, str], depth: int) -> Expr:
+    if depth == 0:
+        name = rng.choice(list(names))
+        return rng.choice([col(name, names[name])] * 4 + [lit(rng.choice(totality.LITERALS)), lit(None, names[name])])
+    while True:
+        try:
+            op = rng.choice(NATIVE)
+            if op == "cast":
+                return totality.cast(_expression(rng, names, depth - 1), rng.choice(totality.TYPES))
+            count = {"case": 3, "in": 4, "coalesce": 2}.get(op, 1 if op in ("neg", "abs", "not", "isnull") else 2)
+            if op in ("year", "month", "day"):
+                return call(op, col(next(name for name, type_ in names.items() if type_ == "date"), "date"))
+            return call(op, *(_expression(rng, names, depth - 1) for _ in range(count)))
+        except PlanError:
+            continue
+
+
+def test_several_expressions_share_what_they_have_in_common() -> None:
+    texts = ["dec * (1 - cent)", "dec * (1 - cent) * (1 + cent)"]
+    both = native(tuple(map(cases.expression, texts)))
+    alone = [native((cases.expression(text),)) for text in texts]
+    assert both is not None
+    assert len(both._steps) < sum(len(one._steps) for one in alone if one is not None)
