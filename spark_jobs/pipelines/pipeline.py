@@ -146,7 +146,6 @@ class Pipeline:
         if views:
             return self._run(views)
         self._analysis()
-        self._delivery.forget(kept=())
         PipelineState(self._path, self._keep).forget()
         return self.run()
 

@@ -29,6 +29,8 @@ class PipelineState:
 
     def __init__(self, path: Path, keep: int) -> None:
         self._folder = path / "crown"
+        self._gone = path / "crown.gone"
+        self._fresh, self._old = self._folder / "state.new", self._folder / "state.old"
         self._keep = keep
 
     @property
@@ -37,13 +39,21 @@ class PipelineState:
         return self._folder / "analysis.json"
 
     def current(self) -> Path | None:
-        """Returns the folder of the database; None before the first run."""
+        """Returns the folder of the database; None before the first run. What a run that died has begun to delete, or
+        to put in its place, is finished first."""
         found = self._folder / "state"
+        if not found.exists() and self._old.exists():
+            self._fresh.rename(found)
+        for gone in (self._old, self._gone):
+            shutil.rmtree(gone, ignore_errors=True)
         return found if (found / "meta.json").exists() else None
 
     def forget(self) -> None:
-        """Deletes the state."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Deletes the state, in one step: a state without some of its files is none that can be gone on with."""
+        self.current()
+        if self._folder.exists():
+            self._folder.rename(self._gone)
+        shutil.rmtree(self._gone, ignore_errors=True)
 
     def committed(self) -> int:
         """Returns up to which version all tables are."""
@@ -69,7 +79,7 @@ class PipelineState:
 
         Views are registered by the run that follows.
         """
-        fresh, old = self._folder / "state.new", self._folder / "state"
+        fresh, old = self._fresh, self._folder / "state"
         shutil.rmtree(fresh, ignore_errors=True)
         with reopened_database(old)[0] as before:
             same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
@@ -78,8 +88,9 @@ class PipelineState:
             with reopened_database(fresh, schema)[0] as made:
                 made.apply({name: before.table(name) for name in same}, note=note)
                 self.commit(note["version"], made.batches)
-        shutil.rmtree(old)
+        old.rename(self._old)
         fresh.rename(old)
+        shutil.rmtree(self._old)
 
     @contextmanager
     def opened(self, schema: Schema | None) -> Iterator[tuple[DurableDatabase, list[dict[str, pa.Table]]]]:

@@ -5,6 +5,7 @@ Oracle: the same definitions, run by Spark over the same tables. A run may die a
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from functools import partial
@@ -442,3 +443,36 @@ def test_one_view_is_computed_again_with_those_that_read_it(shop: Shop) -> None:
 
 def _inode(shop: Shop, view: str) -> int:
     return (shop.folder / "storage" / "tables" / view).stat().st_ino
+
+
+CALLS = [
+    ("rename", True),
+    ("rename", False),
+    *(slow(name, when) for name in ("unlink", "rmdir") for when in (True, False)),
+]
+
+
+@pytest.mark.parametrize(("name", "before"), CALLS)
+def test_a_refresh_and_another_column_are_whole_whatever_dies(
+    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch, name: str, before: bool
+) -> None:
+    source = random.Random(9)
+    for _ in range(2):
+        shop.change(source)
+        shop.pipeline().run()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, _dies(getattr(os, name), 0, before))
+        with pytest.raises(Died):
+            shop.pipeline().full_refresh()
+    shop.change(source)
+    shop.pipeline().run()
+    shop.check()
+    for number in range(2):
+        spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN more{number} INT")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, _dies(getattr(os, name), number, before))
+            with pytest.raises(Died):
+                shop.pipeline().run()
+        shop.change(source, columns=3 + number)
+        shop.pipeline().run()
+        shop.check()
