@@ -35,6 +35,7 @@ _ON_DECIMALS = {"add": D.ADD, "sub": D.SUB, "mul": D.MUL, "div": D.DIV, "mod": D
 _PARTS = {"year": E.YEAR, "month": E.MONTH, "day": E.DAY}
 _OF_DOUBLES, _OF_WIDE = E.EQUAL_DOUBLES - E.EQUAL, E.EQUAL_WIDE - E.EQUAL
 _ASKED = {"eq": E.EQUAL, "ne": E.EQUAL, "nseq": E.SAME}  # of two words; else which one is less
+_MOST_LISTED = 32  # values of IN: one instruction compares with one of them
 _POWER = 18  # the largest power of ten that is a word
 WIDE_NULL = (0, NULL)
 
@@ -266,6 +267,8 @@ class Program:
         value, *items = node.args
         if any(item.type != value.type for item in items) or value.type == "null":
             raise _NotNative("a list of several types")
+        if len(items) > _MOST_LISTED:
+            raise _NotNative("a long list, which Arrow hashes")
         found = [
             self._comparison(Expr("eq", "bool", (value, item)), [args[0], at])
             for item, at in zip(items, args[1:], strict=True)

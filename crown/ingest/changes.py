@@ -104,7 +104,6 @@ class Checker:
         self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
         self._tests = tests
         self._scan: Scan | None = None  # of batches with that schema, if they fit
-        self._place: dict[str, int] = {}  # where it finds the columns
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
         self._small = self._integers and all(kinds[name] in INTEGERS for name in columns)
         self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
@@ -194,12 +193,12 @@ class Checker:
             return None
         scan = self._scan_of(data.schema)
         scanned = None if scan is None else scan.read(data)
-        if scanned is None:
+        if scan is None or scanned is None:
             return None
         weights = scanned.weights
         if scanned.rows is not None:
-            weights = np.ones(data.num_rows, np.int64) if self._weight is None else words(data.column(self._weight))
-        return CheckedBatch(Columns(OfBatch(data, self._place), self._kinds), weights, {}, [], None, scanned)
+            weights = np.ones(data.num_rows, np.int64) if scan.weight is None else words(data.column(scan.weight))
+        return CheckedBatch(Columns(OfBatch(data, scan.places), self._kinds), weights, {}, [], None, scanned)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
         if not rows or not self._small:
@@ -244,8 +243,8 @@ class Checker:
         return self._scan
 
     def _new_scan(self) -> Scan:
-        self._place = dict(zip(self._kinds, self._read, strict=False))
-        return Scan(self._kinds, self._place, self._weight, self._required, self._tests, MAX_WEIGHT)
+        places = dict(zip(self._kinds, self._read, strict=False))
+        return Scan(self._kinds, places, self._weight, self._required, self._tests, MAX_WEIGHT)
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)

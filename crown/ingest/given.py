@@ -274,6 +274,8 @@ class Scan:
         tests: Sequence[Sequence[Test]],
         most: int,
     ) -> None:
+        self.places = places
+        self.weight = weight
         self._most = most
         self._width = len(columns)
         self.coded = [name for name, kind in columns.items() if uses_dictionary(kind)]
@@ -297,12 +299,11 @@ class Scan:
                 plan += [test.kind, places[test.column], form_of(columns[test.column]), low, high, -int(test.negated)]
         self._plan = np.array([*plan, *lists], np.int64)
         self._texts = np.frombuffer(bytes(octets) or b"\0", np.uint8)
-        self._exported = np.zeros(_ARROW_ARRAY, np.int64)
 
     def read(self, batch: pa.RecordBatch) -> Scanned | None:
         """Returns the rows that are read of a batch with rows; None if the batch is not what it is declared as.
         O(rows)."""
-        n, exported = batch.num_rows, self._exported
+        n, exported = batch.num_rows, np.zeros(_ARROW_ARRAY, np.int64)  # of its own: the kernel runs without the GIL
         out, weights = np.empty(self._width * n, np.int64), np.empty(n, np.int64)
         rows, found = np.empty(n, np.int64), np.empty(2, np.int64)
         address = exported.ctypes.data

@@ -22,6 +22,7 @@ from plans.types import arrow_type
 
 _WHOLE = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_MOST_WORDS, _MOST_TEXTS = 64, 16  # of a list that is gone through for each row: Arrow hashes longer ones
 _RANGES: dict[str, Callable[[int], tuple[int, int, bool]]] = {
     "eq": lambda bound: (bound, bound, False),
     "ne": lambda bound: (bound, bound, True),
@@ -124,7 +125,7 @@ def _listed(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str], n
     if column.op != "col" or any(item.value is None or item.type != column.type for item in items):
         return None
     name = declared[column.value.lower()]
-    if kinds[name] != column.type:
+    if kinds[name] != column.type or len(items) > (_MOST_TEXTS if column.type == "string" else _MOST_WORDS):
         return None
     if _is_word(column.type):
         return Test(scan.ONE_OF, name, words=tuple(map(_word, items)), negated=negated)

@@ -49,14 +49,21 @@ def sum_leaves(a, b):
 
 
 @device
-def product_leaves(a, b):
-    """Returns True iff a * b does not fit a signed word."""
+def product_of_words(a, b):
+    """Returns (low, high) of the product of two signed words, which fits two."""
     high = high_product(a, b)
     if a < 0:
         high = minus(high, b)
     if b < 0:
         high = minus(high, a)
-    return high != times(a, b) >> 63
+    return times(a, b), high
+
+
+@device
+def product_leaves(a, b):
+    """Returns True iff a * b does not fit a signed word."""
+    low, high = product_of_words(a, b)
+    return high != low >> 63
 
 
 # Two limbs, as values

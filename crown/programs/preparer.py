@@ -33,7 +33,8 @@ def without_late(batch: CheckedBatch, retained: WindowedTable, intern: Intern) -
     window, until = retained.window, retained.late_until()
     if window.counts or window.late == "drop" or not len(batch.weights):
         return batch
-    late = np.flatnonzero(batch.columns.codes(window.by, intern) <= until).tolist()
+    rows = _positions(batch) if batch.bad else None
+    late = np.flatnonzero(batch.columns.coded(window.relation, window.by, intern, rows) <= until).tolist()
     array = batch.columns[window.by]
     reasons = {
         row: f"column {window.by!r}: {shown(array[row])} is late: the watermark is {retained.watermark()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from random import Random
 from typing import Any
 
@@ -9,11 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import crown
+from crown.errors import BadRowError, ConcurrentChangeError
+from crown.expressions.program import native
 from crown.ingest.changes import WEIGHT, Checker
 from crown.ingest.given import Columns
 from crown.ingest.selection import Selection
 from crown.store.codec import NULL, uses_dictionary
-from plans.expressions.build import call, col
+from plans.expressions.build import call, col, lit
 from plans.expressions.expr import Expr
 from plans.schema import Column, Table
 from plans.types import arrow_type
@@ -101,6 +105,57 @@ def test_a_batch_with_a_row_that_cannot_be_taken_is_not_scanned(column: str, val
     found = checker.check(pa.record_batch(values))
     assert found.scanned is None
     assert why == "stands for NULL" or why in found.bad[2]
+
+
+def test_batches_of_several_threads_are_read_each_by_itself() -> None:
+    """A kernel runs without the GIL, so a batch in another thread may come in between: it may be refused, not mixed."""
+    view = crown.view(
+        "SELECT p, q, n FROM t WHERE n >= 0", {"t": {"p": "string", "q": "string", "n": "int64"}}, on_missing="trust"
+    )
+    n = 50_000
+    first = pa.table({"p": ["p"] * n, "q": ["q"] * n, "n": range(n)})
+    given = [first, first.slice(0, 10).select(["q", "p", "n"])]
+    wrong: list[BaseException] = []
+
+    def apply(table: pa.Table) -> None:
+        for _ in range(15):
+            try:
+                view.update({"t": table})
+            except ConcurrentChangeError:
+                pass
+            except BaseException as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=apply, args=(table,)) for table in given]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    found = view.to_table()
+    assert set(found["p"].to_pylist()) <= {"p"}
+    assert set(found["q"].to_pylist()) <= {"q"}
+
+
+def test_long_lists_are_left_to_arrow_which_hashes_them() -> None:
+    kinds = {"a": "int64", "s": "string"}
+    for name, few, many in (("a", range(64), range(65)), ("s", map(str, range(16)), map(str, range(17)))):
+        for values, exact in ((few, True), (many, False)):
+            expr = call("in", col(name, kinds[name]), *(lit(value) for value in values))
+            found = Selection([frozenset([expr])], kinds, True)
+            assert found.exact == exact
+            assert bool(found.tests) == exact
+    assert native((call("in", col("a", "int64"), *map(lit, range(32))),)) is not None
+    assert native((call("in", col("a", "int64"), *map(lit, range(33))),)) is None
+
+
+def test_a_time_that_stands_for_null_is_a_bad_row_where_late_rows_are_looked_for() -> None:
+    schema = {"t": {"at": "timestamp", "a": "int64"}}
+    rows = pa.table({"at": pa.array([0, -(2**63)], pa.int64()).cast(pa.timestamp("us", "UTC")), "a": [1, 2]})
+    for late in ("raise", "drop"):
+        view = crown.view("SELECT a FROM t", schema, windows={"t": crown.ttl("at", "1 hour", late=late)})
+        with pytest.raises(BadRowError, match="row 1"):
+            view.apply({"t": rows})
 
 
 def _no_text(values: Any, add: bool) -> np.ndarray:

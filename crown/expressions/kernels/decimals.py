@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from crown.kernels.arena import ONE, ZERO
 from crown.kernels.jit import device
-from crown.kernels.limbs import add, clear, extend, high_product, minus, multiply, multiply_word, negate, plus, times
+from crown.kernels.limbs import add, clear, extend, multiply, multiply_word, negate, plus, product_of_words
 from crown.kernels.strings import NULL
 
 LIMBS = 4
@@ -158,17 +158,6 @@ def _remainder(s):
 
 
 @device
-def _short_product(low, other):
-    """Returns the exact product of two words as a pair."""
-    high = high_product(low, other)
-    if low < 0:
-        high = minus(high, other)
-    if other < 0:
-        high = minus(high, low)
-    return times(low, other), high
-
-
-@device
 def fits(low, high, bound_low, bound_high):
     """Returns True iff the size of a pair of words is less than the bound, which is > 0."""
     if high < 0:
@@ -185,7 +174,7 @@ def decimal(s, op, low, high, other_low, other_high, plan, at):
     """
     drop, bound_low, bound_high = plan[at + 4], plan[at + 5], plan[at + 6]
     if op == MUL and drop == 0 and _is_short(low, high) and _is_short(other_low, other_high):
-        low, high = _short_product(low, other_low)
+        low, high = product_of_words(low, other_low)
         if fits(low, high, bound_low, bound_high):
             return low, high
         return ZERO, ZERO + NULL
