@@ -18,6 +18,7 @@ from typing import Any
 
 from plans import durations
 from plans.errors import PlanError
+from plans.nested import is_nested
 from plans.schema import Table
 from plans.types import shown
 
@@ -228,6 +229,11 @@ def _bound(window: Window, table: Table) -> Window:
         raise PlanError(f"the window of {table.name} is by {window.by}, which is not one of its columns: {known}")
     named = replace(window, relation=table.name, by=column.name)
     if window.counts:
+        if is_nested(column.type):
+            raise PlanError(
+                f"the window of {table.name} is by {column.name}, which is {column.type}",
+                hint="the last rows are those of the greatest values, and values with parts have no order",
+            )
         return named
     unit = _TIMED.get(column.type, 0)
     if not unit and column.type not in _NUMBERED:

@@ -19,9 +19,8 @@ def result_type(function: str, type_: str) -> str:
     """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
     if function == "array_agg":
         return array_of(type_)
-    if function not in ("count", "regr_count"):
-        check_ordered(type_, function.upper())
     if function in ("min", "max", "percentile_disc", "string_agg", "bit_and", "bit_or", "bit_xor"):
+        check_ordered(type_, function.upper())
         return type_
     if function in ("count", "regr_count"):
         return "int64"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, conjoin, lit, mean
-from plans.expressions.coercion import numeric
+from plans.expressions.coercion import check_ordered, numeric
 from plans.types import decimal_parts
 
 
@@ -34,6 +34,8 @@ Add = Callable[[Called], Expr]
 
 def rewritten(given: Called, add: Add) -> Expr:
     """Returns an aggregate by those of the engine's, which `add` adds to a group."""
+    for value, _, _ in given.order:
+        check_ordered(value.type, "ORDER BY")
     rewrite = _REWRITES.get(given.function)
     if rewrite is not None:
         return rewrite(given, add)
@@ -69,7 +71,12 @@ def _text(value: Expr) -> Expr:
 
 
 def _as(function: str, distinct: bool = False) -> Callable[[Called, Add], Expr]:
-    return lambda given, add: add(replace(given, function=function, distinct=distinct, values=given.values[:1]))
+    def rewrite(given: Called, add: Add) -> Expr:
+        if function != "count":
+            check_ordered(given.values[0].type, given.function.upper())
+        return add(replace(given, function=function, distinct=distinct, values=given.values[:1]))
+
+    return rewrite
 
 
 def _of_truth(function: str) -> Callable[[Called, Add], Expr]:

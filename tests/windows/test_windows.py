@@ -7,6 +7,7 @@ what has expired and what never was; batches are taken back, refused, saved and 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -313,6 +314,13 @@ def test_the_schedule_costs_the_same_per_row_however_many_rows_are_in() -> None:
 def test_a_window_that_does_not_fit_is_one_sentence(windows: Any, said: str) -> None:
     with pytest.raises(PlanError, match=said):
         crown.view(BOTH, EVENTS, windows=windows)
+
+
+@pytest.mark.parametrize("type_", ["array<int64>", "map<string,int64>", "struct<a:int64>"])
+@pytest.mark.parametrize("window", [crown.last_rows(2, by="x"), crown.ttl("x", 3), crown.tumbling("x", 3)])
+def test_no_window_is_by_values_without_an_order(type_: str, window: crown.Window) -> None:
+    with pytest.raises(PlanError, match=re.escape(f"the window of r is by x, which is {type_}")):
+        crown.view("SELECT id FROM r", {"r": {"id": "int64", "x": type_}}, windows={"r": window})
 
 
 @pytest.mark.parametrize(
