@@ -63,7 +63,7 @@ def parts(type_: str) -> Parts | None:
     kind, inside = _KINDS[found[1].lower()], split(found[3])
     if kind != STRUCT:
         wanted = 1 if kind == ARRAY else 2
-        if len(inside) != wanted:
+        if len(inside) != wanted or not all(inside):
             raise ValueError(f"{kind} has {'one type' if wanted == 1 else 'two types'} in it")
         return Parts(kind, tuple(inside))
     fields = [_FIELD.fullmatch(field) for field in inside]
@@ -118,14 +118,14 @@ def _spelled(name: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Returns what stands between the commas of a text that are in no brackets and no backticks."""
-    found, depth, quoted, start = [], 0, False, 0
+    """Returns what stands between the commas of a text that are in no brackets and no quotes of names."""
+    found, depth, quote, start = [], 0, "", 0
     for i, sign in enumerate(text):
-        if sign == "`":
-            quoted = not quoted
-        elif not quoted:
+        if sign in '`"' and quote in ("", sign):
+            quote = "" if quote else sign
+        elif not quote:
             depth += (sign in "<(") - (sign in ">)")
             if sign == "," and depth == 0:
                 found.append(text[start:i])
                 start = i + 1
-    return [part for part in map(str.strip, [*found, text[start:]]) if part]
+    return [part.strip() for part in (*found, text[start:])]

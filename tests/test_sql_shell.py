@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ import crown
 from crown.errors import CrownError
 from crown.shell.grammar import CreateTable, Insert, Select, statement
 from crown.shell.session import Session
+from crown.shell.shown import lines
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "crown", "sql"]
@@ -87,6 +89,8 @@ def test_every_error_is_said_and_the_session_goes_on(tmp_path: Path) -> None:
         "DROP TABLE orders;": "the table orders is read by totals",
         "DROP TABLE;": "DROP is not complete; write DROP TABLE",
         "CREATE TABLE x (a);": "'a' is no column",
+        "CREATE TABLE x (a int,);": "'' is no column",
+        "CREATE TABLE x (a map<int>);": "map has two types in it",
         "CREATE TABLE x (a int, a int);": "the column a is there twice",
         "CREATE TABLE x (a nothing);": "type 'nothing' is not supported",
         "CREATE VIEW v AS SELECT nothing FROM orders;": "unknown column nothing",
@@ -204,6 +208,21 @@ def test_views_are_replaced_and_dropped(tmp_path: Path) -> None:
             CreateTable("t", {"a": "timestamp with time zone not null", "b": "numeric(10, 2) not null"}, ("b",), False),
         ),
         (
+            'CREATE TABLE t ("a,<" MAP<STRING,BIGINT> NOT NULL, b STRUCT<a:BIGINT,b:ARRAY<STRING>>, '
+            "`c,(` STRUCT(x DECIMAL(4,2), y MAP(INT, INT)), d decimal(10,2)[], PRIMARY KEY (b, d))",
+            CreateTable(
+                "t",
+                {
+                    "a,<": "MAP<STRING,BIGINT> not null",
+                    "b": "STRUCT<a:BIGINT,b:ARRAY<STRING>>",
+                    "c,(": "STRUCT(x DECIMAL(4,2), y MAP(INT, INT))",
+                    "d": "decimal(10,2)[]",
+                },
+                ("b", "d"),
+                False,
+            ),
+        ),
+        (
             "INSERT INTO t(a) VALUES(TRUE),( -1.5e3 ),('x, (''y''')",
             Insert("t", ("a",), [["TRUE"], ["-1.5e3"], ["x, ('y'"]], ""),
         ),
@@ -211,6 +230,57 @@ def test_views_are_replaced_and_dropped(tmp_path: Path) -> None:
 )
 def test_statements_mean_what_they_say(text: str, meant: Any) -> None:
     assert statement(text) == meant
+
+
+def test_values_with_parts_are_declared_inserted_and_shown(tmp_path: Path) -> None:
+    text = """
+    CREATE TABLE t (m MAP<STRING,BIGINT>, s STRUCT<a:BIGINT,b:STRING>, l ARRAY<STRING>);
+    CREATE VIEW v AS SELECT l, s, m FROM t;
+    INSERT INTO t VALUES ('{"x": 1}', '{"a": 1}', '["z", null]'),
+      (NULL, '{"a": 3, "b": "q"}', '[]'), (NULL, NULL, NULL);
+    SELECT * FROM v;
+    SUBSCRIBE v;
+    DELETE FROM t WHERE s IS NULL OR s.b = 'q';
+    """
+    code, out, err = shell(tmp_path / "db", text)
+    assert (code, err) == (0, [])
+    assert out[5:-6] == [
+        "['z', None] | {'a': 1, 'b': None} | [('x', 1)]",
+        "[]          | {'a': 3, 'b': 'q'}  | NULL",
+        "NULL        | NULL                | NULL",
+        "(3 rows)",
+    ]
+    assert out[-3:] == ["- []   | {'a': 3, 'b': 'q'} | NULL", "- NULL | NULL               | NULL", "deleted 2 rows"]
+
+
+@pytest.mark.parametrize("signed", [False, True], ids=["result", "delta"])
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.list_(pa.string()), pa.list_(pa.list_(pa.int64())), pa.map_(pa.string(), pa.int64()),
+        pa.struct([("a", pa.int64()), ("b", pa.list_(pa.int64()))]), pa.list_(pa.struct([("at", pa.date32())])),
+        pa.bool_(), pa.binary(), pa.string(), pa.decimal128(38, 2), pa.timestamp("us", "UTC"), pa.float64(), pa.null(),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_shown_is_a_function_of_the_rows(type_: pa.DataType, signed: bool) -> None:
+    values: dict[str, list[Any]] = {
+        "list<item: string>": [["b"], ["a", None], [], ["a"]],
+        "list<item: list<item: int64>>": [[[2]], [[1], None], []],
+        "map<string, int64>": [[("x", 1)], [], [("a", None)]], "bool": [True, False], "binary": [b"b", b"a\xff"],
+        "struct<a: int64, b: list<item: int64>>": [{"a": 2, "b": [1]}, {"a": 2, "b": None}, {"a": None, "b": []}],
+        "list<item: struct<at: date32[day]>>": [[{"at": 3}], [], [None]], "string": ["b", "a"], "null": [None],
+    }  # fmt: skip
+    column = pa.array([*values.get(str(type_), [1, 3, 2]), None], type_)
+    table = pa.table({"x": column, "of": pa.array(range(len(column)))})
+    table = pa.concat_tables([table, table.set_column(1, "of", pa.array([7] * len(column)))])
+    if signed:
+        table = table.append_column("_weight", pa.array([1, -1] * len(column)))
+    shown = list(lines(table))
+    assert len(shown) == len(table) + (1 if signed else 3)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(table))
+        assert list(lines(table.take(pa.array(order)))) == shown
 
 
 def test_without_tables_there_is_nothing_to_ask(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from crown.ingest.arrays import plain
 from plans.expressions.arrays import validity, words
 from plans.expressions.packed import elements_of, listed, mapped
-from plans.nested import ARRAY, STRUCT, Parts, parts
+from plans.nested import ARRAY, MAP, STRUCT, Parts, is_nested, parts
 from plans.types import arrow_type
 
 OfList = Callable[[list[Any], str], pa.Array]  # (values, type) -> array of the type
@@ -72,10 +72,29 @@ def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
     sizes, elements = elements_of(array)
     if made.kind == ARRAY:
         return listed(sizes, part(elements, made.types[0]), target, there)
-    if not pa.types.is_struct(elements.type) or elements.type.num_fields != 2:
-        raise pa.ArrowInvalid(f"{source} has no keys and values")
-    keys, items = elements.flatten()
+    keys, items = _entries(elements)
     return _mapped(sizes, part(keys, made.types[0]), part(items, made.types[1]), target, there)
+
+
+def structs_for_maps(type_: pa.DataType, kind: str) -> bool:
+    """Returns whether a type of Arrow has structs, which libraries make of dicts, where a type has maps."""
+    made = parts(kind) if is_nested(kind) else None
+    if made is None or pa.types.is_null(type_):
+        return False
+    if pa.types.is_struct(type_):
+        if made.kind != STRUCT:
+            return made.kind == MAP
+        given = {field.name.lower(): field.type for field in type_}
+        return any(
+            structs_for_maps(given.get(name.lower(), pa.null()), part)
+            for name, part in zip(made.names, made.types, strict=True)
+        )
+    inner = getattr(type_, "value_type", pa.null())
+    if made.kind == ARRAY:
+        return structs_for_maps(inner, made.types[0])
+    entry = pa.struct([type_.key_field, type_.item_field]) if pa.types.is_map(type_) else inner
+    two = made.kind == MAP and pa.types.is_struct(entry) and entry.num_fields == 2
+    return two and structs_for_maps(entry.field(1).type, made.types[1])
 
 
 def of_json(array: pa.Array) -> list[Any]:
@@ -108,6 +127,22 @@ def _of_kind(value: Any, made: Parts) -> Any:
 
 def _is_pair(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) == 2
+
+
+def _entries(elements: pa.Array) -> list[pa.Array]:
+    """Returns the keys and the items of entries: structs of two fields, or lists of two. Raises ArrowInvalid."""
+    type_ = elements.type
+    if pa.types.is_null(type_):
+        return [elements, elements]
+    if pa.types.is_struct(type_) and type_.num_fields == 2:
+        found: list[pa.Array] = elements.flatten()
+        return found
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        lengths = words(pc.list_value_length(elements).cast(pa.int64()), np.int64)
+        if (validity(elements) & (lengths == 2)).all():
+            values = elements.flatten()
+            return [values.take(pa.array(np.arange(i, len(values), 2))) for i in (0, 1)]
+    raise pa.ArrowInvalid(f"{type_} is no key and value")
 
 
 def _mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, target: pa.DataType, there: np.ndarray) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from crown.ingest.arrays import NATURAL, REFUSED, inferred, natural, plain
 from crown.ingest.columns import ABSENT, item
 from crown.ingest.given import Given
-from crown.ingest.nested import of_array, of_json, of_list
+from crown.ingest.nested import of_array, of_json, of_list, structs_for_maps
 from plans.expressions.casts import convert
 from plans.files.values import parsed
 from plans.nested import has_map, is_nested
@@ -28,6 +28,8 @@ def converted(
 
     ``rounded``: numbers are rounded to the digits of ``target``, a type of decimals.
     """
+    if not len(column):
+        return pa.nulls(0, target)  # which is of any type
     nested = is_nested(kind)
     cast = _rounded if rounded else partial(_nested, kind=kind) if nested else _cast
     try:
@@ -54,7 +56,8 @@ def converted(
             fitting.append(cast(single, target))
         except REFUSED:
             found = item(column, row)
-            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{_hint(kind, found, rounded)}")
+            hint = _hint(kind, found, rounded, column)
+            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{hint}")
             fitting.append(pa.nulls(1, target))
     return pa.concat_arrays(fitting)
 
@@ -86,7 +89,7 @@ def _listed(values: list[Any], kind: str) -> pa.Array:
 def has_no_zone(column: Any) -> bool:
     """Returns True if a column, an Arrow array or a list, has times without a zone. O(n) for lists."""
     if isinstance(column, pa.Array):
-        return pa.types.is_timestamp(column.type) and column.type.tz is None
+        return len(column) > 0 and pa.types.is_timestamp(column.type) and column.type.tz is None
     return True in _zones(column)
 
 
@@ -95,9 +98,14 @@ def _zones(values: list[Any]) -> set[bool]:
     return {value.tzinfo is None for value in values if isinstance(value, dt.datetime) and value == value}
 
 
-def _hint(kind: str, value: Any, rounded: bool) -> str:
-    """Returns what to do where a time has a zone and the column has none, or where a float has more digits than a
-    decimal; else nothing."""
+def _hint(kind: str, value: Any, rounded: bool, column: Any) -> str:
+    """Returns what to do where a time has a zone and the column has none, where a float has more digits than a
+    decimal, or where a library has made structs of maps; else nothing."""
+    if isinstance(column, pa.Array) and structs_for_maps(column.type, kind):
+        return (
+            "; the batch has a struct there, with the keys of all rows: give an Arrow map, lists of (key, value) "
+            "pairs, or the batch as a list of dicts"
+        )
     if kind.startswith("decimal") and isinstance(value, float) and not rounded:
         return f"; declare the column '{kind} rounded' to have floats rounded, or give a Decimal or a text"
     if kind == "timestamp_ntz" and isinstance(value, dt.datetime) and value.tzinfo is not None:

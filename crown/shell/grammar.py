@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from crown.errors import CrownError
+from plans.nested import split
 
 Value = str | None
 """A literal as text, to be read as the type of its column; None for NULL."""
@@ -141,7 +142,6 @@ def _plain(name: str) -> str:
 
 
 _TABLE = _form(r"CREATE TABLE( IF NOT EXISTS)? (?P<name>NAME)\s*\((?P<columns>.*)\)")
-_COMMA = re.compile(r",(?![^(]*\))")
 _KEY = _form(r"\s*PRIMARY KEY\s*\((?P<columns>[^()]*)\)\s*")
 _COLUMN = _form(r"\s*(?P<name>NAME) (?P<type>.+?)(?P<required> NOT NULL)?(?P<key> PRIMARY KEY)?(?: NOT NULL)?\s*")
 
@@ -150,7 +150,7 @@ def _create_table(text: str) -> CreateTable:
     found = _matched(_TABLE, text, "CREATE TABLE")
     columns: dict[str, str] = {}
     key: list[str] = []
-    for part in _COMMA.split(found["columns"]):
+    for part in split(found["columns"]):
         together = _KEY.fullmatch(part)
         if together is not None:
             key += [_plain(name.strip()) for name in together["columns"].split(",") if name.strip()]

@@ -8,8 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from crown.store.display import rows_shown
+from crown.store.display import all_shown, rows_shown
 from plans.schema import WEIGHT
 
 _NUMBERS = (int, float, Decimal)
@@ -22,7 +23,9 @@ def lines(table: pa.Table) -> Iterator[str]:
     """
     names = [name for name in table.column_names if name != WEIGHT]
     signed = len(names) < table.num_columns
-    ordered = table.sort_by([(name, "ascending") for name in ([WEIGHT, *names] if signed else names)])
+    keys = [_key(table[name]) for name in ([WEIGHT, *names] if signed else names)]
+    by = [(str(i), "ascending") for i in range(len(keys))]
+    ordered = table.take(pc.sort_indices(pa.table(keys, [name for name, _ in by]), by))
     rows = [row for batch in ordered.to_batches() for row in rows_shown(batch)]
     cells = [[_text(row[name]) for name in names] for row in rows]
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(names)]
@@ -51,6 +54,13 @@ def json_lines(table: pa.Table) -> Iterator[str]:
 def counted(rows: int) -> str:
     """Returns a number of rows in words."""
     return f"{rows:,} {'row' if rows == 1 else 'rows'}"
+
+
+def _key(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Returns what a column is sorted by: its values, and the texts of those with parts, which Arrow does not sort."""
+    if not pa.types.is_nested(column.type):
+        return column
+    return pa.array([None if value is None else _text(value) for value in all_shown(column)], pa.string())
 
 
 def _sign(weight: int) -> str:

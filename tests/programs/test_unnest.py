@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -279,6 +281,65 @@ def test_a_map_has_each_key_once(value: Any) -> None:
     view = crown.view("SELECT m FROM m", schema={"m": {"m": "map<string,int64>"}})
     with pytest.raises(CrownError, match="does not fit map<string,int64>"):
         view.apply({"m": [{"m": value}]})
+
+
+KEYED = [("map<string,int64>", [{"x": 1}, {"y": 2}]), ("map<string,string>", [{"x": "1", "a": "b"}, {}]),
+    ("map<int64,int64>", [{2: 1, 1: 3}, {}]), ("map<string,int64>", [{}, {}]),
+    ("map<string,map<string,int64>>", [{"a": {"x": 1}}, {"b": {}}])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "maps"), KEYED, ids=str)
+def test_frames_have_maps_as_pairs(kind: str, maps: list[dict[Any, Any]]) -> None:
+    def told(value: Any, pair: Any) -> Any:
+        return [pair(k, told(v, pair)) for k, v in sorted(value.items())] if isinstance(value, dict) else value
+
+    forms = {"tuple": lambda k, v: (k, v), "list": lambda k, v: [k, v], "struct": lambda k, v: {"key": k, "value": v}}
+    wanted = [{"m": told(value, forms["tuple"])} for value in maps] + [{"m": None}]
+    for name, pair in forms.items():
+        values = [*(told(value, pair) for value in maps), None]
+        made = pd.DataFrame({"m": values})
+        frames = (
+            [made, pl.DataFrame({"m": values}), pa.table({"m": values})] if name == "struct" else [made, {"m": values}]
+        )
+        for frame in frames:
+            view = crown.view("SELECT m FROM m", schema={"m": {"m": kind}})
+            view.apply({"m": frame})
+            assert sorted(view, key=str) == sorted(wanted, key=str), (name, type(frame))
+
+
+@pytest.mark.parametrize("pairs", [[[[1, 2], [3]]], [[[1, 2], [3, 4, 5]]], [[[1, 2], None]], [[[1, 2], []]]], ids=str)
+def test_entries_of_another_length_are_no_pairs(pairs: Any) -> None:
+    view = crown.view("SELECT m FROM m", schema={"m": {"m": "map<int64,int64>"}})
+    for frame in ({"m": pairs}, pl.DataFrame({"m": pairs}), pd.DataFrame({"m": pairs})):
+        with pytest.raises(BadRowError, match=r"does not fit map<int64,int64>$"):
+            view.apply({"m": frame})
+
+
+@pytest.mark.parametrize(
+    ("kind", "around"),
+    [
+        ("map<string,int64>", lambda value: value),
+        ("array<map<string,int64>>", lambda value: [value]),
+        ("struct<M:map<string,int64>,z:int64>", lambda value: {"m": value}),
+        ("map<string,map<string,int64>>", lambda value: [{"key": "a", "value": value}]),
+    ],
+)
+def test_structs_for_maps_are_refused_with_what_to_do(kind: str, around: Any) -> None:
+    rows = [{"m": around({"x": 1})}, {"m": around({"y": 2})}]
+    view = crown.view("SELECT m FROM m", schema={"m": {"m": kind}})
+    for frame in (pd.DataFrame(rows), pl.DataFrame(rows), pa.Table.from_pylist(rows)):
+        with pytest.raises(BadRowError, match=r"has a struct there, .*: give an Arrow map, .* list of dicts"):
+            view.apply({"m": frame})
+    assert view.count() == 0
+
+
+@pytest.mark.parametrize(
+    "kind", ["array<map<string,int64>>", "struct<a:map<string,int64>>", "map<string,array<int64>>"]
+)
+def test_a_map_that_does_not_fit_is_a_bad_row(kind: str) -> None:
+    view = crown.view("SELECT m FROM m", schema={"m": {"m": kind}})
+    with pytest.raises(BadRowError, match="does not fit"):
+        view.apply({"m": pa.table({"m": pa.array([[("x", True)]], pa.map_(pa.string(), pa.bool_()))})})
 
 
 def test_a_folder_keeps_values_with_parts(tmp_path: Path) -> None:
