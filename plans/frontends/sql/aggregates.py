@@ -42,7 +42,9 @@ def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:
         if isinstance(part, exp.Filter) or function_of(part) is not None:
             yield part
         elif isinstance(part, exp.Window):  # what it reads may be aggregates, it is none itself
-            called = part.this.this if isinstance(part.this, exp.Filter) else part.this
+            called = part.this
+            while isinstance(called, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+                called = called.this
             todo += [other for other in part.iter_expressions() if other is not part.this]
             todo += called.iter_expressions()
         else:

@@ -19,7 +19,7 @@ from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, one_source
 from plans.frontends.sql.sessions import arguments_of, in_sessions, is_sessions
 from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
 from plans.frontends.sql.subqueries import of_whole, subquery, tied
-from plans.frontends.sql.text.place import extent, spelling
+from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
 from plans.frontends.sql.unnest import add_generated, is_generator
 from plans.frontends.sql.windows import is_windows, query_of
 from plans.queries.algebra import Query, SetOperation, Source
@@ -75,6 +75,8 @@ def add_relation(node: exp.Expression, scope: Scope) -> None:
             raise scope.text.error("VALUES alone has nothing to maintain", node, "join it with a table")
         called = (node.this if isinstance(node, exp.Table) else None) or node
         what = spelling(scope.text.text, called)
+        if is_generator(called):
+            raise scope.text.error(f"{what} without a table before it in FROM is not supported", node, NO_TABLE)
         raise scope.text.error(f"{what} in FROM is not supported", node, "use tables and subqueries")
 
 
@@ -352,6 +354,9 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
 def _add_asof(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
     """Adds an ASOF JOIN: both sides become one source, that of their rows in order."""
     frame, nearest = scope.frame, join.args.get("match_condition")
+    if nearest is not None and not isinstance(nearest, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
+        message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "write equalities behind ON"
+        raise scope.text.error(message, nearest, hint)
     left = one_source(frame, scope.relations, scope)
     inner = scope.apart()
     add_relation(join.this, inner)

@@ -191,8 +191,11 @@ class Windows:
         word = spelling(text.text, inner)
         if function is None:
             raise text.error(f"the window function {word} is not supported", node, _HINT)
+        if any(isinstance(part, exp.Distinct) for part in given):
+            hint = _HINT if made.order else "group in a subquery in FROM, and join it"
+            raise text.error(f"{word}(DISTINCT ...) is not supported as a window function", node, hint)
         plain = (function in NAMES or function in _TRUTH) and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
-        if any(isinstance(part, exp.Distinct) for part in given) or not plain:
+        if not plain:
             shown = word if word.isidentifier() else function.upper()
             raise text.error(f"{shown} of this form is not supported as a window function", node, _HINT)
         given = [part for part in given if not isinstance(part, exp.Star)]

@@ -50,5 +50,7 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
     relation = read(root, Scope(Reading(about, schema, read, flatten), {}, Frame(Names())))
     for part in root.find_all(exp.Expression):  # afterwards: a function that is not supported is refused as such
         if part.meta.get(DROPPED):
-            raise about.error(f"{spelling(text, part)} does not take so many arguments", part)
+            word = spelling(text, part)
+            hint = f"write {word}(...) IGNORE NULLS" if isinstance(part, exp.IgnoreNulls) else ""
+            raise about.error(f"{word} does not take so many arguments", part, hint)
     return relation

@@ -148,6 +148,7 @@ class Text:
             words = _JOIN_WORDS.match(self.text, place[0]) if place is not None else None
             word = " ".join(words[0].upper().split()) if words is not None else f"{side or kind or method} JOIN"
             hint = "use JOIN, LEFT, RIGHT or FULL JOIN, SEMI or ANTI JOIN, ASOF JOIN"
+            hint = "use ASOF JOIN or ASOF LEFT JOIN" if method == "ASOF" else hint
             raise self.error(f"{word} is not supported", join, hint, words.span() if words is not None else None)
         self.check_arguments(join, {*_JOIN, "match_condition"} if method == "ASOF" else _JOIN, "JOIN")
         if method == "NATURAL" and (join.args.get("on") is not None or join.args.get("using")):

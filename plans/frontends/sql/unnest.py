@@ -16,7 +16,7 @@ from plans.expressions.build import Expr, call, lit
 from plans.frontends.fields import Shown, at, behind_places, generated
 from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.scope import Relation, Scope, one_source, value_of
-from plans.frontends.sql.text.place import extent, spelling
+from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
 from plans.frontends.sql.values import scalar
 from plans.nested import element_of, is_nested, parts
 from plans.queries.algebra import Source, split, unnested, unused
@@ -24,7 +24,6 @@ from plans.queries.algebra import Source, split, unnested, unused
 _GENERATORS = (exp.Explode, exp.Inline, exp.Unnest)
 _FLATTEN = ("SEQ", "KEY", "PATH", "INDEX", "VALUE", "THIS")
 """The columns of Snowflake's FLATTEN, of which INDEX and VALUE are there."""
-_NO_TABLE = "write it behind the table that has the array: FROM t, UNNEST(t.tags)"
 
 
 class _Elements(NamedTuple):
@@ -109,7 +108,7 @@ def _unnested(array: Expr, scope: Scope, node: exp.Expression) -> Expr:
     read = {split(name)[0] for name in array.columns} or {source.alias for source in frame.sources[:1]}
     inside = [source for source in frame.sources if source.alias in read]
     if len(inside) < len(read) or not inside:
-        raise text.error("an array that no table before it has is not supported here", node, _NO_TABLE)
+        raise text.error("an array that no table before it has is not supported here", node, NO_TABLE)
     if len(inside) > 1 or inside[0].join != "inner" or inside[0].group:
         array, inside = _together(array, scope)
     (source,) = inside

@@ -11,6 +11,7 @@ from tests.marks import every
 SCHEMA = {
     "G": {"columns": {"src": "int64", "dst": "int64"}, "distinct": True},
     "P": {"columns": {"id": "int64", "name": "string", "born": "date", "at": "timestamp"}, "key": ["id"]},
+    "T": {"id": "int64", "tags": "array<string>", "p": "struct<a:int64>"},
 }
 JOIN = "SELECT DISTINCT x.src FROM G x {} G y ON x.dst = y.src"
 
@@ -270,6 +271,49 @@ def test_a_word_that_is_like_no_other_is_not_corrected(query: str) -> None:
     with pytest.raises(PlanError) as caught:
         program(query, SCHEMA)
     assert "did you mean" not in caught.value.hint
+
+
+ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
+
+
+@every(
+    [
+        ("SELECT SUM(tags) FROM T", "SUM needs a number, not array<string>", "SUM(tags)", ""),
+        ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE asks for an order", "ANY_VALUE(p)", "name a part of them"),
+        ("SELECT id FROM T WHERE explode(tags) = 'a'", "EXPLODE is not", "explode(tags)", "LATERAL VIEW explode(tags)"),
+        ("SELECT UPPER(inline(tags)) FROM T", "INLINE is not", "inline(tags)", "LATERAL VIEW inline(items)"),
+        ("SELECT id FROM T WHERE UNNEST(tags) = 'a'", "UNNEST is not", "UNNEST(tags)", "FROM t, UNNEST(t.tags)"),
+        ("SELECT id FROM T WHERE EXISTS (SELECT 1 FROM UNNEST(T.tags) AS u(x))", "UNNEST without a table before it",
+         "UNNEST(T.tags) AS u(x)", "FROM t, UNNEST(t.tags)"),
+        ("SELECT x FROM UNNEST(ARRAY(1, 2)) AS u(x)", "UNNEST without a table before it", "UNNEST(ARRAY(1, 2)) AS u(x)",
+         "FROM t, UNNEST(t.tags)"),
+        ("SELECT LAG(id) AS v FROM P", "LAG without OVER", "LAG(id)", "write OVER (ORDER BY ...)"),
+        ("SELECT ROW_NUMBER() AS v FROM P", "ROW_NUMBER without OVER", "ROW_NUMBER()", "write OVER (ORDER BY ...)"),
+        ("SELECT id FROM P WHERE DENSE_RANK() = 1", "DENSE_RANK without OVER", "DENSE_RANK()", "write OVER"),
+        ("SELECT FIRST_VALUE(id, true) OVER (ORDER BY at) AS v FROM P", "FIRST_VALUE does not take so many arguments",
+         "FIRST_VALUE(id", "write FIRST_VALUE(...) IGNORE NULLS"),
+        ("SELECT LAST(id, true) OVER (ORDER BY at) AS v FROM P", "LAST does not take so many arguments", "LAST(id",
+         "write LAST(...) IGNORE NULLS"),
+        ("SELECT COUNT(DISTINCT id) OVER (PARTITION BY name) AS v FROM P", "COUNT(DISTINCT ...) is not supported as",
+         "COUNT(DISTINCT id) OVER (PARTITION BY name)", "group in a subquery"),
+        ("SELECT window.start, COUNT(*) AS n FROM P GROUP BY window(at, '5 minutes')", "WINDOW is not supported",
+         "window(at, '5 minutes')", "TUMBLE(at, INTERVAL '10' MINUTE)"),
+        *((f"SELECT COUNT(*) AS n FROM P GROUP BY {call}(at, {length})", f"{call} takes a length above 0",
+           f"{call}(at, {length})", "")
+          for call in ("SESSION", "TUMBLE")
+          for length in ("INTERVAL '0' MINUTE", "INTERVAL '-5' MINUTE", "INTERVAL -5 MINUTE", "'-5 minutes'")),
+        (ASOF.format("RIGHT ", "ON src >= id"), "ASOF RIGHT JOIN is not", "ASOF RIGHT JOIN", "ASOF LEFT JOIN"),
+        (ASOF.format("FULL ", "ON src >= id"), "ASOF FULL JOIN is not", "ASOF FULL JOIN", "ASOF LEFT JOIN"),
+        *((ASOF.format("", f"MATCH_CONDITION ({condition}) ON dst = id"), "MATCH_CONDITION takes one comparison by >=",
+           condition, "write equalities behind ON")
+          for condition in ("src = id", "src <> id", "src >= id AND dst = id", "src")),
+        ("SELECT ARRAY_SORT(tags) AS v FROM T", "ARRAY_SORT is not supported", "ARRAY_SORT(tags)", "use SORT_ARRAY"),
+    ]
+)  # fmt: skip
+def test_what_is_written_otherwise_here_is_refused_with_how(query: str, said: str, where: str, hint: str) -> None:
+    found, place, advice = refused(query)
+    assert (found[: len(said)], place) == (said, where)
+    assert hint in advice
 
 
 def test_only_the_time_of_day_changes_without_input() -> None:

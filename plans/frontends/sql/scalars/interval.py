@@ -201,8 +201,12 @@ def length_of(name: str, node: Any) -> int:
         text = str(node.this)
     elif node.key == "interval" and node.this is not None and node.this.key == "literal":
         text = f"{node.this.this} {node.args.get('unit') or ''}"
-    found = None if text is None else durations.microseconds(text)
-    if not found:
+    elif node.key == "interval" and node.this is not None and node.this.key == "neg":
+        text = f"-{node.this.this.this} {node.args.get('unit') or ''}"
+    found = None if text is None else durations.microseconds(text.strip().removeprefix("-"))
+    if found is not None and text is not None and (found == 0 or text.strip().startswith("-")):
+        raise PlanError(f"{name} takes a length above 0")
+    if found is None:
         raise PlanError(
             f"{name} takes the length of a window as a constant",
             hint="write INTERVAL '10' MINUTE or '10 minutes'; months and years have no fixed length",

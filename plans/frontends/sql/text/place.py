@@ -12,6 +12,7 @@ from typing import Any
 
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES as FUNCTIONS
+from plans.frames import OWN, RANKS
 from plans.frontends.aggregates import NAMES as AGGREGATES
 
 FUNCTION_NAMES = sorted({*FUNCTIONS, *(name.upper() for name in AGGREGATES), "COUNT_IF"})
@@ -31,7 +32,16 @@ CLOCK_NAMES = {
 """Functions whose value changes by itself, if they have no argument."""
 _SUBQUERIES = {"select", "subquery", "exists"}
 _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
+_VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
+NO_TABLE = "write it behind the table that has the array: FROM t, UNNEST(t.tags)"
 _HINTS = {
+    "arraysort": "use SORT_ARRAY, which puts NULL first",
+    "unnest": NO_TABLE,
+    **{
+        f"{name}{outer}": f"write it behind the table in FROM: LATERAL VIEW {view}"
+        for name, view in _VIEWS.items()
+        for outer in ("", "outer")
+    },
     "ilike": "write LOWER(...) LIKE with a pattern in lower case",
     "tuple": "compare its values one by one",
 }
@@ -100,18 +110,22 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
         node = node.this
     ancestors = {cls.__name__ for cls in type(node).__mro__}
     word = spelling(text, node)
+    if node.key == "window":
+        return "a window function (OVER) here", "write it behind SELECT or QUALIFY, or in a derived table"
+    if word.lower() in (*OWN, *RANKS):
+        return f"{word} without OVER", "write OVER (ORDER BY ...) behind it"
     if "AggFunc" in ancestors or node.key == "groupconcat":
         known = (
             "COUNT, SUM, AVG, MIN, MAX, MAX_BY, MODE, MEDIAN, PERCENTILE, STRING_AGG, BOOL_AND, BIT_AND, VAR, STDDEV, "
             "COVAR, CORR, REGR and their kin"
         )
         return f"the aggregate {word}", f"there are {known}"
-    if node.key == "window":
-        return "a window function (OVER) here", "write it behind SELECT or QUALIFY, or in a derived table"
     if node.key in _CLOCK or word in CLOCK_NAMES:
         return word, "its value changes while no table does; store it in a column"
     if node.key in _SUBQUERIES or has_query(node):
         return "a subquery here", "put it into FROM"
+    if node.key == "anonymous" and word == "WINDOW":
+        return word, "group by TUMBLE(at, INTERVAL '10' MINUTE), or read FROM TUMBLE(t, at, '10 minutes') or HOP"
     if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
         return word, f"did you mean {near[0]}?"
     return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or where the result is read")

@@ -106,6 +106,11 @@ class Noting(_Base):
             self.raise_error("BETWEEN lacks its AND")
         return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
 
+    def _parse_wrapped(self, parse_method: Any, optional: bool = False) -> Any:
+        """Parses what stands in parentheses: all of MATCH_CONDITION, of which `asof` says what it may be."""
+        matches = self._prev and self._prev.token_type == TokenType.MATCH_CONDITION
+        return super()._parse_wrapped(self._parse_disjunction if matches else parse_method, optional)
+
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
         if self._curr is None or self._curr.token_type != TokenType.L_PAREN:
             self.raise_error("IN takes a list or a query in parentheses")
