@@ -198,7 +198,8 @@ class BagResults(EnumeratedResults):
         if {injective(output.expr) for output in plan.output} >= set(plan.free):
             yield from blocks
         else:
-            yield Zset.gathered([block.copy() for block in blocks], self._head.width).net()
+            alone = [Zset(block.rows.copy(), block.weights.copy()) for block in blocks]  # without sums that rows carry
+            yield Zset.gathered(alone, self._head.width).net()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the result as record batches, with the column ``_weight``."""
