@@ -152,7 +152,7 @@ QUERIES = ["SELECT x FROM t", "SELECT * FROM t", "SELECT y FROM t WHERE x > 1", 
 @pytest.mark.parametrize(
     ("arrow", "why"),
     [
-        (pa.list_(pa.time32("s")), "Arrow type time32.* is not supported"),
+        (pa.list_(pa.time32("s")), "Arrow type time32.* is not supported; cast the column"),
         (pa.time32("s"), "Arrow type time32.* is not supported"),
         (pa.duration("s"), "Arrow type duration.* is not supported"),
         (pa.null(), "it has no value that says its type; declare the columns of its table in the schema"),
