@@ -21,13 +21,12 @@ from crown.expressions.kernels import evaluate as E
 from crown.store.arrow_buffers import texts
 from crown.store.codec import NULL, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
+from plans.expressions.build import places
+from plans.expressions.coercion import INTEGERS
 from plans.expressions.decimals import shifts
 from plans.expressions.expr import Expr
-from plans.expressions.literals import digits
 from plans.types import MOST_DIGITS, arrow_type, decimal_parts
 
-_INTEGERS = ("int32", "int64")
-_WHOLE_DIGITS = {"int32": (10, 0), "int64": (20, 0)}
 _ON_WHOLE = {"add": E.ADD, "sub": E.SUB, "mul": E.MUL, "mod": E.MOD}
 _ON_DOUBLES = {"add": E.ADD_DOUBLES, "sub": E.SUB_DOUBLES, "mul": E.MUL_DOUBLES, "div": E.DIV_DOUBLES}
 _ON_SCALED = {"add": E.ADD_SCALED, "sub": E.SUB_SCALED, "mul": E.MUL_SCALED}
@@ -152,13 +151,13 @@ class Program:
     def _arithmetic(self, node: Expr, args: list[int]) -> int:
         if node.type == "float64" and node.op in _ON_DOUBLES:
             return self._step(_ON_DOUBLES[node.op], args)
-        if node.type in _INTEGERS and node.op in _ON_WHOLE:
+        if node.type in INTEGERS and node.op in _ON_WHOLE:
             found = self._step(_ON_WHOLE[node.op], args)
             return self._step(E.NARROW, [found]) if node.type == "int32" else found
         raise _NotNative(node.op)
 
     def _decimal(self, node: Expr, args: list[int]) -> int:
-        left, right = map(_digits, node.args)
+        left, right = map(places, node.args)
         made = decimal_parts(node.type)
         assert made is not None
         wide = [is_wide(arg.type) for arg in node.args]
@@ -191,15 +190,15 @@ class Program:
         parts = decimal_parts(target)
         if given.type == target:
             return args[0]
-        if given.type in _INTEGERS and target == "int64":
+        if given.type in INTEGERS and target == "int64":
             return args[0]
-        if given.type in _INTEGERS and target == "int32":
+        if given.type in INTEGERS and target == "int32":
             return self._step(E.NARROW, args)
-        if given.type in _INTEGERS and target == "float64":
+        if given.type in INTEGERS and target == "float64":
             return self._step(E.TO_DOUBLE, args)
-        if parts is None or (given.type not in _INTEGERS and decimal_parts(given.type) is None):
+        if parts is None or (given.type not in INTEGERS and decimal_parts(given.type) is None):
             raise _NotNative("cast")
-        scale = _digits(given)[1]
+        scale = places(given)[1]
         up, drop = max(parts[1] - scale, 0), max(scale - parts[1], 0)
         wide = [is_wide(given.type), is_wide(given.type), is_wide(target)]
         return self._exact(D.KEEP, args, (up, 0), drop, parts[0], wide)
@@ -241,7 +240,9 @@ class Program:
 
     def _aligned(self, left: Expr, right: Expr, args: list[int]) -> list[int]:
         """Returns two numbers of different types as wide decimals of one scale."""
-        both = [_digits(one) for one in (left, right)]
+        if not all(one.type in INTEGERS or decimal_parts(one.type) for one in (left, right)):
+            raise _NotNative("values that are no decimals")
+        both = [places(left), places(right)]
         scale = max(s for _, s in both)
         if max(p - s for p, s in both) + scale > MOST_DIGITS:
             raise _NotNative("more digits than two words have")
@@ -318,16 +319,6 @@ _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     "case": Program._case,
     "coalesce": Program._coalesce,
 }
-
-
-def _digits(expr: Expr) -> tuple[int, int]:
-    """Returns precision and scale of a whole number or decimal; a whole number that is written out has its digits."""
-    if expr.op == "literal" and expr.value is not None and expr.type in _INTEGERS:
-        return digits(expr.value)
-    found = decimal_parts(expr.type) or _WHOLE_DIGITS.get(expr.type)
-    if found is None:
-        raise _NotNative(expr.type)
-    return found
 
 
 def _is_text(expr: Expr) -> bool:

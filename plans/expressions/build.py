@@ -253,7 +253,7 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     if all(type_ in INTEGERS for type_ in types):
         type_ = "int64" if "int64" in types else "int32"
         return Expr(op, type_, (cast(left, type_), cast(right, type_)))
-    (p, s), (q, t) = _places(left), _places(right)
+    (p, s), (q, t) = places(left), places(right)
     precision, scale = decimal_result(op, (p, s), (q, t))
     needed = {"div": p - s + t + scale, "mod": max(p - s, q - t) + max(s, t)}.get(op, 0)
     if needed > QUOTIENT_DIGITS:
@@ -269,7 +269,7 @@ def mean(type_: str, total: Expr, count: Expr) -> Expr:
     return Expr("div", mean_type(type_), (total, count))
 
 
-def _places(arg: Expr) -> tuple[int, int]:
+def places(arg: Expr) -> tuple[int, int]:
     """Returns precision and scale of an operand next to a decimal; a whole number that is written out counts its
     digits."""
     if arg.op == "literal" and arg.value is not None and arg.type in INTEGERS:

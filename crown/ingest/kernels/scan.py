@@ -75,7 +75,8 @@ def _value(data, form, i):
 
 @device
 def _within(data, form, first, size, low, high):
-    """Returns a bit per row: its value is in a range. A loop per form, so that each can become vectors."""
+    """Returns a word whose bit ``j`` says whether the value of row ``j`` is in a range. Each form has its own loop: it
+    can become vectors."""
     found = ZERO
     if form == WORD:
         for j in range(size):
@@ -94,7 +95,7 @@ def _within(data, form, first, size, low, high):
 
 @device
 def _compared(data, form, first, other, other_form, other_first, size, kind):
-    """Returns a bit per row: its value is less than that of another column, or equal to it."""
+    """Returns a word whose bit ``j`` says whether row ``j`` has a lesser, or an equal, value than in another column."""
     found = ZERO
     for j in range(size):
         left, right = _value(data, form, first + j), _value(other, other_form, other_first + j)
@@ -122,7 +123,7 @@ def _is_text(ends, data, i, plan, at, count, octets):
 
 @device
 def _listed(child, form, first, size, plan, at, octets):
-    """Returns a bit per row: its value is one of a list, of texts or of words."""
+    """Returns a word whose bit ``j`` says whether a list of texts or words has the value of row ``j``."""
     data, start, count = _buffer(child, 1), plan[at + 3], plan[at + 4]
     found = ZERO
     if plan[at] == TEXT:
@@ -139,7 +140,7 @@ def _listed(child, form, first, size, plan, at, octets):
 
 @device
 def _valid(child, first, size):
-    """Returns a bit per row: it has a value."""
+    """Returns a word whose bit ``j`` says whether row ``j`` has a value."""
     validity = _buffer(child, 0)
     found = ZERO
     if validity == 0:
@@ -151,7 +152,7 @@ def _valid(child, first, size):
 
 @device
 def _tested(batch, plan, at, octets, i, size):
-    """Returns a bit per row from row ``i`` on: the test at ``plan[at]`` is TRUE.
+    """Returns a word whose bit ``j`` says whether the test at ``plan[at]`` is TRUE of row ``i + j``.
 
     A test: what it asks for, a column's place and form, two numbers, and what the bits of rows with a value are
     changed by: 0, or all bits for NOT. Where there is NULL no other test is TRUE.
