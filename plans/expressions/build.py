@@ -130,7 +130,8 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
 def substitute(expr: Expr, column: Callable[[str], Expr]) -> Expr:
     """Returns the expression with each column replaced by `column(name)`.
 
-    Types are taken anew, but not of arithmetic: its overflow is that of the types as they were written.
+    Types are taken anew, but not of arithmetic: its overflow is that of the types as they were written. Nor of calls
+    with a function in them, whose body is typed.
     """
 
     def rebuilt(node: Expr, args: list[Expr]) -> Expr:
@@ -140,7 +141,7 @@ def substitute(expr: Expr, column: Callable[[str], Expr]) -> Expr:
             return node
         if node.op == "cast":
             return cast(args[0], node.type)
-        if node.op in ARITHMETIC or node.op in ("neg", "abs"):
+        if node.op in ARITHMETIC or node.op in ("neg", "abs") or node.body is not None:
             operands = (cast(new, old.type) for new, old in zip(args, node.args, strict=True))
             return Expr(node.op, node.type, tuple(operands), node.value)
         return call(node.op, *args, value=node.value)

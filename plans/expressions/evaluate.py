@@ -40,7 +40,7 @@ class Evaluator:
         for node in expr.postorder():
             cut = len(places) - len(node.args)
             # Values that are equal may differ: 0.0 and -0.0 do.
-            key = (node.op, node.type, repr(node.value), *places[cut:])
+            key = (node.op, node.type, repr(node.exact_value), *places[cut:])
             if key not in known:
                 known[key] = len(self._given)
                 self._given.append(node.scalar if node.op == "literal" else None)
@@ -53,7 +53,7 @@ class Evaluator:
         """Returns the values of each expression. See `Expr.evaluate`."""
         values = self._given.copy()
         for at, node, args in self._steps:
-            values[at] = _applied(node, [values[i] for i in args]) if args else _column(node, columns)
+            values[at] = _column(node, columns) if node.op == "col" else _applied(node, [values[i] for i in args])
         return [
             repeated(value, length) if isinstance(value, pa.Scalar) else value
             for value in [values[i] for i in self._made]
@@ -62,7 +62,9 @@ class Evaluator:
 
 def _applied(expr: Expr, args: list[Any]) -> Any:
     function = FUNCTIONS.get(expr.op)
-    return _OPERATORS[expr.op](expr, *args) if function is None else function.evaluate(_arrow(expr), *args)
+    if function is None:
+        return _OPERATORS[expr.op](expr, *args)
+    return function.evaluate(_arrow(expr), *([] if expr.body is None else [expr.body]), *args)
 
 
 def _column(expr: Expr, columns: Mapping[str, Any]) -> Any:

@@ -23,7 +23,8 @@ _JSON_DEPTH = 40
 class Expr:
     """A scalar expression over named columns.
 
-    `op` is `col`, `literal` or an operator; `type` a planner type, or `null` for the untyped NULL literal.
+    `op` is `col`, `literal` or an operator; `type` a planner type, or `null` for the untyped NULL literal. `value` is
+    the name of a column, the value of a literal, the body of a function among the arguments, or the ESCAPE of LIKE.
     """
 
     op: str
@@ -90,6 +91,16 @@ class Expr:
         """Returns the names of the columns that the expression reads."""
         return frozenset(node.value for node in self.postorder() if node.op == "col")
 
+    @property
+    def body(self) -> Expr | None:
+        """Returns the body of the function that the operator takes; None if it takes none."""
+        return self.value if isinstance(self.value, Expr) else None
+
+    @property
+    def exact_value(self) -> Any:
+        """Returns a JSON-able form of the value, in which what is equal but not the same differs: 0.0 and -0.0."""
+        return literals.to_json(self.value) if self.body is None else self.body.to_json()
+
     @cached_property
     def scalar(self) -> pa.Scalar:
         """Returns the value of a literal, as Arrow has it."""
@@ -138,7 +149,7 @@ class Expr:
         if self.args:
             data["args"] = args
         if self.value is not None:
-            data["value"] = literals.to_json(self.value)
+            data["value"] = self.exact_value
         return data
 
     @staticmethod
@@ -170,4 +181,6 @@ def _of_postfix(nodes: Iterable[tuple[Any, ...]]) -> Expr:
 
 def _value(node: Mapping[str, Any]) -> Any:
     value = node.get("value")
+    if isinstance(value, Mapping):
+        return Expr.from_json(value)
     return literals.from_json(value, node["type"]) if node["op"] == "literal" else value

@@ -11,7 +11,7 @@ from plans.expressions import literals
 from plans.expressions.casts.convert import castable
 from plans.expressions.casts.reading import read
 from plans.expressions.expr import Expr
-from plans.nested import is_nested
+from plans.nested import ARRAY, is_nested
 from plans.types import arrow_type
 
 _CAST_HINTS = {
@@ -46,6 +46,8 @@ def cast(arg: Expr, type_: str) -> Expr:
         return arg
     if arg.type == "null" or (arg.op == "literal" and arg.value is None):
         return Expr("literal", type_)
+    if arg.op == "array" and not arg.args and type_.startswith(ARRAY):  # ARRAY(), whose elements are of any type
+        return Expr("array", type_)
     if arg.op == "literal":
         value = folded(arg, type_)
         if value is not None:

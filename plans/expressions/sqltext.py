@@ -8,9 +8,11 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from plans.expressions import literals
+from plans.expressions.functions.function import HigherOrder, listing, place
 from plans.expressions.functions.table import FUNCTIONS
 from plans.nested import is_nested, parts
 from plans.types import decimal_parts
@@ -86,6 +88,8 @@ _TRIED = {"add": "TRY_ADD", "sub": "TRY_SUBTRACT", "mul": "TRY_MULTIPLY", "div":
 
 
 def _spark_sql(expr: Expr, texts: list[str]) -> str:
+    if expr.body is not None:
+        return _with_body(expr, expr.body, texts, _spark_sql)
     if expr.op == "col":
         return "`" + expr.value.replace("`", "``") + "`"
     if expr.op == "literal" and expr.type != "null":
@@ -105,6 +109,8 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     def operand(index: int) -> str:
         return texts[index] if _is_simple(args[index]) else f"({texts[index]})"
 
+    if expr.body is not None:
+        return _with_body(expr, expr.body, texts, _sql_of)
     if op == "col":
         return identifier(expr.value)
     if op == "literal":
@@ -140,6 +146,24 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if function is not None and function.sql is not None:
         return function.text([operand(i) for i in range(len(args))])
     return f"{op.upper()}({', '.join(texts)})"
+
+
+def _with_body(expr: Expr, body: Expr, texts: list[str], write: Callable[[Expr, list[str]], str]) -> str:
+    """Returns the call of a function of a function; parameters of one that has others inside of it are numbered."""
+    function = FUNCTIONS[expr.op]
+    assert isinstance(function, HigherOrder), "only these have bodies"
+    values, height = len(function.takes), _height(body)
+    names = [f"{name}{height or ''}" for name in function.names]
+    outer = [text if _is_simple(arg) else f"({text})" for arg, text in zip(expr.args, texts, strict=True)][values:]
+    columns = {place(number): text for number, text in enumerate([*names, *outer])}
+    shown = [name for i, name in enumerate(names) if i < function.least or place(i) in body.columns]
+    made = body.fold(lambda node, args: columns[node.value] if node.op == "col" else write(node, args))
+    return f"{expr.op.upper()}({', '.join([*texts[:values], f'{listing(shown)} -> {made}'])})"
+
+
+def _height(body: Expr) -> int:
+    """Returns how many functions stand one inside of the other in a body."""
+    return max((1 + _height(node.body) for node in body.postorder() if node.body is not None), default=0)
 
 
 def _bracketed(expr: Expr, sql: str) -> str:

@@ -59,7 +59,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
     if kinds is None:
         count = function.counts
         raise PlanError(f"{_title(name)} takes {count} argument{'' if count == '1' else 's'}, not {len(args)}")
-    if kinds[0] == "same":
+    if kinds[:1] == ("same",) or not kinds:
         type_ = "null"
         for arg in args:
             both_ways = common(type_, arg.type)
@@ -70,7 +70,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
             type_ = both_ways
         if name in ("greatest", "least"):
             check_ordered(type_, name.upper())
-        type_ = "int32" if type_ == "null" and name != "coalesce" else type_
+        type_ = "int32" if type_ == "null" and name != "coalesce" and args else type_
         gives = type_ if isinstance(function.gives, str) else function.gives([type_], [])
         return Expr(name, gives, tuple(cast(arg, type_) for arg in args))
     args = tuple(_fitted(name, arg, kind) for arg, kind in zip(args, kinds, strict=True))

@@ -25,7 +25,7 @@ OUTER = "outer"
 """The function whose arrays have at least one element: NULL, where there is none."""
 
 
-def _of(kind: str, type_: str, name: str) -> Parts:
+def of_kind(kind: str, type_: str, name: str) -> Parts:
     """Returns the parts of a type of a kind; PlanError if it is of another one."""
     found = parts(type_) if is_nested(type_) else None
     if found is None or found.kind != kind:
@@ -33,12 +33,12 @@ def _of(kind: str, type_: str, name: str) -> Parts:
     return found
 
 
-def _rows(sizes: np.ndarray) -> np.ndarray:
+def rows_of(sizes: np.ndarray) -> np.ndarray:
     """Returns the row of each element."""
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _where(there: np.ndarray, value: pa.Array) -> pa.Array:
+def where(there: np.ndarray, value: pa.Array) -> pa.Array:
     """Returns values, NULL where nothing is `there`."""
     return value if there.all() else pc.if_else(pa.array(there), value, pa.scalar(None, value.type))
 
@@ -53,6 +53,8 @@ def _arrays(evaluate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _array(type_: pa.DataType, *values: pa.Array) -> pa.Array:
+    if not values:
+        return listed(np.zeros(1), pa.nulls(0, type_.value_type), type_, np.ones(1, bool))
     n, k = len(values[0]), len(values)
     places = np.arange(n * k).reshape(k, n).T.reshape(-1)
     elements = pa.concat_arrays([value.cast(type_.value_type) for value in values]).take(pa.array(places))
@@ -91,7 +93,7 @@ def _mapped(type_: pa.DataType, *values: pa.Array) -> pa.Array:
 
 
 def _field(types: Sequence[str], values: Sequence[Any]) -> str:
-    made = _of(STRUCT, types[0], "." + str(values[1]))
+    made = of_kind(STRUCT, types[0], "." + str(values[1]))
     place = made.place(str(values[1]))
     if place is None:
         raise PlanError(f"there is no field {values[1]} in {types[0]}", hint=f"it has: {', '.join(made.names)}")
@@ -105,8 +107,8 @@ def _field_of(type_: pa.DataType, value: Any, name: pa.Scalar) -> Any:
 
 def _element(types: Sequence[str], values: Sequence[Any]) -> str:
     if is_nested(types[0]) and types[0].startswith(MAP):
-        return _of(MAP, types[0], "ELEMENT_AT").types[1]
-    return _of(ARRAY, types[0], "ELEMENT_AT").types[0]
+        return of_kind(MAP, types[0], "ELEMENT_AT").types[1]
+    return of_kind(ARRAY, types[0], "ELEMENT_AT").types[0]
 
 
 def _element_at(type_: pa.DataType, value: pa.Array, at: pa.Array) -> pa.Array:
@@ -121,7 +123,7 @@ def _item(value: pa.Array, key: pa.Array) -> pa.Array:
     """Returns the values of maps at a key; NULL where there is none."""
     sizes, entries = elements_of(value)
     keys, items = entries.flatten()
-    rows = _rows(sizes)
+    rows = rows_of(sizes)
     same = pc.fill_null(_equal(keys, key.take(pa.array(rows))), False).to_numpy(zero_copy_only=False)
     places, found = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), bool)
     hits = np.flatnonzero(same)
@@ -137,7 +139,7 @@ def _picked(value: pa.Array, places: np.ndarray, known: np.ndarray) -> pa.Array:
 
 
 def _size(type_: pa.DataType, value: pa.Array) -> pa.Array:
-    return _where(validity(value), pa.array(elements_of(value)[0].astype(np.int32)))
+    return where(validity(value), pa.array(elements_of(value)[0].astype(np.int32)))
 
 
 def _sized(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -150,7 +152,7 @@ def _part_of_map(which: str) -> tuple[Callable[..., str], Callable[..., Any]]:
     """Returns what type keys, values or entries of a map have, and how they are taken."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        key, value = _of(MAP, types[0], f"MAP_{which.upper()}").types
+        key, value = of_kind(MAP, types[0], f"MAP_{which.upper()}").types
         return array_of({"keys": key, "values": value}.get(which) or struct_of(["key", "value"], [key, value]))
 
     def evaluate(type_: pa.DataType, value: pa.Array) -> pa.Array:
@@ -173,14 +175,14 @@ def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
         return pc.equal(comparable(left, type_), comparable(right, type_))
     if pa.types.is_floating(left.type):
         same = float_words(words(left, np.float64)) == float_words(words(right, np.float64))
-        return _where(validity(left) & validity(right), pa.array(same))
+        return where(validity(left) & validity(right), pa.array(same))
     return pc.equal(left, right)
 
 
 def _hits(value: pa.Array, wanted: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns how many elements each array has, the row of each element, and which are the value of their row."""
     sizes, elements = elements_of(value)
-    rows = _rows(sizes)
+    rows = rows_of(sizes)
     same = _equal(elements, wanted.take(pa.array(rows)))
     return sizes, rows, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
 
@@ -190,7 +192,7 @@ def _contains(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array
     found, doubt = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
     found[rows[same]] = True
     doubt[rows[~validity(elements_of(value)[1])]] = True
-    return _where(validity(value) & validity(wanted) & (found | ~doubt), pa.array(found))
+    return where(validity(value) & validity(wanted) & (found | ~doubt), pa.array(found))
 
 
 def _position(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
@@ -198,32 +200,32 @@ def _position(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array
     first = np.zeros(len(sizes), np.int64)
     hits = np.flatnonzero(same)[::-1]
     first[rows[hits]] = hits - (np.cumsum(sizes) - sizes)[rows[hits]] + 1
-    return _where(validity(value) & validity(wanted), pa.array(first))
+    return where(validity(value) & validity(wanted), pa.array(first))
 
 
 def _remove(type_: pa.DataType, value: pa.Array, wanted: pa.Array) -> pa.Array:
     same = _hits(value, wanted)[-1]
-    return _kept(value, ~same, type_, validity(value) & validity(wanted))
+    return kept(value, ~same, type_, validity(value) & validity(wanted))
 
 
-def _kept(value: pa.Array, keep: np.ndarray, type_: pa.DataType, there: np.ndarray) -> pa.Array:
+def kept(value: pa.Array, keep: np.ndarray, type_: pa.DataType, there: np.ndarray) -> pa.Array:
     """Returns the arrays with only the elements that are to be kept."""
     sizes, elements = elements_of(value)
-    rows = _rows(sizes)
+    rows = rows_of(sizes)
     keep = keep & there[rows]
     return listed(np.bincount(rows[keep], minlength=len(sizes)), elements.filter(pa.array(keep)), type_, there)
 
 
 def _compact(type_: pa.DataType, value: pa.Array) -> pa.Array:
-    return _kept(value, validity(elements_of(value)[1]), type_, validity(value))
+    return kept(value, validity(elements_of(value)[1]), type_, validity(value))
 
 
 def _distinct(type_: pa.DataType, value: pa.Array) -> pa.Array:
     sizes, elements = elements_of(value)
-    _, firsts = np.unique(np.stack([_rows(sizes), _codes(elements)], axis=1), axis=0, return_index=True)
+    _, firsts = np.unique(np.stack([rows_of(sizes), _codes(elements)], axis=1), axis=0, return_index=True)
     keep = np.zeros(len(elements), bool)
     keep[firsts] = True
-    return _kept(value, keep, type_, validity(value))
+    return kept(value, keep, type_, validity(value))
 
 
 def _codes(values: pa.Array) -> np.ndarray:
@@ -231,14 +233,14 @@ def _codes(values: pa.Array) -> np.ndarray:
     if pa.types.is_nested(values.type):
         values = comparable(values, type_of_arrow(values.type))
     if pa.types.is_floating(values.type):
-        values = _where(validity(values), pa.array(float_words(words(values, np.float64))))
+        values = where(validity(values), pa.array(float_words(words(values, np.float64))))
     return pc.fill_null(values.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
 
 
 def _in_order(value: pa.Array, falling: bool, nulls_last: bool) -> pa.Array:
     """Returns the elements, those of each array in their order; NaN is the greatest."""
     sizes, elements = elements_of(value)
-    keys: dict[str, Any] = {"row": _rows(sizes), "value": elements}
+    keys: dict[str, Any] = {"row": rows_of(sizes), "value": elements}
     by: list[tuple[str, str]] = [("row", "ascending")]
     way = "descending" if falling else "ascending"
     keys["there"] = validity(elements)
@@ -268,7 +270,7 @@ def _plain_array(name: str, element: bool) -> Callable[..., str]:
     """Returns the type of a function of arrays whose elements are compared: the array's, or the element's."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        (inner,) = _of(ARRAY, types[0], name).types
+        (inner,) = of_kind(ARRAY, types[0], name).types
         if is_nested(inner):
             raise PlanError(f"{name} compares elements, and those of {types[0]} have no order")
         return inner if element else types[0]
@@ -277,12 +279,12 @@ def _plain_array(name: str, element: bool) -> Callable[..., str]:
 
 
 def _same_array(name: str) -> Callable[..., str]:
-    return lambda types, values: _of(ARRAY, types[0], name).named()
+    return lambda types, values: of_kind(ARRAY, types[0], name).named()
 
 
 def _whole(name: str, type_: str) -> Callable[..., str]:
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
-        _of(ARRAY, types[0], name)
+        of_kind(ARRAY, types[0], name)
         return type_
 
     return gives
@@ -293,23 +295,23 @@ def _slice(type_: pa.DataType, value: pa.Array, start: pa.Array, length: pa.Arra
     first, count = (words(one.cast(pa.int64()), np.int64) for one in (start, length))
     there = validity(value) & validity(start) & validity(length) & (first != 0) & (count >= 0)
     first = np.where(first < 0, sizes + first, first - 1)
-    rows = _rows(sizes)
+    rows = rows_of(sizes)
     places = np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
     keep = (first[rows] >= 0) & (places >= first[rows]) & (places < first[rows] + count[rows])
-    return _kept(value, keep, type_, there)
+    return kept(value, keep, type_, there)
 
 
 def _flat(types: Sequence[str], values: Sequence[Any]) -> str:
     inner = element_of(types[0])
-    return _of(ARRAY, inner or types[0], "FLATTEN").named()
+    return of_kind(ARRAY, inner or types[0], "FLATTEN").named()
 
 
 def _flatten(type_: pa.DataType, value: pa.Array) -> pa.Array:
     sizes, inner = elements_of(value)
     there = validity(value)
-    there[_rows(sizes)[~validity(inner)]] = False  # of a part that is NULL nothing is known
+    there[rows_of(sizes)[~validity(inner)]] = False  # of a part that is NULL nothing is known
     counts, elements = elements_of(inner)
-    rows = _rows(sizes)
+    rows = rows_of(sizes)
     keep = np.repeat(there[rows], counts)
     total = np.bincount(rows, counts, len(sizes)).astype(np.int64)
     return listed(np.where(there, total, 0), elements.filter(pa.array(keep)), type_, there)
@@ -319,7 +321,7 @@ def _join(type_: pa.DataType, value: pa.Array, *marks: pa.Array) -> pa.Array:
     texts = value.type
     if len(marks) == 2:
         sizes, elements = elements_of(value)
-        filled = pc.if_else(pc.is_valid(elements), elements, marks[1].take(pa.array(_rows(sizes))))
+        filled = pc.if_else(pc.is_valid(elements), elements, marks[1].take(pa.array(rows_of(sizes))))
         value = listed(sizes, filled, texts, validity(value))
     return pc.binary_join(_compact(texts, value), marks[0])
 
@@ -331,12 +333,12 @@ def _joined(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _with_places(types: Sequence[str], values: Sequence[Any]) -> str:
-    return array_of(struct_of(["pos", "col"], ["int32", _of(ARRAY, types[0], "POSEXPLODE").types[0]]))
+    return array_of(struct_of(["pos", "col"], ["int32", of_kind(ARRAY, types[0], "POSEXPLODE").types[0]]))
 
 
 def _placed(type_: pa.DataType, value: pa.Array) -> pa.Array:
     sizes, elements = elements_of(value)
-    places = np.arange(len(elements)) - (np.cumsum(sizes) - sizes)[_rows(sizes)]
+    places = np.arange(len(elements)) - (np.cumsum(sizes) - sizes)[rows_of(sizes)]
     pairs = pa.StructArray.from_arrays([pa.array(places.astype(np.int32)), elements], fields=list(type_.value_type))
     return listed(sizes, pairs, type_, validity(value))
 
@@ -356,7 +358,7 @@ def _dotted(args: Sequence[str]) -> str:
 
 _LAST = "The first index is 1; below 0 it counts from the end. "
 TABLE = (
-    function("array", "same ...", lambda types, values: array_of(types[0]), _arrays(_array)),
+    function("array", "[same] ...", lambda types, values: array_of(types[0]), _arrays(_array)),
     function("named_struct", "any any ...", _named, _arrays(_struct), note="STRUCT(a, b AS c), too."),
     function("map", "any any ...", _map, _arrays(_mapped), null="A key is NULL, or there twice."),
     function("get_field", "any =string", _field, _field_of, sql=_dotted, hidden=True),
@@ -365,7 +367,7 @@ TABLE = (
         note=_LAST + "Of a map: the value at a key. `a[i]` counts from 0, `m[k]` is the value at a key.",
     ),
     function(
-        "get", "any int32", lambda types, values: _of(ARRAY, types[0], "GET").types[0],
+        "get", "any int32", lambda types, values: of_kind(ARRAY, types[0], "GET").types[0],
         _arrays(lambda type_, value, at: _picked(value, words(at, np.int32).astype(np.int64), validity(at))),
         null="There is no such element.", note="The first index is 0.",
     ),

@@ -54,7 +54,7 @@ class Signature:
 
     def kinds(self, count: int) -> tuple[str, ...] | None:
         """Returns what each of `count` arguments is; None if the function does not take so many."""
-        if self.repeated and count >= len(self.takes):
+        if self.repeated and count > len(self.takes):
             return (*self.takes, *([self.takes[-1]] * (count - len(self.takes))))
         least = len(self.takes) - self.optional
         return self.takes[:count] if least <= count <= len(self.takes) else None
@@ -102,6 +102,50 @@ class Function(Signature):
     def text(self, arguments: Sequence[str]) -> str:
         """Returns the call as SQL text."""
         return self.sql(arguments) if self.sql else f"{self.name.upper()}({', '.join(arguments)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HigherOrder(Function):
+    """A function whose last argument is a function of elements, as `x -> x + 1` in SQL.
+
+    The `value` of its expression is the body: an expression over columns that are called by their places. `$0`, `$1`
+    and so on are first the parameters, then what the body reads of the row around it. The latter are arguments
+    of the expression, behind those that `takes` names. So an expression that holds functions reads its columns like any
+    other one.
+
+    `names` are usual ones of the parameters, of which a query names at least `least`; `parameters` makes their types of
+    those of the arguments. The body of a `condition` is a BOOLEAN. `gives` takes the types of the arguments and that of
+    the body, `evaluate` the body behind the type of the result.
+    """
+
+    names: tuple[str, ...]
+    least: int
+    parameters: Callable[[Sequence[str]], Sequence[str]]
+    condition: bool = False
+
+    def kinds(self, count: int) -> tuple[str, ...] | None:
+        """Returns what each of `count` arguments is; None if the function does not take so many."""
+        return (*self.takes, "function") if count == len(self.takes) + 1 else None
+
+    @property
+    def counts(self) -> str:
+        """Returns how many arguments it takes, in words."""
+        return str(len(self.takes) + 1)
+
+    def shown(self) -> str:
+        """Returns the call as documentation writes it: `TRANSFORM(value, x -> value)`."""
+        plain = super().shown().removesuffix(")")
+        return f"{plain}, {listing(self.names[: self.least])} -> {'BOOLEAN' if self.condition else 'value'})"
+
+
+def listing(names: Sequence[str]) -> str:
+    """Returns the parameters of a function as SQL writes them: `x`, or `(x, y)`."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def place(number: int) -> str:
+    """Returns the column of the body that is a parameter, or behind these something of the row around it."""
+    return f"${number}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from plans.expressions.functions import (
     collections,
     digests,
     jsonpath,
+    lambdas,
     maths,
     numbers,
     patterns,
@@ -19,7 +20,7 @@ from plans.expressions.functions.clock import formats, parsing, spans, times, zo
 from plans.expressions.functions.function import Function
 
 NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, patterns, jsonpath)
-COLLECTIONS = (collections,)
+COLLECTIONS = (collections, lambdas)
 TIMES = (times, spans, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE

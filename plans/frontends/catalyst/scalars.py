@@ -16,6 +16,7 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
+from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.catalyst.tree import Node
 from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
@@ -44,7 +45,8 @@ _CALLS = {
     "FromUnixTime": "from_unixtime", "ParseToDate": "to_date", "MicrosToTimestamp": "timestamp_micros",
     "MillisToTimestamp": "timestamp_millis", "SecondsToTimestamp": "timestamp_seconds",
     "CreateArray": "array", "CreateNamedStruct": "named_struct", "CreateMap": "map", "GetArrayItem": "get",
-    "GetMapValue": "element_at",
+    "GetMapValue": "element_at", "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
+    "ArrayForAll": "forall", "ArrayAggregate": "reduce",
     "DateAddYMInterval": "add_months", "TimestampAddYMInterval": "plus_months", "TimestampAddInterval": "plus_micros",
 }  # fmt: skip
 _TRIMS = ("StringTrim", "StringTrimLeft", "StringTrimRight")
@@ -129,6 +131,8 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         )
     if kind == "With":
         return _with(node, meaning, zone)
+    if any(child.kind == "LambdaFunction" for child in node.children):
+        return _with_lambdas(node, meaning, zone)
     if kind == "In" and node.child.kind == "CreateNamedStruct":
         return _in_tuples(node, part)
     if kind in _FORMS:
@@ -198,6 +202,28 @@ def _with(node: Node, meaning: Meaning, zone: str) -> Expr:
         raise PlanError("an expression over several common ones is not supported")
     common = scalar(node.children[1].child, meaning, zone)
     return scalar(node.child, lambda inner: common if inner.kind == "CommonExpressionRef" else meaning(inner), zone)
+
+
+def _with_lambdas(node: Node, meaning: Meaning, zone: str) -> Expr:
+    """Returns the call of a function that takes functions, whose parameters Spark has numbered."""
+
+    def read(child: Node) -> Expr | Lambda:
+        if child.kind != "LambdaFunction":
+            return scalar(child, meaning, zone)
+        names = tuple(str(one.id) for one in child.children[1:])
+        return Lambda(names, lambda known: scalar(child.child, partial(_parameter, meaning=meaning, known=known), zone))
+
+    name = _CALLS.get(node.kind) or _snake(node.kind)
+    made = with_lambdas(name.upper(), [read(child) for child in node.children])
+    if made is None:
+        raise PlanError(f"{_words(node.kind)} with a function is not supported")
+    return made
+
+
+def _parameter(node: Node, meaning: Meaning, known: Mapping[str, Expr]) -> Expr | None:
+    """Returns what a node in the body of a function means: a parameter, or what it means outside."""
+    found = known.get(str(node.id)) if node.kind == "NamedLambdaVariable" else None
+    return found or meaning(node)
 
 
 def _in_tuples(node: Node, part: Part) -> Expr:

@@ -78,6 +78,25 @@ MORE_GROUPS = (
          "CASE WHEN flag THEN arr ELSE ARRAY(9) END", "COALESCE(arr, arr2)", "CAST(arr AS ARRAY<DOUBLE>)",
          "CAST(arr AS ARRAY<STRING>)", "SPLIT(pad, 'x')", "SPLIT(str, '[ab]')", "SPLIT(pad, ' +', 2)",
          "SPLIT(pad, 'x', 1)", "SPLIT(pad, 'x', -1)", "SPLIT(mail, '[.]', 0)", "SPLIT(mail, '(a|b)+', 3)",
-         "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)")
+         "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)", "COALESCE(arr, ARRAY())",
+         "IF(flag, ARRAY(), words)")
+    ),
+    examples(
+        ("TRANSFORM(arr, x -> x + 1)", ("TRANSFORM(arr, x -> x * num)", "TRANSFORM(arr, x -> TRY_MULTIPLY(x, num))"),
+         "TRANSFORM(words, (x, i) -> CONCAT(x, i, str))", "TRANSFORM(deep, x -> SIZE(x))",
+         "TRANSFORM(deep, x -> TRANSFORM(x, (y, i) -> CONCAT(y, SIZE(x), i, num)))", "TRANSFORM(recs, r -> r.n)",
+         "TRANSFORM(reals, x -> x > dbl)", "TRANSFORM(arr, x -> num2)", "TRANSFORM(arr, x -> STRUCT(x AS x, str AS s))",
+         "TRANSFORM(arr, x -> CASE WHEN x > 1 THEN str END)", "FILTER(arr, x -> x > 1)",
+         "FILTER(words, (x, i) -> i < num)", "FILTER(arr, x -> x IS NULL OR x = num2)", "FILTER(recs, r -> r.n > 1)",
+         "FILTER(deep, x -> ARRAY_CONTAINS(x, str))", "EXISTS(arr, x -> x > 1)", "EXISTS(words, x -> x = str)",
+         "EXISTS(arr, x -> x IN (1, 3))", "EXISTS(deep, x -> EXISTS(x, y -> y = 'a'))", "FORALL(arr, x -> x > 0)",
+         "FORALL(words, x -> x LIKE 'a%')", "REDUCE(arr, CAST(num AS BIGINT), (s, x) -> s + x)",
+         "REDUCE(arr, 0L, (s, x) -> s + COALESCE(x, 0), s -> s - 2)",
+         "AGGREGATE(words, str, (s, x) -> CONCAT(s, COALESCE(x, '?'), num))",
+         "REDUCE(words, CAST(ARRAY() AS ARRAY<STRING>), (s, x) -> SLICE(ARRAY(x, str), 1, SIZE(s) + 1))",
+         "ZIP_WITH(arr, arr2, (x, y) -> x - y)", "ZIP_WITH(words, arr, (w, n) -> STRUCT(w AS w, n + num AS n))",
+         "TRANSFORM_KEYS(map, (k, v) -> CONCAT(k, k))", "TRANSFORM_VALUES(map, (k, v) -> v + num)",
+         "TRANSFORM_VALUES(map, (k, v) -> CONCAT(k, v, str))", "MAP_FILTER(map, (k, v) -> v > 1)",
+         "MAP_FILTER(map, (k, v) -> k <> str)")
     ),
 )  # fmt: skip

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
+from plans.expressions.functions.function import HigherOrder
+from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.fields import element_of, field_of, struct
@@ -164,6 +166,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     name = str(node.this).upper() if key == "anonymous" else ""
     if name in SESSIONS:
         raise PlanError(f"{name} needs a session in GROUP BY", hint="group by SESSION(at, INTERVAL '10' MINUTE)")
+    if any(item.key == "lambda" for item in node.expressions) or isinstance(NAMES.get(name, [None])[0], HigherOrder):
+        return _with_lambdas(name, node.expressions, resolve, text)
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
         return _called(name, node.expressions, resolve, text)
     if key == "concat":  # of texts side by side
@@ -204,6 +208,26 @@ def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
     if name == "LENGTH" and len(args) == 1 and is_nested(args[0].type):
         return call("size", args[0])  # as DuckDB has it
     return applied(entry, args)
+
+
+def _with_lambdas(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
+    """Returns the call of a function that takes functions: TRANSFORM(a, x -> x + 1)."""
+
+    def read(node: Any) -> Expr | Lambda:
+        if node.key != "lambda":
+            return scalar(node, resolve, text)
+        names = tuple(one.name.lower() for one in node.expressions)
+        return Lambda(names, lambda known: scalar(node.this, partial(_parameter, resolve=resolve, known=known), text))
+
+    made = with_lambdas(name, [read(node) for node in nodes])
+    if made is None:
+        raise PlanError(f"{name} takes no function")
+    return made
+
+
+def _parameter(node: Any, resolve: Resolve, known: Mapping[str, Expr]) -> Expr | None:
+    """Returns what a name in the body of a function means: a parameter, or what it means outside."""
+    return (known.get(node.name.lower()) if node.key == "identifier" else None) or resolve(node)
 
 
 def _cast(value: Expr, type_: str) -> Expr:

@@ -160,6 +160,9 @@ class SparkSQL(Spark):
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             if name not in ("AND", "OR", "CHAR", "CHR", "DECODE", "INITCAP")
         }
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # TRANSFORM is a function here, no call of a script
+            name: parse for name, parse in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "TRANSFORM"
+        }
         UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
             **Spark.Parser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: self._parse_plus(),

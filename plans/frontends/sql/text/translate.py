@@ -25,6 +25,8 @@ _AGGREGATES = (exp.GroupConcat,)
 def in_spark(tree: Any) -> Any:
     """Returns a statement of another dialect whose functions are Spark's."""
     for node in reversed(list(tree.walk(bfs=False))):
+        if isinstance(node, exp.Comprehension) and isinstance(node.parent, exp.Array):
+            node.parent.replace(_marked(_comprehension(node), node.parent))
         if isinstance(node, exp.RawString):
             node.replace(_marked(exp.Literal.string(node.this), node))
         if isinstance(node, exp.Func) and not isinstance(node, (*_KEPT, *_AGGREGATES)):
@@ -34,6 +36,27 @@ def in_spark(tree: Any) -> Any:
             elif made is not None:
                 node.replace(made)
     return tree
+
+
+def _comprehension(node: Any) -> Any:
+    """Returns `[x + 1 for x in a if x > 1]` as the functions that it is short for."""
+    array, names = (
+        node.args["iterator"],
+        [node.args[name] for name in ("expression", "position") if node.args.get(name)],
+    )
+    bodies = {name: exp.Paren(this=node.args[name].copy()) for name in ("this", "condition") if node.args.get(name)}
+    for column in [column for body in bodies.values() for column in body.find_all(exp.Column)]:
+        first, *fields = column.parts
+        if any(first.name.lower() == name.name.lower() for name in names):
+            column.replace(
+                exp.Dot.build([first.copy(), *(field.copy() for field in fields)]) if fields else first.copy()
+            )
+
+    for name, part in (("FILTER", "condition"), ("TRANSFORM", "this")):
+        if part in bodies:
+            function = exp.Lambda(this=bodies[part].this, expressions=[one.copy() for one in names])
+            array = exp.Anonymous(this=name, expressions=[array.copy(), function])
+    return array
 
 
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
@@ -58,7 +81,7 @@ def _translated(node: Any) -> Any:
     copy = node.copy()
     operands: dict[str, Any] = {}
     for before, after in zip(node.iter_expressions(), copy.iter_expressions(), strict=True):
-        if not isinstance(before, _CONSTANTS):
+        if not isinstance(before, _CONSTANTS) or _is_parameter(before):
             name = f"operand_{len(operands)}"
             operands[name] = before
             after.replace(exp.column(name, quoted=True))
@@ -76,6 +99,16 @@ def _translated(node: Any) -> Any:
             else:
                 column.replace(operand.copy())
     return made
+
+
+def _is_parameter(node: Any) -> bool:
+    """Returns whether a node is a parameter of a function around it."""
+    around = node.find_ancestor(exp.Lambda) if isinstance(node, exp.Identifier) else None
+    while around is not None:
+        if any(one.name.lower() == node.name.lower() for one in around.expressions):
+            return True
+        around = around.find_ancestor(exp.Lambda)
+    return False
 
 
 def _marked(made: Any, node: Any) -> Any:

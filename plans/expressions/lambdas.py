@@ -1,0 +1,89 @@
+"""Functions that a query writes for the elements of arrays and maps: `TRANSFORM(prices, p -> p * rate)`.
+
+A frontend reads the body with columns in place of the parameters, since it knows their types here. What the body reads
+of the row, `rate`, is taken out of it and becomes an argument of the call (closure conversion): it is evaluated once
+per row, and an expression shows all columns that it reads. `plans.expressions.functions.function.HigherOrder` says
+what the call looks like then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, cast, col
+from plans.expressions.functions.function import HigherOrder, place
+from plans.expressions.names import meant
+
+
+class Lambda(NamedTuple):
+    """A function as a query writes it: the names of its parameters, and what makes its body of these."""
+
+    names: tuple[str, ...]
+    body: Callable[[Mapping[str, Expr]], Expr]
+
+
+def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
+    """Returns a call with functions among its arguments; None if the function of that name, in capitals, takes none.
+
+    REDUCE may take a second one, of the result. PlanError if the arguments do not fit.
+    """
+    finish = given[-1] if name in _REDUCTIONS and len(given) == 4 else None
+    rest = given[:3] if finish is not None else given
+    entry = meant(name, len(rest))
+    if not isinstance(entry, HigherOrder):
+        return None
+    function, values = rest[-1], [one for one in rest[:-1] if isinstance(one, Expr)]
+    if not isinstance(function, Lambda) or len(values) < len(rest) - 1 or (finish and not isinstance(finish, Lambda)):
+        raise PlanError(f"{name} takes a function as its last argument", hint=f"write {entry.shown()}")
+    made = _applied(entry, values, function)
+    if not isinstance(finish, Lambda):
+        return made
+    if len(finish.names) != 1:
+        raise PlanError(f"{name} ends with a function of one value", hint="write state -> ...")
+    return finish.body({finish.names[0]: made})
+
+
+_REDUCTIONS = ("AGGREGATE", "REDUCE")
+
+
+def _applied(function: HigherOrder, values: Sequence[Expr], given: Lambda) -> Expr:
+    title, most = function.name.upper(), len(function.names)
+    types = function.parameters([value.type for value in values])
+    if not function.least <= len(given.names) <= most:
+        wanted = f"{most}" if function.least == most else f"{function.least} to {most}"
+        raise PlanError(f"{title} takes a function of {wanted} values, not {len(given.names)}", hint=function.shown())
+    columns = {name: col(f"\u03bb.{name}", type_) for name, type_ in zip(given.names, types, strict=False)}
+    if len(columns) < len(given.names):
+        raise PlanError(f"{title}: two values of the function have one name")
+    body = given.body(columns)
+    if function.condition and body.type not in ("bool", "null"):
+        raise PlanError(f"{title} needs a condition, not a value of type {body.type}")
+    body = cast(body, "bool" if function.condition else "int32") if body.type == "null" else body
+    result = function.gives
+    if not isinstance(result, str):
+        result = result([*(value.type for value in values), body.type], [])
+    body, read = _closed(body, [column.value for column in columns.values()], most)
+    return Expr(function.name, result, (*values, *read), body)
+
+
+def _closed(body: Expr, parameters: Sequence[str], most: int) -> tuple[Expr, list[Expr]]:
+    """Returns the body over columns by their places, and what it reads of the row: the largest parts that no parameter
+    is in. `most`: how many parameters there may be."""
+    read: dict[Expr, str] = {}
+
+    def taken(expr: Expr, inside: bool) -> Expr:
+        if inside or expr.op == "literal":
+            return expr
+        return col(read.setdefault(expr, place(most + len(read))), expr.type)
+
+    def combine(node: Expr, args: list[tuple[Expr, bool]]) -> tuple[Expr, bool]:
+        if node.op == "col" and node.value in parameters:
+            return col(place(parameters.index(node.value)), node.type), True
+        if not any(inside for _, inside in args):
+            return node, False
+        return Expr(node.op, node.type, tuple(taken(*arg) for arg in args), node.value), True
+
+    closed = taken(*body.fold(combine))
+    return closed, list(read)
