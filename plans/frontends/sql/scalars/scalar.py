@@ -166,7 +166,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     name = str(node.this).upper() if key == "anonymous" else ""
     if name in SESSIONS:
         raise PlanError(f"{name} needs a session in GROUP BY", hint="group by SESSION(at, INTERVAL '10' MINUTE)")
-    if any(item.key == "lambda" for item in node.expressions) or isinstance(NAMES.get(name, [None])[0], HigherOrder):
+    if name in NAMES and (_has_lambda(node) or isinstance(NAMES[name][0], HigherOrder)):
         return _with_lambdas(name, node.expressions, resolve, text)
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
         return _called(name, node.expressions, resolve, text)
@@ -208,6 +208,10 @@ def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
     if name == "LENGTH" and len(args) == 1 and is_nested(args[0].type):
         return call("size", args[0])  # as DuckDB has it
     return applied(entry, args)
+
+
+def _has_lambda(node: Any) -> bool:
+    return any(item.key == "lambda" for item in node.expressions)
 
 
 def _with_lambdas(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
