@@ -17,13 +17,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from plans import serial
+from plans.bands import Band
 from plans.errors import PlanError
 from plans.expressions.build import col
 from plans.expressions.expr import Expr
 from plans.frames import WindowFunction
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, loaded, rebuilt, table_of
-from plans.schema import Column, Table
+from plans.schema import Column, Table, upserting
 from plans.windows import Window
 
 VERSION = 1
@@ -253,7 +254,18 @@ class SingleStage:
     keys: tuple[str, ...] = ()
 
 
-Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | TimedStage | SingleStage
+@dataclass(frozen=True)
+class BandStage:
+    """The pairs of a row of `bands` and a row of `points` that a `band` ties together."""
+
+    bands: Feed
+    points: Feed
+    band: Band
+
+
+Stage = (
+    JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | TimedStage | SingleStage | BandStage
+)
 
 
 def identity(stage: Stage) -> dict[str, Any]:
@@ -270,6 +282,8 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.plan.output
     if isinstance(stage, GroupStage):
         return stage.outputs
+    if isinstance(stage, BandStage):
+        return stage.band.outputs
     if isinstance(stage, SingleStage):
         return stage.feed.columns
     if isinstance(stage, (TopStage, TimedStage)):
@@ -382,14 +396,7 @@ class Program:
         whole = [table for table in self.tables if self.whole or table.name.lower() in numbered]
         if whole:
             known["columns"] = [[t.name.lower(), [[c.name.lower(), c.type] for c in t.columns]] for t in whole]
-        upserts = [
-            [
-                *(t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()),
-                *([t.tombstones] if t.tombstones is not None else []),
-            ]
-            for t in self.tables
-            if t.upserts
-        ]
+        upserts = [upserting(table) for table in self.tables if table.upserts]
         if upserts:
             known["upserts"] = sorted(upserts)
         enforced = [[t.name.lower(), [name.lower() for name in t.told_apart_by]] for t in self.tables if t.enforced]

@@ -10,6 +10,7 @@ from plans.errors import PlanError
 from plans.expressions.expr import Expr
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
+    BandStage,
     Feed,
     GroupStage,
     JoinStage,
@@ -122,6 +123,8 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
         return (stage.feed,)
     if isinstance(stage, TimedStage):
         return stage.feed, stage.clock
+    if isinstance(stage, BandStage):
+        return stage.bands, stage.points
     if isinstance(stage, PointwiseStage):
         return stage.leaves
     return stage.terms if isinstance(stage, LinearStage) else ()
@@ -154,6 +157,8 @@ def fed(stage: Stage, found: Sequence[Feed]) -> Stage:
         return replace(stage, feed=found[0], values=tuple(found[1:]))
     if isinstance(stage, TimedStage):
         return replace(stage, feed=found[0], clock=found[1])
+    if isinstance(stage, BandStage):
+        return replace(stage, bands=found[0], points=found[1])
     if isinstance(stage, PointwiseStage):
         return replace(stage, leaves=tuple(found))
     if isinstance(stage, LinearStage):

@@ -361,3 +361,9 @@ def tables_hint(schema: Schema, missing: str) -> str:
     if len(schema):
         return f"the schema has: {', '.join(schema)}"
     return f'give its columns and types: schema={{"{missing}": {{"a": "int64", "b": "string"}}}}'
+
+
+def upserting(table: Table) -> list[Any]:
+    """Returns what of a table with upserts determines results: its name, key, sequence, and how long that is kept."""
+    kept = [] if table.tombstones is None else [table.tombstones]
+    return [table.name.lower(), [name.lower() for name in table.key], table.sequence and table.sequence.lower(), *kept]

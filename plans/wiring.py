@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from plans.program import GroupStage, JoinStage, LinearStage, Program, outputs_of
+from plans.program import BandStage, GroupStage, JoinStage, LinearStage, Program, outputs_of
 from plans.reads import Parts, holding, occurrences, only_read_by, readers, sources
 from plans.schema import Column
 from plans.stored_relations import stored_relations
@@ -76,7 +76,7 @@ def wiring(
         wires[number] = Wire(
             columns,
             known=known.get(number, frozenset()),
-            may_repeat=isinstance(stage, (LinearStage, JoinStage)) and only_read_by(program, number, adding),
+            may_repeat=isinstance(stage, (LinearStage, JoinStage, BandStage)) and only_read_by(program, number, adding),
         )
     return wires
 

@@ -34,29 +34,24 @@ from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from crown.stages.join_as_table import stored_whole
 from crown.stages.linear import Linear
-from crown.stages.over import Over
+from crown.stages.over_feeds import over_feeds
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
-from crown.stages.single import Single
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
-from crown.stages.timed import Timed
-from crown.stages.top import Top
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import with_room
 from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.clock import reads_clock
-from plans.program import GroupStage, JoinStage, LinearStage, OverStage, Program, SingleStage, TimedStage, TopStage
+from plans.program import JoinStage, LinearStage, Program
 from plans.program import Stage as Planned
-from plans.reads import key_of
+from plans.reads import feeds, key_of
 from plans.schema import Column
 from plans.search.shares import Grid, grids_of
 from plans.wiring import wiring
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
-
-_OVER_ONE: dict[type, Callable[..., Stage]] = {TopStage: Top, OverStage: Over, SingleStage: Single}
 
 
 class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -127,16 +122,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 return CyclicCount(stage, self.wires, self.memory, first)
             return Join(stage, self.wires, self.memory, first, grid, may_repeat, self.uninterrupted.check)
         part = self.memory.part(first)
-        if isinstance(stage, (TopStage, OverStage, SingleStage)):
-            return _OVER_ONE[type(stage)](stage, self._columns_of(stage.feed.source), part)
-        if isinstance(stage, TimedStage):
-            return Timed(stage, self._columns_of(stage.feed.source), self._columns_of(stage.clock.source), part)
-        if isinstance(stage, GroupStage):
-            below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
-            join = below.plan if isinstance(below, JoinStage) else None
-            beside = [self._columns_of(feed.source) for feed in stage.values]
-            return Groups(stage, self._columns_of(stage.feed.source), part, join, beside)
-        return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
+        given = feeds(stage)
+        source = given[0].source
+        below = self.stages[source] if isinstance(source, int) else None
+        return over_feeds(stage, [self._columns_of(feed.source) for feed in given], part, below)
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.wires[key_of(source)].columns

@@ -30,6 +30,7 @@ from crown.ingest.batch import JoinInputs, RelationChange
 from crown.kernels import arena as A
 from crown.kernels.batches import rows_of_cell
 from crown.results.factorized import FactorizedHead
+from crown.stages.groups.addends import CarriedTerm, carried_by
 from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
@@ -91,6 +92,11 @@ class Join(Stage):
         self._check = check
         self._budget = memory.budget
         self._threads = Threads(grid.cells, "crown-cell")
+
+    @property
+    def carried(self) -> list[CarriedTerm]:
+        """Returns the terms that the rows carry in payload mode."""
+        return carried_by(self.stage.plan)
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------

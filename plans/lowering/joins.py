@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from plans.expressions.build import cast
+from plans.lowering.bands import listed
 from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
 from plans.lowering.folding import folded
@@ -50,6 +51,9 @@ def joined(query: Query, stages: Stages) -> int:
         return stages.linear(found)
     query = with_columns_for_joins(query, stages)
     counted = not is_set(query)
+    band = listed(query, stages, feed)
+    if band is not None:
+        return band
     if counted:
         query = counting(query, stages)
     made = plan_of(query, rates_of(query, stages.rates), None, counted)

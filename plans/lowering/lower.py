@@ -8,6 +8,7 @@ from dataclasses import replace
 from plans.errors import PlanError
 from plans.exploded import exploded
 from plans.expressions.coercion import check_ordered
+from plans.lowering.bands import is_listed
 from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
@@ -49,8 +50,7 @@ def lower(
     `rates` and `tree` are those of `plans.planner.plan`; `tree` is for a query that is one join.
     """
     relation = rewritten(relation)
-    if is_plan(relation):
-        assert isinstance(relation, Query)
+    if is_plan(relation) and isinstance(relation, Query) and (tree is not None or not is_listed(relation)):
         return typed(program_of(plan_of(relation, rates, tree)))
     if tree is not None:
         raise PlanError("tree= is for a query that is one join; this one is a program of several stages")

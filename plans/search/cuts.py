@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
 from plans.program import (
+    BandStage,
     Feed,
     GroupStage,
     JoinStage,
@@ -183,6 +184,8 @@ class _Search:
             options.append(("everywhere", [EVERYWHERE] * len(read)))
         elif isinstance(stage, JoinStage):
             options += _of_join(stage, by)
+        elif isinstance(stage, BandStage):
+            options += _of_band(stage, by)
         else:
             options += _of_feeds(stage, by)
             if isinstance(stage, TimedStage) and by == ANYHOW:
@@ -208,6 +211,25 @@ def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
             for atom in occurrences_of_plan(plan)
         ]
         yield (attribute, type_), wishes
+
+
+def _of_band(stage: BandStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
+    """Yields equal columns of both sides, and columns of one: then every cell has all rows of the other side."""
+    sides = [{column.name: column for column in feed.columns} for feed in feeds(stage)]
+    for pair in stage.band.keys:
+        columns = [side[name] for side, name in zip(sides, pair, strict=True)]
+        type_ = by.type or columns[0].type
+        names = [_column(column.expr) for column in columns]
+        if type_ in HASHABLE and all(names) and by.column in ("", *pair):
+            yield (pair, type_), [_By(str(name), type_) for name in names]
+    for number, side in enumerate(sides):
+        other: list[_By] = [EVERYWHERE, EVERYWHERE]
+        if by == ANYHOW:
+            other[number] = ANYHOW
+            yield number, other
+        elif by.column in side and (name := _column(side[by.column].expr)):
+            other[number] = _By(name, by.type)
+            yield (by.column, by.type), other
 
 
 def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:

@@ -6,11 +6,14 @@ import json
 import textwrap
 from collections.abc import Iterable
 
+from plans.bands import PairTerm
 from plans.expressions.sqltext import identifier
 from plans.frames import WindowFunction
+from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
     Aggregate,
+    BandStage,
     Feed,
     Function,
     GroupStage,
@@ -161,6 +164,13 @@ def lines_of(stage: Stage) -> list[str]:
         since = [f"{stage.since} <= now"] if stage.since is not None else []
         until = [f"now < {stage.until}"] if stage.until is not None else []
         return [f"of {_feed(stage.feed)}", f"while {' and '.join(since + until)}", f"now of {_feed(stage.clock)}"]
+    if isinstance(stage, BandStage):
+        band = stage.band
+        equal = [f"{one} <=> {other}" for one, other in band.keys]
+        met = " AND ".join([*equal, band.within(band.point, band.low or "", band.high or "")])
+        lines = [f"bands of {_feed(stage.bands)}", f"points of {_feed(stage.points)}", f"pairs where {met}"]
+        lines += [f"sums of {', '.join(filter(None, map(_product, band.terms)))}"] if band.terms else []
+        return [*lines, f"output {', '.join(output.name for output in band.outputs) or 'how many'}"]
     if isinstance(stage, SingleStage):
         each = f" for each {', '.join(stage.keys)}" if stage.keys else ""
         return [f"of {_feed(stage.feed)}", f"at most one row{each}, or the batch is refused"]
@@ -170,6 +180,11 @@ def lines_of(stage: Stage) -> list[str]:
     if not stage.terms:
         return ["no rows: no view needs this stage any more"]
     return ["sum of " + _feed(stage.terms[0]), *("   plus " + _feed(term) for term in stage.terms[1:])]
+
+
+def _product(term: PairTerm) -> str:
+    """Returns a product of factors; what is not a value says whether one is there."""
+    return " × ".join(name if what == VALUE else f"{name} is {what}" for name, what in term)
 
 
 def _costs(stage: Stage) -> list[str]:

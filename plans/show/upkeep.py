@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from plans.bands import GROUPS, ROWS, SUMS, Band
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
 from plans.program import (
+    BandStage,
     GroupStage,
     JoinStage,
     LinearStage,
@@ -59,7 +61,18 @@ def upkeep(stage: Stage) -> Upkeep:
     if isinstance(stage, TimedStage):
         update = "O(log n) per change and O(1) per row whose time begins or ends, n the rows"
         return Upkeep("timed", LOGARITHMIC, update, "every row, by the time at which it comes in, or goes out")
+    if isinstance(stage, BandStage):
+        return _of_band(stage.band)
     return _of_group(stage)
+
+
+def _of_band(band: Band) -> Upkeep:
+    """Returns what a join by a comparison costs: a change of one side finds the rows of the other as that is kept."""
+    update = "O(log n) per change, n the rows of a side"
+    for kept, mine, other in zip(band.kept, ("bands", "points"), ("point", "band"), strict=True):
+        update += {SUMS: "", GROUPS: f", once for each group of {mine} per changed {other}",
+                   ROWS: f", and O(1) for each of the {mine} that a changed {other} matches"}[kept]  # fmt: skip
+    return Upkeep("band", LOGARITHMIC, update, "every row of both sides, in the order of points and bounds")
 
 
 _REACHED = {

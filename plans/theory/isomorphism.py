@@ -18,6 +18,7 @@ from plans.expressions.expr import Expr
 from plans.payloads.payload import COUNTED
 from plans.plan import BagAtom, Node, Output
 from plans.program import (
+    BandStage,
     Feed,
     GroupStage,
     JoinStage,
@@ -155,6 +156,8 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
     elif isinstance(stage, TimedStage):
         read = [_feed(feed, before, labels) for feed in (stage.feed, stage.clock)]
         fixed = repr(("timed", read, stage.since is None, stage.until is None))
+    elif isinstance(stage, BandStage):
+        fixed = _band(stage, before, labels)
     elif isinstance(stage, SingleStage):
         place = [column.name for column in stage.feed.columns]
         fixed = repr(("single", _feed(stage.feed, before, labels), [place.index(key) for key in stage.keys]))
@@ -205,6 +208,17 @@ def _top(stage: TopStage, before: tuple[Stage, ...], labels: list[int]) -> str:
     order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
     keys = [place[key] for key in stage.keys]
     return repr(("top", _feed(stage.feed, before, labels), keys, order, stage.limit, stage.offset, stage.hidden))
+
+
+def _band(stage: BandStage, before: tuple[Stage, ...], labels: list[int]) -> str:
+    band, read = stage.band, [_feed(feed, before, labels) for feed in (stage.bands, stage.points)]
+    names = [column.name for feed in (stage.bands, stage.points) for column in feed.columns]
+    place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    keys = [[place[name] for name in pair] for pair in band.keys]
+    bounds = [place.get(name) for name in (band.low, band.high, band.point)]
+    terms = [[(place[name], what) for name, what in term] for term in band.terms]
+    outputs = [place[output.name] for output in band.outputs]
+    return repr(("band", read, keys, bounds, band.outside, outputs, band.kept, terms))
 
 
 def _over(stage: OverStage, before: tuple[Stage, ...], labels: list[int]) -> str:

@@ -16,6 +16,7 @@ from crown.errors import SeveralRowsError
 from plans.exploded import EXPLODE, exploded_column
 from plans.plan import Output
 from plans.program import (
+    BandStage,
     Feed,
     Function,
     GroupStage,
@@ -32,6 +33,7 @@ from plans.schema import Column
 from plans.types import arrow_type
 from tests.models import normalise
 from tests.models.aggregates import aggregate
+from tests.models.bands import band
 from tests.models.over import over, partitions
 
 Row = tuple[Any, ...]
@@ -94,6 +96,10 @@ def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> 
         elif isinstance(stage, SingleStage):
             of = source(stage.feed)
             bags[number] = single(stage, bags[of], columns[of])
+            made = outputs_of(stage)
+        elif isinstance(stage, BandStage):
+            sides = [(feed, source(feed)) for feed in (stage.bands, stage.points)]
+            bags[number] = band(stage, *(fed(feed, bags[of], columns[of]) for feed, of in sides))
             made = outputs_of(stage)
         elif isinstance(stage, TimedStage):
             of, clock = source(stage.feed), source(stage.clock)

@@ -18,6 +18,7 @@ import plans
 from crown.kernels.tables import table_at
 from crown.programs.program import ProgramEngine
 from crown.stages import cyclic
+from crown.stages.bands import Bands
 from crown.stages.counted_tuples import CountedTuples
 from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
@@ -52,10 +53,16 @@ from tests.stages.laws import Lawful, Store
 TRIANGLES = "SELECT COUNT(*) AS n FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a"
 LOOSE = {**program_queries.TABLES, "t": {"k": "int64", "v": "int64", "d": "decimal(10,2)"}}
 SINGLE = "SELECT x.k, (SELECT y.v FROM t y WHERE y.k = x.k) AS v FROM t x"
+BANDS = (
+    "SELECT x.a, COUNT(*) AS n, SUM(x.b - y.b) AS s FROM r x, r y WHERE x.b < y.a GROUP BY x.a",
+    "SELECT x.a, x.b, y.b AS d FROM r x, r y WHERE y.a BETWEEN x.a AND x.b",
+    "SELECT COUNT(*) AS n, SUM(y.b) AS s FROM r x, r y WHERE y.a >= x.a AND y.a < x.b",
+)
 CASES = [
     *((query, program_queries.TABLES) for query in (*program_queries.QUERIES[::4], TRIANGLES)),
     *((query, test_clock.SCHEMA) for query in test_clock.QUERIES[::4]),
     (SINGLE, LOOSE),
+    *((query, program_queries.TABLES) for query in BANDS),
 ]
 VALUES: dict[str, Callable[[Random], Any]] = {
     "int64": lambda random: random.choice([None, 0, 1, 2, 3]),
@@ -112,6 +119,7 @@ def test_every_stage_obeys_the_law(query: str, tables: Any) -> None:
 
 
 KINDS: dict[type[Stage], str] = {
+    Bands: BANDS[0],
     CyclicCount: TRIANGLES,
     Groups: "SELECT a, SUM(b) AS s, MAX(b) AS m FROM r GROUP BY a",
     Join: "SELECT x.a, y.b FROM r x JOIN r y ON x.b = y.a",

@@ -6,6 +6,7 @@ A join stage may have added up products of factors already; then the group adds 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,13 +111,26 @@ class Addends:
         return out
 
 
-class JoinSums:
-    """Adds what the events of a join stage with that ``plan`` carry to the terms of a ``layout``."""
+class CarriedTerm(NamedTuple):
+    """A term of what events carry: its first word, its limbs, and of how many doubles it is a product."""
 
-    def __init__(self, carried: Sequence[JoinSum], layout: Layout, plan: Plan) -> None:
-        assert plan.payload is not None, "the plan has a payload"
-        source = Parts.of(plan.payload.terms, plan)
-        terms = plan.payload.terms
+    at: int
+    limbs: int
+    doubles: int = 0
+
+
+def carried_by(plan: Plan) -> list[CarriedTerm]:
+    """Returns the terms that the rows of a join stage with that ``plan`` carry."""
+    if plan.payload is None:
+        return []
+    of = Parts.of(plan.payload.terms, plan)
+    return [CarriedTerm(of.at[term], of.limbs[term], of.doubles[term]) for term in plan.payload.terms]
+
+
+class JoinSums:
+    """Adds what the events of a join carry, these ``terms``, to the terms of a ``layout``."""
+
+    def __init__(self, carried: Sequence[JoinSum], layout: Layout, terms: Sequence[CarriedTerm]) -> None:
         self._layout = layout
         near = _Recipe()
         self._far: dict[Term, np.ndarray] = {}
@@ -128,19 +142,19 @@ class JoinSums:
             far = _Recipe()
             for coefficient, number in one.parts:
                 part = terms[number]
-                slices = source.at[part] + source.limbs[part] if source.doubles[part] else -1
-                near.words += [source.at[part], source.limbs[part]]
+                slices = part.at + part.limbs if part.doubles else -1
+                near.words += [part.at, part.limbs]
                 near.take(coefficient)
                 near.words.append(slices)
                 if slices >= 0:
                     far.count += 1
-                    far.words += [source.at[part], source.limbs[part], one.doubles - source.doubles[part]]
+                    far.words += [part.at, part.limbs, one.doubles - part.doubles]
                     far.take(coefficient)
             if far.count:
                 self._far[term] = far.array()
         self._recipe = near.array()
         self._scratch = np.empty(3 * max([1, *(layout.limbs[term_of(one)] for one in wanted)]), np.int64)
-        self._slices = np.array([at + n for at, n in source.far], np.int64)
+        self._slices = np.array([part.at + part.limbs for part in dict.fromkeys(terms) if part.doubles], np.int64)
 
     def add(self, net: Zset, where: np.ndarray, deltas: np.ndarray, far: Far) -> None:
         """Adds events to the states of their groups (``where`` int64[n]), int64[groups, words], and to their far parts.

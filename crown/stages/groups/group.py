@@ -22,7 +22,7 @@ from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
-from crown.stages.groups.addends import Addends, JoinSums
+from crown.stages.groups.addends import Addends, CarriedTerm, JoinSums
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.exported_sums import ImportedSums, bytes_of, digits
 from crown.stages.groups.far import Far, FarParts
@@ -36,7 +36,6 @@ from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.payloads.carried import ExportedSum, JoinSum
 from plans.payloads.sums import Values, term_of
-from plans.plan import Plan
 from plans.program import GroupStage
 from plans.schema import Column as Declared
 
@@ -57,7 +56,7 @@ class Groups(Stage):
         stage: GroupStage,
         source: Sequence[Declared],
         part: Part,
-        join: Plan | None = None,
+        carried: Sequence[CarriedTerm] = (),
         beside: Sequence[Sequence[Declared]] = (),
     ) -> None:
         self.stage = stage
@@ -72,12 +71,12 @@ class Groups(Stage):
         self._key_places = {key.name: (i, key.type) for i, key in enumerate(self._keys)}
         types = self._types | {one.name: one.type for one in stage.summed}
         known: list[JoinSum | ExportedSum] = [*stage.join_sums, *stage.imported]
-        carried = {term_of(one): (one.limbs, one.doubles) for one in known}
+        given = {term_of(one): (one.limbs, one.doubles) for one in known}
         units = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
-        self._rules = [Rule(aggregate, types, carried, units) for aggregate in stage.aggregates]
+        self._rules = [Rule(aggregate, types, given, units) for aggregate in stage.aggregates]
         terms = [term for rule in self._rules for term in rule.terms]
-        self._layout = Layout([*terms, *map(term_of, stage.exported)], types, carried)
-        self._join_sums = None if join is None or not stage.join_sums else JoinSums(stage.join_sums, self._layout, join)
+        self._layout = Layout([*terms, *map(term_of, stage.exported)], types, given)
+        self._join_sums = JoinSums(stage.join_sums, self._layout, carried) if stage.join_sums else None
         self._imported_sums = ImportedSums(stage.imported, self._layout) if stage.imported else None
         self._far = FarParts(self._layout, part)
         self._readings = tuple(dict.fromkeys(rule.reading for rule in self._rules if rule.reading is not None))
@@ -94,7 +93,7 @@ class Groups(Stage):
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
         placed = self._layout.placed(self._layout.terms)
-        self._of_rows = [one for one in placed if one.term.distinct is None and one.term not in carried]
+        self._of_rows = [one for one in placed if one.term.distinct is None and one.term not in given]
         self._of_values: dict[Values, list[Placed]] = {multiset.values: [] for multiset in self._multisets.all}
         for one in placed:
             if one.term.distinct is not None:

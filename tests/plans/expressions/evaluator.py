@@ -23,6 +23,7 @@ from plans.payloads.sums import ORDERED, Sums, Term
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
     Aggregate,
+    BandStage,
     Feed,
     Function,
     GroupStage,
@@ -37,6 +38,7 @@ from plans.program import (
     outputs_of,
 )
 from plans.types import arrow_type, decimal_parts
+from tests.models.bands import pairs
 from tests.models.over import over
 from tests.models.payload import factor
 from tests.oracles.database import Database, Row, canonical
@@ -67,6 +69,8 @@ def results(program: Program, database: Database) -> Bag:
             made = single(stage, fed(stage.feed, known))
         elif isinstance(stage, OverStage):
             made = shape(outputs_of(stage)), over(stage, fed(stage.feed, known)[1])
+        elif isinstance(stage, BandStage):
+            made = banded(stage, fed(stage.bands, known), fed(stage.points, known))
         elif isinstance(stage, TimedStage):
             made = timed(stage, fed(stage.feed, known), fed(stage.clock, known))
         else:
@@ -151,6 +155,17 @@ def timed(stage: TimedStage, rows: Relation, clock: Relation) -> Relation:
         if (since is None or since <= now) and (until is None or now < until):
             made[row[: len(row) - stage.hidden]] += copies
     return columns[: len(columns) - stage.hidden], made
+
+
+def banded(stage: BandStage, bands: Relation, points: Relation) -> Relation:
+    """The pairs, with the terms that they carry."""
+    types = dict((*bands[0], *points[0]))
+    made: Bag = Counter()
+    for row, copies in pairs(stage, bands[1], points[1]):
+        terms = stage.band.terms
+        carried = tuple(math.prod(_factor(row[name], types[name], what) for name, what in term) for term in terms)
+        made[(*(row[out.name] for out in stage.band.outputs), *([carried] if terms else []))] += copies
+    return shape(stage.band.outputs) + [(CARRIED, "")] * bool(stage.band.terms), made
 
 
 def linear(stage: LinearStage, terms: list[Relation]) -> Relation:

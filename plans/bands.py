@@ -1,0 +1,43 @@
+"""Bands: what ties the rows of two feeds by a comparison, and what is told of the pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plans.plan import Output
+
+SUMS, GROUPS, ROWS = "sums", "groups", "rows"
+"""How the rows of a side are found by a row of the other one: as sums over all that match, as such sums for each of the
+groups that the outputs show, or one by one."""
+PairTerm = tuple[tuple[str, str], ...]
+"""A product of factors: (feed column, what of it), see `plans.payloads.payload`."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Pairs of a row of `bands` and a row of `points` with equal keys (NULL equals NULL), whose point is in the band.
+
+    `keys` are pairs of feed columns. A point is in the band if it is above `low`, a column of `bands`, and below
+    `high`, each of which may be missing; `outside` says whether the bound itself is outside. The feeds leave out rows
+    whose point or bound is NULL, and bands that no value is in. `outputs` are columns of both feeds, whose names
+    differ. `kept`: how each side finds the other's rows. With `terms`, of which the first is empty, the rows also carry
+    the sums of these products, and only group stages read them.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    low: str | None
+    high: str | None
+    outside: tuple[bool, bool]
+    point: str
+    outputs: tuple[Output, ...]
+    kept: tuple[str, str]
+    terms: tuple[PairTerm, ...] = ()
+
+    def within(self, point: str, low: str, high: str) -> str:
+        """Returns the condition with these names, as SQL has it."""
+        parts = []
+        if self.low is not None:
+            parts.append(f"{point} {'>' if self.outside[0] else '>='} {low}")
+        if self.high is not None:
+            parts.append(f"{point} {'<' if self.outside[1] else '<='} {high}")
+        return " AND ".join(parts)

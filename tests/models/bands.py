@@ -1,0 +1,50 @@
+"""Joins by a comparison by definition: every pair of rows is looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from operator import ge, gt, le, lt
+from typing import Any
+
+from plans.bands import Band
+from plans.program import BandStage
+from tests.models.view import normalise
+
+Row = tuple[Any, ...]
+
+
+def pairs(stage: BandStage, bands: Counter[Row], points: Counter[Row]) -> Iterator[tuple[Mapping[str, Any], int]]:
+    """Yields the pairs of rows of both feeds that the stage has, by column, and how often each is there."""
+    names = [[column.name for column in feed.columns] for feed in (stage.bands, stage.points)]
+    for (left, m), (right, n) in product(bands.items(), points.items()):
+        row = dict(zip((*names[0], *names[1]), (*left, *right), strict=True))
+        if meets(stage.band, row):
+            yield row, m * n
+
+
+def meets(band: Band, row: Mapping[str, Any]) -> bool:
+    """Returns whether the halves of a pair have equal keys, and the point of one is in the band of the other."""
+    if any((normalise(row[one]),) != (normalise(row[other]),) for one, other in band.keys):
+        return False
+    above = band.low is None or holds(gt if band.outside[0] else ge, row[band.point], row[band.low])
+    return above and (band.high is None or holds(lt if band.outside[1] else le, row[band.point], row[band.high]))
+
+
+def holds(operator: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+    """Compares two values of one type; NaN is the greatest, and equal to itself."""
+    return operator(_ranked(left), _ranked(right))
+
+
+def _ranked(value: Any) -> tuple[bool, Any]:
+    nan = value != value
+    return (nan, 0 if nan else value.encode() if isinstance(value, str) else value)
+
+
+def band(stage: BandStage, bands: Counter[Row], points: Counter[Row]) -> Counter[Row]:
+    """Returns the rows of a stage that carries no sums."""
+    found: Counter[Row] = Counter()
+    for row, copies in pairs(stage, bands, points):
+        found[tuple(row[output.name] for output in stage.band.outputs)] += copies
+    return found
