@@ -1,7 +1,8 @@
 """Types of columns: their names, and the Arrow types that carry their values.
 
 A type is a string: bool, int32, int64, float64, string, binary, date, timestamp (an instant, UTC), timestamp_ntz (a
-wall clock reading), decimal(p,s), or a type with parts (`plans.nested`): array<T>, map<K,V>, struct<a:T,b:U>.
+wall clock reading), duration (INTERVAL DAY TO SECOND, microseconds), months (INTERVAL YEAR TO MONTH), decimal(p,s), or
+a type with parts (`plans.nested`): array<T>, map<K,V>, struct<a:T,b:U>.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _ARROW = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "duration": pa.duration("us"),
+    "months": pa.month_day_nano_interval(),
 }
 _ALIASES = {
     "boolean": "bool",
@@ -69,10 +72,16 @@ _PYTHON = {
     bytes: "binary",
     dt.date: "date",
     dt.datetime: "timestamp_ntz",
+    dt.timedelta: "duration",
 }
+_SPAN = re.compile(r"interval (year|month|day|hour|minute|second)(?: to (?:month|hour|minute|second))?")
 _LENGTH = re.compile(r"(varchar|char|character varying)\s*\(\s*\d+\s*\)")
 _DIGITS = re.compile(r"(?:decimal|numeric)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+INTERVALS = ("duration", "months")
+"""Types of lengths of time. A code is a whole number of their unit, a microsecond or a month."""
 
 
 MOST_DIGITS = 38
@@ -101,6 +110,13 @@ def normal_type(type_: str) -> str:
     name = _ALIASES.get(name, name)
     if name in ("decimal", "numeric"):
         raise PlanError(f"type {type_!r} does not say its digits", hint=_SAY_DIGITS)
+    span = _SPAN.fullmatch(name)
+    if span is not None:
+        return "months" if span[1] in ("year", "month") else "duration"
+    if name == "interval":
+        raise PlanError(
+            "an INTERVAL has months, or a fixed length", hint="write 'months', or 'duration' (days and less)"
+        )
     digits = _DIGITS.fullmatch(name)
     if digits is not None:
         parts = int(digits[1]), int(digits[2] or 0)
@@ -113,6 +129,14 @@ def normal_type(type_: str) -> str:
     return name
 
 
+def whole_span(name: str) -> str:
+    """Returns the type of lengths of time that a name of SQL says. PlanError for one that keeps a part of them only."""
+    if name.lower() not in ("interval day to second", "interval year to month"):
+        hint = "use INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH"
+        raise PlanError(f"a cast to {name.upper()} is not supported", hint=hint)
+    return normal_type(name)
+
+
 def _parts(type_: str) -> Parts | None:
     """Returns what a type is made of; None if it has no parts. PlanError if it is misspelled, or a key is nested."""
     try:
@@ -121,7 +145,18 @@ def _parts(type_: str) -> Parts | None:
         raise PlanError(f"type {type_!r}: {error}", hint="write array<T>, map<K,V> or struct<a:T,b:U>") from None
     if found is not None and found.kind == MAP and parts(found.types[0]) is not None:
         raise PlanError(f"type {type_!r}: the keys of a map have no parts", hint="make the key a text or a number")
+    if found is not None:
+        without_lengths(found.with_types([normal_type(part) for part in found.types]))
     return found
+
+
+def without_lengths(type_: str) -> str:
+    """Returns a type by its normal name. PlanError if one of its parts is a length of time."""
+    found = parts(type_) if is_nested(type_) else None
+    for part in found.types if found is not None else ():
+        if without_lengths(part) in INTERVALS:
+            raise PlanError(f"type {type_!r}: a part is no INTERVAL", hint="keep its number of microseconds or months")
+    return type_
 
 
 _SAY_DIGITS = "write 'decimal(18,2)': 18 digits, 2 of them behind the point"
@@ -145,6 +180,8 @@ def type_of_python(given: Any) -> str:
         raise PlanError(f"{shown(given)} does not say its digits", hint=_SAY_DIGITS)
     if kind.__module__.startswith("polars.datatypes") and kind.__name__ != "Object":
         return type_of_arrow(sys.modules["polars"].Series("", [], dtype=given).to_arrow().type)
+    if isinstance(given, np.dtype) and given.kind == "m":
+        return "duration"
     if isinstance(given, type) and issubclass(given, np.generic):
         return normal_type(np.dtype(given).name)
     if isinstance(given, np.dtype) or hasattr(given, "na_value"):  # of pandas
@@ -236,6 +273,10 @@ def type_of_arrow(type_: pa.DataType) -> str:
         return "date"
     if kinds.is_timestamp(type_):
         return "timestamp" if type_.tz else "timestamp_ntz"
+    if kinds.is_duration(type_):
+        return "duration"
+    if kinds.is_interval(type_):
+        return "months"
     if kinds.is_decimal(type_):
         scale = min(max(type_.scale, 0), MOST_DIGITS)
         digits = max(type_.precision - min(type_.scale, 0), scale)  # before and behind the point

@@ -22,7 +22,7 @@ from plans.search.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.names import plainly_named, quoted
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import carried_type
 from spark_jobs.session import quietly
 
 
@@ -42,7 +42,7 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Progr
     """
     if emit == "weights":
         return deltas
-    columns = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
+    columns = [T.StructField(output.name, carried_type(output.type)) for output in plan.output]
     version = T.StructField(changes.VERSION, T.LongType())
     if emit == "cdc":
         schema = T.StructType([*columns, T.StructField(CHANGE_TYPE, T.StringType()), version])

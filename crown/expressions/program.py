@@ -25,7 +25,7 @@ from plans.expressions.build import places
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.decimals import shifts
 from plans.expressions.expr import Expr
-from plans.types import MOST_DIGITS, arrow_type, decimal_parts
+from plans.types import MOST_DIGITS, decimal_parts
 
 _ON_WHOLE = {"add": E.ADD, "sub": E.SUB, "mul": E.MUL, "mod": E.MOD}
 _ON_DOUBLES = {"add": E.ADD_DOUBLES, "sub": E.SUB_DOUBLES, "mul": E.MUL_DOUBLES, "div": E.DIV_DOUBLES}
@@ -313,6 +313,7 @@ _NODES: Mapping[str, Callable[[Program, Expr, list[int]], int]] = {
     "neg": Program._negated,
     "abs": Program._negated,
     "cast": Program._cast,
+    **dict.fromkeys(("micros_of", "months_of"), lambda program, node, args: args[0]),  # the codes are these numbers
     "not": Program._not,
     "isnull": Program._is_null,
     "in": Program._in,
@@ -341,7 +342,7 @@ def _literal(expr: Expr) -> tuple[int, int]:
         return _pair(int(Fraction(expr.value) * 10 ** parts[1]))
     if uses_dictionary(expr.type):
         raise _NotNative("a text")
-    return int(encode(pa.array([expr.value], arrow_type(expr.type)), expr.type, _no_codes)[0]), 0
+    return int(encode(expr.evaluate({}, 1), expr.type, _no_codes)[0]), 0
 
 
 def _no_codes(values: Any, add: bool) -> np.ndarray:

@@ -90,7 +90,9 @@ class Checker:
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
         self._kinds = {name: kinds[name] for name in columns}
         self._rounded = frozenset(column.name for column in table.columns if column.rounded)
-        self._maps = frozenset(name for name in columns if has_map(kinds[name]))  # whose entries are to be put in order
+        self._seen = frozenset(  # whose values are looked at: entries of maps are put in order, months have no days
+            name for name in columns if kinds[name] == "months" or has_map(kinds[name])
+        )
         self._required = [name for name in columns if table.required(name)]
         named = {name.lower() for name in table.named_by}
         self._upserts = table.upserts
@@ -132,7 +134,7 @@ class Checker:
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
                 given = column(place)
-                if isinstance(given, pa.Array) and given.type == target and name not in self._maps:
+                if isinstance(given, pa.Array) and given.type == target and name not in self._seen:
                     out[name] = given
                     continue
                 found = {} if name in self._unseen else bad
@@ -236,7 +238,7 @@ class Checker:
                 self._locate(schema.names)
             types = schema.types
             wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
-            looked_at = schema.metadata or self._upserts or self._maps
+            looked_at = schema.metadata or self._upserts or self._seen
             fits = not looked_at and [types[place] for place in self._read] == wanted
             self._scan = self._new_scan() if fits else None
             self._schema = schema

@@ -32,6 +32,7 @@ Given = Any
 
 WHOLE: dict[str, type[np.generic]] = {
     "int32": np.int32, "date": np.int32, "int64": np.int64, "timestamp": np.int64, "timestamp_ntz": np.int64,
+    "duration": np.int64,
 }  # fmt: skip
 """Types whose values are whole numbers, and so their own codes, with the words that they have in Arrow."""
 

@@ -18,9 +18,8 @@ from crown.store.codec import Intern, decode, encode, uses_dictionary
 from plans.expressions.build import conjoin
 from plans.expressions.expr import Expr
 from plans.reads import Parts
-from plans.types import arrow_type
 
-_WHOLE = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
+_WHOLE = ("int32", "int64", "date", "timestamp", "timestamp_ntz", "duration")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _MOST_WORDS, _MOST_TEXTS = 64, 16  # of a list that is gone through for each row: Arrow hashes longer ones
 _RANGES: dict[str, Callable[[int], tuple[int, int, bool]]] = {
@@ -140,7 +139,7 @@ def _is_word(type_: str) -> bool:
 
 
 def _word(literal: Expr) -> int:
-    return int(encode(pa.array([literal.value], arrow_type(literal.type)), literal.type, _no_codes)[0])
+    return int(encode(literal.evaluate({}, 1), literal.type, _no_codes)[0])
 
 
 def _no_codes(values: pa.Array, add: bool) -> np.ndarray:

@@ -16,6 +16,7 @@ from crown.ingest.columns import ABSENT, item
 from crown.ingest.given import Given
 from crown.ingest.nested import of_array, of_json, of_list, structs_for_maps
 from plans.expressions.casts import convert
+from plans.expressions.intervals import counts
 from plans.files.values import parsed
 from plans.nested import has_map, is_nested
 from plans.types import arrow_type
@@ -145,6 +146,8 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
     """
     source = array.type
+    if pa.types.is_interval(source):
+        counts(array)  # of months alone
     if source == target:
         return array
     if pa.types.is_null(source):
@@ -214,6 +217,8 @@ def _family(type_: pa.DataType) -> str:
         return "instant" if type_.tz else "wall clock"
     if kinds.is_date(type_):
         return "wall clock"
+    if kinds.is_duration(type_):
+        return "duration"
     if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
         return "binary"
     return str(type_)

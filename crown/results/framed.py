@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from crown.errors import needs
+from crown.errors import ChangeError, needs
 from crown.store.display import rows_shown
 
 if TYPE_CHECKING:
@@ -58,4 +58,10 @@ class Framed(ABC):
         """Returns what ``to_table`` does as a Polars frame. MissingPackageError without Polars."""
         with needs("to_polars()"):
             import polars
+        for field in self.schema:
+            if pa.types.is_interval(field.type):
+                raise ChangeError(
+                    f"column {field.name!r} is an INTERVAL of months, which Polars does not have; select "
+                    f"12 * EXTRACT(YEAR FROM {field.name}) + EXTRACT(MONTH FROM {field.name}) instead"
+                )
         return polars.from_arrow(self.to_table(limit, weighted=weighted))

@@ -149,7 +149,7 @@ class PlainOutputs(Outputs):
 
 def _code(output: Output, intern: Intern) -> int:
     """Returns the code of a constant output."""
-    return int(encode(pa.array([output.expr.value], arrow_type(output.type)), output.type, intern)[0])
+    return int(encode(output.expr.evaluate({}, 1), output.type, intern)[0])
 
 
 class ComputedOutputs(Outputs):

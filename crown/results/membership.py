@@ -14,6 +14,7 @@ from crown.ingest.values import converted
 from crown.store.arrow_buffers import flags, integers
 from crown.store.codec import Intern, UnencodableError, encode
 from plans.expressions.evaluate import Evaluator
+from plans.expressions.intervals import carried
 from plans.expressions.packed import comparable
 from plans.plan import Output, Plan
 from plans.queries.variables import injective
@@ -82,6 +83,8 @@ def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
     if pa.types.is_nested(column.type):
         kind = type_of_arrow(column.type)
         column, wanted = comparable(column, kind), comparable(wanted, kind)
+    if pa.types.is_interval(column.type):
+        column, wanted = carried(column, "months"), carried(wanted, "months")
     same = pc.equal(column, wanted[0])
     if pa.types.is_floating(column.type):
         same = pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(wanted[0])))

@@ -1,9 +1,9 @@
 """Arrow values <-> the int64 codes that kernels see.
 
-int64, int32, bool, date, timestamp and decimal up to 18 digits are their own code; float64 its bits, with one zero
-and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary, wider decimals and values with
-parts (``plans.expressions.packed``) go through the dictionary in the arena. NULL is the code -2^63 in every domain; an
-integer or timestamp of exactly that value cannot be told from NULL and is refused.
+int64, int32, bool, date, timestamp, lengths of time and decimal up to 18 digits are their own code; float64 its bits,
+with one zero and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary, wider decimals
+and values with parts (``plans.expressions.packed``) go through the dictionary in the arena. NULL is the code -2^63 in
+every domain; an integer or timestamp of exactly that value cannot be told from NULL and is refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from crown.kernels.strings import NULL
 from crown.store.arrow_buffers import Texts, bits, halves, texts, texts_of_pairs, texts_of_words, valid, words
 from crown.store.display import shown
 from plans.expressions.arrays import float_words
+from plans.expressions.intervals import MixedError, counts, of_counts
 from plans.expressions.packed import ReservedError, packed, unpacked
 from plans.nested import is_nested
 from plans.schema import Column
@@ -87,6 +88,8 @@ def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
         return lambda array, intern, add: words(array.cast(pa.int8()), np.int8).astype(np.int64)
     if kind in ("date", "int32"):
         return lambda array, intern, add: words(array, np.int32).astype(np.int64)
+    if kind == "months":
+        return lambda array, intern, add: _months(array)
     return lambda array, intern, add: _whole(words(array), kind)
 
 
@@ -98,6 +101,14 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
         reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
         raise UnencodableError(int(codes.argmin()), reason)
     return codes
+
+
+def _months(array: pa.Array) -> np.ndarray:
+    """Returns the months of lengths of time as codes; refuses those that have days, too."""
+    try:
+        return counts(array).astype(np.int64)
+    except MixedError as error:
+        raise UnencodableError(error.row, str(error)) from None
 
 
 def _packed(array: pa.Array, kind: str) -> Texts:
@@ -146,6 +157,8 @@ def _decoder(kind: str) -> tuple[pa.DataType, Callable[[np.ndarray], pa.Buffer] 
         return target, lambda codes: bits(codes != 0)
     if kind in ("date", "int32"):
         return target, lambda codes: pa.py_buffer(codes.astype(np.int32))
+    if kind == "months":
+        return target, lambda codes: of_counts(codes.astype(np.int32)).buffers()[1]
     return target, pa.py_buffer
 
 

@@ -4,7 +4,8 @@ An array of pyarrow takes a microsecond to make, and a record batch of them some
 process is one piece of memory: a message that says where the buffers of all columns lie, and these buffers. To read it
 takes the same time however many columns there are, and copies nothing. So a kernel writes the message. Two messages of
 a schema differ in a few words only, which are found once. Texts are copied from the dictionary on the way. Values with
-parts have buffers of their own for each part: a batch with such a column is made of arrays.
+parts have buffers of their own for each part, and months have two words in Arrow: a batch with such a column is made
+of arrays.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Records:
         self._texts = TEXT in forms
         self._row = len(schema) + forms.count(PAIR) + forms.count(WIDE)  # words that a row takes at most, without texts
         self._margin = 0
-        self._written = bool(len(schema)) and not any(map(is_nested, kinds))
+        self._written = bool(len(schema)) and not any(kind == "months" or is_nested(kind) for kind in kinds)
         if self._written:
             message = _message(schema)
             places = [(word, form, int(may)) for (word, _, may), form in zip(self._columns, forms, strict=True)]

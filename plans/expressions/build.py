@@ -38,7 +38,7 @@ from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.nested import has_map
-from plans.types import decimal_parts
+from plans.types import INTERVALS, decimal_parts
 
 __all__ = [
     "ARITHMETIC",
@@ -60,6 +60,7 @@ __all__ = [
 
 _EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # of columns they are joins, for which both need one type
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _PATTERN_LENGTH = 10_000
 _STRING_DIGITS = 15  # decimals of so few digits compare with text alike as decimals and as doubles
 
@@ -112,6 +113,8 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
         return Expr(op, "bool", (left, right))
     if op in ARITHMETIC:
         return _arithmetic(op, *args)
+    if op == "neg" and args[0].type in INTERVALS:
+        return call("mul", args[0], lit(-1))
     if op in ("and", "or", "not"):
         return Expr(op, "bool", tuple(_boolean(op.upper(), arg) for arg in args))
     if op == "isnull":
@@ -236,12 +239,12 @@ def _boolean(symbol: str, arg: Expr) -> Expr:
 
 def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     symbol = ARITHMETIC[op]
+    if {left.type, right.type} & set(INTERVALS) or (op == "sub" and {left.type, right.type} <= set(_MOMENTS)):
+        return _of_lengths(op, left, right)
     if op in ("add", "sub") and left.type == "date" and right.type in INTEGERS:
         return apply("date_add" if op == "add" else "date_sub", (left, right))
     if op == "add" and right.type == "date" and left.type in INTEGERS:
         return apply("date_add", (right, left))
-    if op == "sub" and left.type == right.type == "date":
-        raise PlanError("the difference of two dates is an interval, which no column has", hint="use DATEDIFF")
     if not (numeric(left.type) and numeric(right.type)):
         raise PlanError(f"{symbol} needs numbers, not {left.type} and {right.type}")
     if left.type == "null":
@@ -265,8 +268,44 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     return Expr(op, named(precision, scale), (left, right))
 
 
+def _of_lengths(op: str, left: Expr, right: Expr) -> Expr:
+    """Returns arithmetic of lengths of time, and the length between two moments."""
+    if op == "sub" and {left.type, right.type} <= set(_MOMENTS):
+        type_ = comparable(left.type, right.type) or left.type
+        type_ = "timestamp_ntz" if type_ == "date" else type_
+        return Expr(op, "duration", (cast(left, type_), cast(right, type_)))
+    if op == "mul" and right.type in INTERVALS:
+        left, right = right, left
+    if op in ("mul", "div") and left.type in INTERVALS and numeric(right.type):
+        return Expr(op, left.type, (left, cast(right, "int32") if right.type == "null" else right))
+    if op == "add" and right.type in _MOMENTS:
+        left, right = right, left
+    if op in ("add", "sub") and left.type in _MOMENTS and right.type in INTERVALS:
+        moment = cast(left, "timestamp") if (left.type, right.type) == ("date", "duration") else left
+        return Expr(op, moment.type, (moment, right))
+    if op in ("add", "sub") and (left.type == right.type or "null" in (left.type, right.type)):
+        type_ = right.type if left.type == "null" else left.type
+        return Expr(op, type_, (cast(left, type_), cast(right, type_)))
+    both = {left.type, right.type} == set(INTERVALS)
+    hint = "a month has no fixed length: add both to a date or a timestamp" if both else "use CAST"
+    raise PlanError(f"{left.type} {ARITHMETIC[op]} {right.type} is not possible", hint=hint)
+
+
+def units(length: Expr) -> Expr:
+    """Returns a length of time as the whole number of its units, microseconds or months."""
+    return call("months_of" if length.type == "months" else "micros_of", length)
+
+
+def of_units(count: Expr, type_: str) -> Expr:
+    """Returns the length of time of so many units; NULL if it does not fit."""
+    return call("of_micros", count) if type_ == "duration" else call("of_months", cast(count, "int32"))
+
+
 def mean(type_: str, total: Expr, count: Expr) -> Expr:
-    """Returns the mean of values of a decimal type: their sum by their number, rounded once; NULL if there are none."""
+    """Returns the mean of decimals or lengths of time: their sum by their number, rounded once; NULL if there are
+    none."""
+    if type_ in INTERVALS:
+        return call("div", total, count)
     return Expr("div", mean_type(type_), (total, count))
 
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import arithmetic, characters, decimals, packed
+from plans.expressions import arithmetic, characters, decimals, intervals, packed
 from plans.expressions.arrays import repeated
 from plans.expressions.casts import convert
 from plans.expressions.functions.table import FUNCTIONS
 from plans.nested import is_nested
-from plans.types import arrow_type
+from plans.types import INTERVALS, arrow_type
 
 if TYPE_CHECKING:
     from plans.expressions.expr import Expr
@@ -32,7 +32,7 @@ class Evaluator:
         self._given: list[Any] = []  # the values of literals, and None where a step makes one
         self._steps: list[tuple[int, Expr, list[int]]] = []
         known: dict[tuple[Any, ...], int] = {}
-        self._made = [self._place(expr, known) for expr in expressions]
+        self._made = [(self._place(expr, known), expr.type) for expr in expressions]
 
     def _place(self, expr: Expr, known: dict[tuple[Any, ...], int]) -> int:
         """Returns where the value of an expression will be."""
@@ -54,10 +54,8 @@ class Evaluator:
         values = self._given.copy()
         for at, node, args in self._steps:
             values[at] = _column(node, columns) if node.op == "col" else _applied(node, [values[i] for i in args])
-        return [
-            repeated(value, length) if isinstance(value, pa.Scalar) else value
-            for value in [values[i] for i in self._made]
-        ]
+        made = [intervals.restored(values[i], type_) for i, type_ in self._made]
+        return [repeated(value, length) if isinstance(value, pa.Scalar) else value for value in made]
 
 
 def _applied(expr: Expr, args: list[Any]) -> Any:
@@ -74,12 +72,19 @@ def _column(expr: Expr, columns: Mapping[str, Any]) -> Any:
         raise PlanError(f"column {expr.value} is missing") from None
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+    if expr.type in INTERVALS:
+        return intervals.carried(column, expr.type)
     wanted = arrow_type(expr.type)
     return column if column.type == wanted else pc.cast(column, wanted)
 
 
+def _carrier(type_: str) -> pa.DataType:
+    """Returns the Arrow type in which values of a type are worked with."""
+    return intervals.CARRIER.get(type_) or arrow_type(type_)
+
+
 def _arrow(expr: Expr) -> pa.DataType:
-    return pa.null() if expr.type == "null" else arrow_type(expr.type)
+    return pa.null() if expr.type == "null" else _carrier(expr.type)
 
 
 def scalar_of(expr: Expr) -> pa.Scalar:
@@ -100,7 +105,7 @@ def _typed(expr: Expr, value: Any, index: int) -> Any:
     if expr.args[index].type != "null":
         return value
     other = expr.args[1 - index].type
-    return pa.scalar(None, pa.int64() if other == "null" else arrow_type(other))
+    return pa.scalar(None, pa.int64() if other == "null" else _carrier(other))
 
 
 def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,7 +154,7 @@ def _kleene(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _in(expr: Expr, value: Any, *items: Any) -> Any:
-    type_ = pa.int64() if expr.args[0].type == "null" else arrow_type(expr.args[0].type)
+    type_ = pa.int64() if expr.args[0].type == "null" else _carrier(expr.args[0].type)
     value = pc.cast(value, type_)
     listed = [item.as_py() for item in items]
     choices = pa.array([v for v in listed if v is not None], type_)
@@ -171,7 +176,18 @@ def _case(expr: Expr, *args: Any) -> Any:
 
 
 def _arithmetic(expr: Expr, left: Any, right: Any) -> Any:
+    length = expr.args[1].type
+    if expr.type in INTERVALS:
+        return intervals.result(expr.op, left, right, expr.type)
+    if length in INTERVALS:
+        by = FUNCTIONS["plus_months" if length == "months" else "plus_micros"].evaluate
+        return intervals.moved(expr.op, left, right, by)
     return arithmetic.binary(expr.op, left, right, arrow_type(expr.type))
+
+
+def _cast(expr: Expr, value: Any) -> Any:
+    given = intervals.restored(value, expr.args[0].type)
+    return intervals.carried(convert.cast(given, arrow_type(expr.type)), expr.type)
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -189,6 +205,6 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "in": _in,
     "like": lambda expr, value, pattern: characters.like(pc.cast(value, pa.string()), pattern.as_py(), expr.value),
     **dict.fromkeys(("add", "sub", "mul", "div", "mod"), _arithmetic),
-    "cast": lambda expr, value: convert.cast(value, arrow_type(expr.type)),
+    "cast": _cast,
     "case": _case,
 }

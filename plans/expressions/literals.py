@@ -10,8 +10,10 @@ import decimal
 import re
 from typing import Any
 
+import pyarrow as pa
+
 from plans.errors import PlanError
-from plans.types import decimal_parts
+from plans.types import INTERVALS, decimal_parts
 
 RESERVED = -(2**63)  # the engine's code of NULL; no BIGINT of a view has this value
 EXACT = decimal.Context(prec=100)
@@ -30,12 +32,16 @@ def checked(value: Any, type_: str | None) -> tuple[Any, str]:
     """Returns a value and its type, which follows from the value unless given. PlanError if no column could hold it."""
     if isinstance(value, decimal.Decimal) and value.is_finite() and int(value.as_tuple().exponent) > 0:
         value = value.quantize(decimal.Decimal(1), context=EXACT)  # 1E+3 is 1000
-    found = type_ or _type_of(value)
+    found = type_ or ("duration" if isinstance(value, dt.timedelta) else _type_of(value))
     if found == "int64" and value == RESERVED:
         raise PlanError(
             f"the BIGINT {RESERVED} is reserved: it stands for NULL inside the engine",
             hint="compare with a number above it, or use a DECIMAL",
         )
+    if isinstance(value, dt.timedelta):
+        value = value // dt.timedelta(microseconds=1)
+    if isinstance(value, pa.MonthDayNano):
+        value = value.months
     if isinstance(value, str):
         try:
             value.encode()
@@ -162,7 +168,7 @@ def to_json(value: Any) -> Any:
 
 def from_json(value: Any, type_: str) -> Any:
     """Returns the value of a type from its JSON."""
-    if value is None or type_ in ("bool", "int32", "int64", "string"):
+    if value is None or type_ in ("bool", "int32", "int64", "string", *INTERVALS):
         return value
     if type_ == "float64":
         return float(value)

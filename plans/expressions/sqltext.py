@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from plans.expressions import literals
 from plans.expressions.functions.function import HigherOrder, listing, place
 from plans.expressions.functions.table import FUNCTIONS
+from plans.expressions.intervals import text_of
 from plans.nested import is_nested, parts
-from plans.types import decimal_parts
+from plans.types import INTERVALS, decimal_parts
 
 if TYPE_CHECKING:
     from plans.expressions.expr import Expr
@@ -39,6 +40,8 @@ _TYPES = {
     "date": "DATE",
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP",
+    "duration": "INTERVAL DAY TO SECOND",
+    "months": "INTERVAL YEAR TO MONTH",
 }
 
 
@@ -74,7 +77,9 @@ def spark_sql(expr: Expr) -> str:
 
 def _typed(expr: Expr) -> str:
     """Returns a literal that has its type in Spark."""
-    found = literal(expr.value)
+    found = _sql_of(expr, [])
+    if expr.value is not None and expr.type in INTERVALS:
+        return found
     if expr.value is None or literals.checked(expr.value, None)[1] not in (expr.type, "int32"):
         return f"CAST({found} AS {type_name(expr.type)})"
     if expr.type == "timestamp_ntz":
@@ -114,7 +119,9 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if op == "col":
         return identifier(expr.value)
     if op == "literal":
-        return literal(expr.value)
+        return (
+            text_of(expr.value, expr.type) if expr.type in INTERVALS and expr.value is not None else literal(expr.value)
+        )
     if op in COMPARISONS:
         return f"{operand(0)} {COMPARISONS[op]} {operand(1)}"
     if op in ARITHMETIC:
@@ -200,6 +207,8 @@ def literal(value: Any) -> str:
 
 def _is_simple(expr: Expr) -> bool:
     """Returns whether the text of the expression is one operand as it stands."""
+    if expr.op == "literal" and expr.type in INTERVALS:
+        return True
     if expr.op == "literal" and isinstance(expr.value, (int, float, decimal.Decimal)) and expr.value < 0:
         return False
     return expr.op in ("col", "literal", "cast", "case", "substring") or not expr.args

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans.expressions.intervals import is_interval, read
 from plans.nested import is_nested
 from plans.types import arrow_type, why_untyped
 
@@ -41,6 +42,8 @@ def parsed(texts: Any, target: pa.DataType) -> Any:
     """
     if pa.types.is_string_view(texts.type):
         texts = texts.cast(pa.string())
+    if is_interval(target):
+        return _lengths(texts, target)
     if pa.types.is_integer(target) and pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():
         raise pa.ArrowInvalid("a number in another base")
     try:
@@ -57,6 +60,15 @@ def parsed(texts: Any, target: pa.DataType) -> Any:
         ):
             raise pa.ArrowInvalid("a number beyond the range of doubles")
     return out
+
+
+def _lengths(texts: Any, target: pa.DataType) -> Any:
+    if isinstance(texts, pa.ChunkedArray):
+        return pa.chunked_array([_lengths(chunk, target) for chunk in texts.chunks], target)
+    found = read(texts.cast(pa.string()), target)
+    if found.null_count > texts.null_count:
+        raise pa.ArrowInvalid(f"a text is no {target}")
+    return found
 
 
 def kind_of(texts: Any, times_only: bool = False) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plans.errors import PlanError
 from plans.expressions.coercion import check_ordered, numeric
 from plans.nested import array_of
-from plans.types import decimal_parts
+from plans.types import decimal_parts, without_lengths
 
 NAMES = (
     "count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop",
@@ -18,7 +18,7 @@ NAMES = (
 def result_type(function: str, type_: str) -> str:
     """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
     if function == "array_agg":
-        return array_of(type_)
+        return without_lengths(array_of(type_))
     if function in ("min", "max", "percentile_disc", "string_agg", "bit_and", "bit_or", "bit_xor"):
         check_ordered(type_, function.upper())
         return type_

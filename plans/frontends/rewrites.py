@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, conjoin, lit, mean
+from plans.expressions.build import Expr, call, cast, conjoin, lit, mean, of_units, units
 from plans.expressions.coercion import check_ordered, numeric
-from plans.types import decimal_parts
+from plans.types import INTERVALS, decimal_parts
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,19 @@ def _listed(given: Called, add: Add) -> Expr:
 
 
 def _mean(given: Called, add: Add) -> Expr:
-    """Returns AVG: of decimals a decimal, which is the quotient of two aggregates."""
+    """Returns AVG: of decimals and lengths of time one of them, which is the quotient of two aggregates."""
     type_ = given.values[0].type
-    if decimal_parts(type_) is None:
+    if decimal_parts(type_) is None and type_ not in INTERVALS:
         return add(given)
-    return mean(type_, add(replace(given, function="sum")), add(replace(given, function="count")))
+    return mean(type_, _sum(replace(given, function="sum"), add), add(replace(given, function="count")))
+
+
+def _sum(given: Called, add: Add) -> Expr:
+    """Returns SUM: of lengths of time that of their units."""
+    value = given.values[0]
+    if value.type not in INTERVALS:
+        return add(given)
+    return of_units(add(replace(given, values=(units(value),))), value.type)
 
 
 def _percentile(given: Called, add: Add) -> Expr:
@@ -130,6 +138,7 @@ def _of_bits(given: Called, add: Add) -> Expr:
 
 
 _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
+    "sum": _sum,
     "avg": _mean,
     "bool_and": _of_truth("min"),
     "bool_or": _of_truth("max"),

@@ -26,6 +26,8 @@ def period(condition: Expr, time: Expr) -> Period | None:
         left, right, op = right, left, MIRROR[op]
     if left.op == "datediff" and time.value in left.args[1].columns and time.value not in left.args[0].columns:
         left, right, op = left.args[1], call("date_sub", left.args[0], right), MIRROR[op]
+    if left.type == "duration" and left.op == "sub" and time.value not in left.args[0].columns:
+        left, right, op = left.args[1], call("sub", left.args[0], right), MIRROR[op]
     reached, passed = first(left, right, time), first(left, _next(right), time)
     if reached is None or passed is None:
         return None
@@ -46,7 +48,7 @@ def _next(value: Expr) -> Expr:
         return call("plus_micros", value, lit(1))
     if value.op == "literal" and value.value is not None:
         return lit(value.value + 1, value.type)
-    return call("add", value, lit(1))
+    return call("add", value, lit(1, "duration") if value.type == "duration" else lit(1))
 
 
 def _negated(length: Expr) -> Expr:
@@ -66,6 +68,10 @@ def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
         return None
     if side.op == "plus_micros":
         return first(inner, call("plus_micros", value, _negated(side.args[1])), time)
+    if side.op in ("add", "sub") and side.args[1].type == "duration" and side.type != "duration":
+        return first(inner, call("sub" if side.op == "add" else "add", value, side.args[1]), time)
+    if side.op == "sub" and side.type == "duration":
+        return first(inner, call("add", side.args[1], value), time)
     if side.op in ("date_add", "date_sub"):
         back = "date_sub" if side.op == "date_add" else "date_add"
         return first(inner, call(back, value, side.args[1]), time)

@@ -21,7 +21,7 @@ from plans.program import JoinStage, Program
 from plans.reads import occurrences
 
 # Types whose equality is that of their bits; a float has two zeros and many NaNs.
-HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "binary", "bool")
+HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "duration", "binary", "bool")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ _VALUES: dict[str, Any] = {
     "date": dt.date(1970, 1, 1),
     "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
     "timestamp_ntz": dt.datetime(1970, 1, 1),
+    "duration": dt.timedelta(),
 }
 
 

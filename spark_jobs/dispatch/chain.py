@@ -26,7 +26,7 @@ from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.ingest.names import plainly_named
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import carried_type
 from spark_jobs.session import quietly
 from spark_jobs.tables.parts import MANIFEST_ROW, Parts
 
@@ -145,7 +145,7 @@ def applied(
         later = stride is not given[0]
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later)
         columns = [*((out.name, out.type) for out in stride.round.maintained.output), (WEIGHT, "int64")]
-        fields = [T.StructField(name, spark_type(type_)) for name, type_ in columns]
+        fields = [T.StructField(name, carried_type(type_)) for name, type_ in columns]
         here = parts if stride is given[-1] else None
         with quietly():
             out = cells.mapInArrow(_task(step, here), T.StructType(fields) if here is None else MANIFEST_ROW)

@@ -53,7 +53,7 @@ def _of_valid(column: pa.Array, seeds: np.ndarray) -> np.ndarray:
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_int32(kind) or pa.types.is_date32(kind):
         return _of_int(column.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64), seeds)
-    if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
+    if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return _of_long(column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.int64), seeds)
     if pa.types.is_float64(kind):
         values = column.to_numpy(zero_copy_only=False) + 0.0  # of the two zeros there is one left

@@ -30,7 +30,7 @@ from plans.schema import Table
 from plans.types import decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.names import quoted
-from spark_jobs.ingest.types import spark_type, type_of_spark
+from spark_jobs.ingest.types import carried_type, spark_type, type_of_spark
 
 _RESERVED = -(2**63)
 _ZONELESS = r"^\s*[+-]?\d+(-\d+){0,2}([T ](\d+(:\d+){0,2}(\.\d*)?)?)?\s*$"
@@ -186,7 +186,7 @@ def _beyond(weight: Column, most: int) -> Column:
 def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded: bool) -> tuple[Column, Column | None]:
     """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does, or
     the engine looks). ``rounded``: more digits than the type has are no fault."""
-    target = spark_type(type_)
+    target = carried_type(type_)
     reserved = value == _long(_RESERVED)
     if isinstance(source, T.StringType) and source.collation != "UTF8_BINARY":
         raise SourceError(

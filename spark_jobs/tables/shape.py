@@ -28,7 +28,14 @@ def files_schema(shape: T.StructType) -> pa.Schema:
 
 
 def checked(schema: pa.Schema) -> pa.Schema:
-    """Returns the schema. Raises :class:`SparkJobError` if two columns have one name, in whatever case."""
+    """Returns the schema. Raises :class:`SparkJobError` if two columns have one name, in whatever case, or if one is an
+    INTERVAL."""
+    for field in schema:
+        if pa.types.is_duration(field.type):
+            raise SparkJobError(
+                f"column {field.name!r} is an INTERVAL, which the files of a table do not keep: select "
+                f"EXTRACT(EPOCH FROM {field.name}) instead"
+            )
     seen: set[str] = set()
     for name in schema.names:
         if name.lower() in seen:

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.errors import CheckpointError
-from spark_jobs.ingest.types import spark_type
+from spark_jobs.ingest.types import carried_type
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_location import Whereabouts, located
@@ -59,7 +59,7 @@ def read_view(
     names = [output.name for output in plan.output]
     if batch_column is not None and batch_column.lower() in map(str.lower, names):
         raise CheckpointError(f"batch_column={batch_column!r}: the result has a column of that name; give another one")
-    fields = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
+    fields = [T.StructField(output.name, carried_type(output.type)) for output in plan.output]
     fields += [T.StructField(batch_column, T.LongType())] if batch_column is not None else []
     cells = place.meta["cells"]
     with quietly():

@@ -29,7 +29,7 @@ NATIVE += ("not", "isnull", "in", "case", "coalesce", "cast", "year", "month", "
 
 def coded(array: pa.Array, type_: str, dictionary: Dictionary) -> np.ndarray:
     """Returns the codes of a column; a whole number that stands for NULL is NULL."""
-    if type_ in ("int64", "timestamp", "timestamp_ntz"):
+    if type_ in ("int64", "timestamp", "timestamp_ntz", "duration"):
         words = np.frombuffer(array.buffers()[1], np.int64)[array.offset :][: len(array)].copy()
         words[~np.array(array.is_valid())] = NULL
         return words
@@ -66,7 +66,7 @@ def _plain(array: pa.Array) -> list[object]:
         array = array.view(pa.int32())
     if pa.types.is_string(array.type):
         array = array.view(pa.binary())
-    if pa.types.is_timestamp(array.type):
+    if pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
         array = array.view(pa.int64())
     return [value + 0.0 if isinstance(value, float) else value for value in array.to_pylist()]
 

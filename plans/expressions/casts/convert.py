@@ -17,6 +17,7 @@ from plans.expressions.functions.distinct import by_distinct
 from plans.expressions.literals import EXACT
 from plans.expressions.packed import elements_of, listed, mapped
 from plans.nested import is_nested, matched
+from plans.types import INTERVALS
 
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _SHORT = 18  # digits that Spark keeps in 64 bits
@@ -31,6 +32,8 @@ def castable(source: str, target: str) -> bool:
         return matched(source, target, lambda one, two: two if castable(one, two) else None) is not None
     if "binary" in (source, target):
         return {source, target} == {"binary", "string"}
+    if source in INTERVALS or target in INTERVALS:
+        return "string" in (source, target)
     if "string" in (source, target) or {source, target} <= set(_MOMENTS):
         return True
     if source == "timestamp":

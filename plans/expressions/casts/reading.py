@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import dates
+from plans.expressions import dates, intervals
 from plans.expressions.arrays import on_arrays
 from plans.expressions.characters import readable
 from plans.expressions.functions.distinct import by_distinct
@@ -70,6 +70,8 @@ def _read(value: pa.Array, type_: pa.DataType) -> pa.Array:
         return by_distinct(lambda text: _decimal(text, type_.precision, type_.scale), type_, value)
     if kinds.is_date(type_):
         return by_distinct(_date, pa.int32(), value).view(type_)
+    if intervals.is_interval(type_):
+        return intervals.read(value, type_)
     zoned, wall = type_.tz is not None, pa.timestamp("us")
     return _quickly(value, _QUICK_MOMENT, wall, lambda text: _moment(text, zoned)).view(type_)
 

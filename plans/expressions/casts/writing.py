@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import dates
+from plans.expressions import dates, intervals
 from plans.expressions.arrays import array_of, on_arrays
 from plans.expressions.functions.distinct import by_distinct
 
@@ -28,6 +28,8 @@ def written(value: Any) -> Any:
         return on_arrays(dates.texts, value)
     if kinds.is_timestamp(value.type):
         return on_arrays(_moments, value)
+    if intervals.is_interval(value.type):
+        return intervals.written(value)
     return pc.cast(value, pa.string())
 
 

@@ -9,7 +9,7 @@ from plans.expressions.functions.function import constant
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import cast, lit
 from plans.nested import ARRAY, STRUCT, is_nested, parts
-from plans.types import decimal_parts
+from plans.types import decimal_parts, without_lengths
 
 _LEFT_ALONE = {
     "moment": ("timestamp", "timestamp_ntz"),
@@ -43,6 +43,8 @@ _IMPLICIT = {  # what Spark casts by itself
     "binary": ("string", "binary"),
     "date": _TIMES,
     "timestamp": _TIMES,
+    "duration": ("duration",),
+    "months": ("months",),
 }
 _TITLES = {
     "plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fraction": "EXTRACT", "intdiv": "DIV", "neg": "-",
@@ -72,6 +74,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
             check_ordered(type_, name.upper())
         type_ = "int32" if type_ == "null" and name != "coalesce" and args else type_
         gives = type_ if isinstance(function.gives, str) else function.gives([type_], [])
+        gives = without_lengths(gives)
         return Expr(name, gives, tuple(cast(arg, type_) for arg in args))
     args = tuple(_fitted(name, arg, kind) for arg, kind in zip(args, kinds, strict=True))
     args = tuple(_of_element(arg, args[0].type, kind) for arg, kind in zip(args, kinds, strict=True))
@@ -79,6 +82,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
     result = function.gives
     if not isinstance(result, str):
         result = result([arg.type for arg in args], constants)
+    result = without_lengths(result)
     if any(constant(kind) and value is None for kind, value in zip(kinds, constants, strict=True)):
         return Expr("literal", result)
     return Expr(name, result, args)

@@ -15,6 +15,7 @@ import pyarrow as pa
 KINDS = {
     "string": "STRING", "int32": "INT", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN", "date": "DATE",
     "binary": "BINARY", "timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP_NTZ",
+    "duration": "INTERVAL DAY TO SECOND", "months": "INTERVAL YEAR TO MONTH",
     "number": "number", "integer": "INT or BIGINT", "moment": "TIMESTAMP", "calendar": "DATE or TIMESTAMP",
     "bytes": "STRING or BINARY", "bits": "whole number, STRING or BINARY", "same": "value", "any": "value",
     "element": "element", "key": "element or key", "unit": "unit",

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
+from plans.expressions import intervals
 from plans.expressions.arrays import on_arrays, validity
 from plans.expressions.functions.collections import kept, of_kind, rows_of, where
 from plans.expressions.functions.function import KINDS, HigherOrder, place
@@ -27,7 +28,7 @@ def _over(body: Any, given: Sequence[pa.Array], outer: Sequence[pa.Array], rows:
     for number, values in enumerate(outer, len(given)):
         if place(number) in body.columns:
             columns[place(number)] = values.take(taken)
-    return body.evaluate(columns, len(rows))
+    return intervals.carried(body.evaluate(columns, len(rows)), body.type)
 
 
 def _places(sizes: np.ndarray) -> np.ndarray:

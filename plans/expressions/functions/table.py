@@ -16,12 +16,12 @@ from plans.expressions.functions import (
     strings,
     words,
 )
-from plans.expressions.functions.clock import formats, parsing, spans, times, zones
+from plans.expressions.functions.clock import formats, lengths, parsing, spans, times, zones
 from plans.expressions.functions.function import Function
 
 NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, patterns, jsonpath)
 COLLECTIONS = (collections, lambdas)
-TIMES = (times, spans, formats, parsing, zones)
+TIMES = (times, spans, lengths, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE
 }

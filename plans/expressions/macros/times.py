@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from plans.errors import PlanError
+from plans.expressions import intervals
 from plans.expressions.build import Expr, call, cast, lit
 from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
 from plans.expressions.functions.function import macro
+from plans.types import INTERVALS
 
 _PARTS = {
     "year": "year y years yr yrs", "yearofweek": "yearofweek isoyear", "quarter": "quarter qtr quarters",
@@ -24,6 +26,15 @@ _EPOCH = "the seconds since 1970 are CAST(x AS DOUBLE) of a TIMESTAMP"
 def part_of(unit: str, value: Expr) -> Expr:
     """Returns a part of a date or moment by its name."""
     part = PARTS.get(unit.lower())
+    if value.type in INTERVALS:
+        name = (part or unit.lower()).removesuffix("_fraction")
+        if intervals.PARTS.get(name, ("",))[0] != value.type:
+            known = [word.upper() for word, (kind, _, _) in intervals.PARTS.items() if kind == value.type]
+            raise PlanError(
+                f"EXTRACT finds no {unit.upper()} in a value of type {value.type}",
+                hint="use one of " + ", ".join(known),
+            )
+        return call(f"{name}_of_interval", value)
     if part is None:
         hint = _EPOCH if unit.lower() == "epoch" else "use one of " + ", ".join(w.split()[0] for w in _PARTS.values())
         raise PlanError(f"EXTRACT does not know the part {unit!r}", hint=hint)

@@ -17,10 +17,11 @@ from typing import Any
 from plans.errors import PlanError
 from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
 from plans.expressions.lambdas import Lambda, with_lambdas
+from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.catalyst.tree import Node
 from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
-from plans.types import normal_type
+from plans.types import INTERVALS, normal_type, whole_span
 
 _CALLS = {
     "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "div", "Remainder": "mod",
@@ -45,8 +46,11 @@ _CALLS = {
     "FromUnixTime": "from_unixtime", "ParseToDate": "to_date", "MicrosToTimestamp": "timestamp_micros",
     "MillisToTimestamp": "timestamp_millis", "SecondsToTimestamp": "timestamp_seconds",
     "CreateArray": "array", "CreateNamedStruct": "named_struct", "CreateMap": "map", "GetArrayItem": "get",
-    "GetMapValue": "element_at", "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
+    "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
     "ArrayForAll": "forall", "ArrayAggregate": "reduce",
+    "GetMapValue": "element_at", "SubtractTimestamps": "sub", "SubtractDates": "sub",
+    "MultiplyDTInterval": "mul", "MultiplyYMInterval": "mul", "DivideDTInterval": "div", "DivideYMInterval": "div",
+    "MakeDTInterval": "make_dt_interval", "MakeYMInterval": "make_ym_interval",
     "DateAddYMInterval": "add_months", "TimestampAddYMInterval": "plus_months", "TimestampAddInterval": "plus_micros",
 }  # fmt: skip
 _TRIMS = ("StringTrim", "StringTrimLeft", "StringTrimRight")
@@ -76,7 +80,7 @@ def type_of(given: Any) -> str:
         return "null"
     if isinstance(given, Mapping) and given.get("type") in _NESTED:
         return normal_type(_NESTED[given["type"]](given))
-    if not isinstance(given, str) or given.startswith("interval"):
+    if not isinstance(given, str) or given == "interval":
         name = given if isinstance(given, str) else str(given.get("type", given))
         raise PlanError(f"Spark's type {name} is not supported", hint="cast it, or take it apart in the query")
     return normal_type(re.sub(r"\s+collate\s.*", "", given))
@@ -108,7 +112,9 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     if kind == "Literal":
         return literal(node, zone)
     if kind == "Cast":
-        return cast(part(node.child), type_of(node.fields["dataType"]))
+        target = node.fields["dataType"]
+        span = isinstance(target, str) and target.startswith("interval ")
+        return cast(part(node.child), whole_span(target) if span else type_of(target))
     if kind in ("Alias", *_FOLLOWED):
         return part(node.child)
     if kind == "IsNotNull":
@@ -155,6 +161,8 @@ def literal(node: Node, zone: str) -> Expr:
         return NULL if type_ == "null" else cast(NULL, type_)
     if type_ == "timestamp":
         return lit(_instant(value, zone))
+    if type_ in INTERVALS:
+        return lit(int(value), type_)
     if type_ == "binary":
         raise PlanError("a constant of bytes cannot be read from Spark's plan", hint="write UNHEX('...') or a text")
     return cast(lit(_LITERALS.get(type_.partition("(")[0], str)(value)), type_)
@@ -238,20 +246,23 @@ def _in_tuples(node: Node, part: Part) -> Expr:
     return reduce(partial(call, "or"), equal)
 
 
-def _interval(node: Node) -> int:
-    """Returns a constant span of time: its months, or its microseconds."""
-    if node.kind == "UnaryMinus":
-        return -_interval(node.child)
-    if node.kind != "Literal" or node.fields.get("value") is None:
-        raise PlanError("an interval that is no constant is not supported", hint="write INTERVAL with a number")
-    return int(node.fields["value"])
-
-
 def _plus(node: Node, part: Part) -> Expr:
-    """Returns a date or a moment plus a constant span of time."""
-    span = _interval(node.children[1])
+    """Returns a date or a moment plus a span of time: a constant one as a number of its units."""
+    moment, span = part(node.child), part(node.children[1])
+    if span.op != "literal" or span.value is None:
+        return call("add", moment, span)
     type_ = "int64" if node.kind == "TimestampAddInterval" else "int32"
-    return call(_CALLS[node.kind], part(node.child), lit(span, type_))
+    return call(_CALLS[node.kind], moment, lit(span.value, type_))
+
+
+def _part(unit: str) -> Callable[[Node, Part], Expr]:
+    return lambda node, part: part_of(unit, part(node.child))
+
+
+def _split(node: Node, part: Part) -> Expr:
+    """Returns SPLIT, whose limit Spark always says."""
+    value, pattern, limit = (part(child) for child in node.children)
+    return call("split", value, pattern, *([] if limit == lit(-1) else [limit]))
 
 
 def _of_unit(node: Node, part: Part) -> Expr:
@@ -306,7 +317,7 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     "DateAddYMInterval": _plus,
     "TimestampAddYMInterval": _plus,
     "TimestampAddInterval": _plus,
-    "ExtractANSIIntervalDays": lambda node, part: lit(_interval(node.child) // 86_400_000_000, "int32"),
+    **{f"ExtractANSIInterval{unit}s": _part(unit) for unit in ("Year", "Month", "Day", "Hour", "Minute", "Second")},
     "TimestampAdd": _of_unit,
     "TimestampDiff": _of_unit,
     "UnixTimestamp": _seconds,
@@ -315,6 +326,7 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     "MakeTimestamp": _moment,
     "RegExpReplace": _replaced,
     "Logarithm": _logarithm,
+    "StringSplit": _split,
     "Like": _like,
     "ILike": partial(_like, lower=True),
     "NullIfResult": lambda node, part: call("case", part(node.child), NULL, part(node.children[1])),

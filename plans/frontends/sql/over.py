@@ -12,7 +12,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.expressions.build import TRUE, Expr, call, cast, col, mean
+from plans.expressions.build import TRUE, Expr, call, cast, col, mean, of_units, units
 from plans.expressions.coercion import common
 from plans.frames import NEIGHBOURS, PARTITION, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
@@ -26,19 +26,20 @@ from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Aggregate, Order
 from plans.queries.algebra import Group, Over, Query, Relation
-from plans.types import decimal_parts
+from plans.types import INTERVALS, decimal_parts
 
 
 @dataclass(frozen=True)
 class Call:
     """A window function over columns of the rows. Without a frame or an order it is an aggregate over whole partitions:
-    `whole`."""
+    `whole`. `length`: it is that of the units of a length of time of this type."""
 
     node: exp.Window
     keys: tuple[str, ...]
     order: tuple[Order, ...]
     function: WindowFunction
     whole: bool = False
+    length: str = ""
 
 
 class Windows:
@@ -99,7 +100,8 @@ class Windows:
         return "" if node.table or self.scope.lookup(node.name) else node.name.lower()
 
     def call(self, node: exp.Window) -> Expr:
-        """Returns the value of a window function, as a column that is not there yet; AVG of decimals is two."""
+        """Returns the value of a window function, as a column that is not there yet; AVG of decimals and lengths of
+        time is two."""
         averaged = self._averaged(node)
         if averaged is not None:
             total, count = (self.call(_instead(node, kind)) for kind in (exp.Sum, exp.Count))
@@ -108,15 +110,17 @@ class Windows:
         if known is None:
             known = len(self.calls)
             self.calls.append(self._call(node, f"#{known}"))
-        return col(f"@#{known}", self.calls[known].function.type)
+        made, length = col(f"@#{known}", self.calls[known].function.type), self.calls[known].length
+        return of_units(made, length) if length else made
 
     def _averaged(self, node: exp.Window) -> str | None:
-        """Returns the type of the decimals that a window function is the AVG of; None if it is none."""
+        """Returns the type of the decimals or lengths of time that a window function is the AVG of; None if it is
+        none."""
         inner = _called(node)
         if function_of(inner) != "avg" or isinstance(inner.this, exp.Distinct):
             return None
         type_ = self.column(self._read(next(inner.iter_expressions()))).type
-        return type_ if decimal_parts(type_) else None
+        return type_ if decimal_parts(type_) or type_ in INTERVALS else None
 
     def _call(self, node: exp.Window, name: str) -> Call:
         text = self.scope.text
@@ -203,6 +207,11 @@ class Windows:
             raise text.error(f"{word} of {len(given)} columns is not supported", node)
         arguments = tuple(self._read(part) for part in given)
         types = [self.column(name).type for name in arguments] or ["int64"]
+        if function == "sum" and types[0] in INTERVALS:
+            made = replace(made, length=types[0])
+            node_of = exp.Anonymous(this="units", expressions=[given[0].copy()])
+            arguments = (self.below.add(node_of, units(self._value(given[0]))),)
+            types = [self.column(arguments[0]).type]
         if function in _TRUTH:
             if types[0] != "bool":
                 raise text.error(f"{word} needs a condition, not {types[0]}", node)
@@ -213,12 +222,16 @@ class Windows:
         return replace(made, function=called, whole=frame == PARTITION)
 
     def _read(self, node: exp.Expression) -> str:
-        """Returns the column of the rows that has a value; names of columns come before aliases."""
+        """Returns the column of the rows that has a value."""
+        return self.below.add(node, self._value(node))
+
+    def _value(self, node: exp.Expression) -> Expr:
+        """Returns a value of the rows; names of columns come before aliases."""
 
         def meaning(part: exp.Expression) -> Expr | None:
             return self.selected.get(self._unlike(part)) if isinstance(part, exp.Column) else None
 
-        return self.below.add(node, self.plain(node, meaning))
+        return self.plain(node, meaning)
 
     def joined(self, rows: Relation, frame: Frame, wish: str) -> dict[Expr, Expr]:
         """Adds the rows to a frame, with the values of the window functions; what columns with @ stand for there."""

@@ -130,8 +130,7 @@ FUNCTION_GROUPS = (
         "numbers times them",
         "a date or timestamp outside the calendar",
         "A month that is too short ends earlier. A DATE and hours or less, or a column times days, make a TIMESTAMP. "
-        "The difference of two dates or timestamps is compared with an INTERVAL without months. Worked out when the "
-        "query is planned where the date is written there.",
+        "Worked out when the query is planned where the date is written there.",
         ("DATE '2020-01-31' + INTERVAL '1' MONTH", "DATE '2020-02-29' - INTERVAL '1' YEAR",
          "DATE '2020-02-29' + INTERVAL 2 WEEKS",
          "INTERVAL 1 DAY + DATE '2019-12-31'", "DATE '2020-01-31' + INTERVAL '-1 day'",
@@ -141,6 +140,40 @@ FUNCTION_GROUPS = (
          "day + INTERVAL 4 YEARS", "INTERVAL 1 YEAR + day", "ntz + INTERVAL 1 DAY", "ntz - INTERVAL 1 MONTH",
          "ntz + INTERVAL '5' HOUR", "ntz - INTERVAL 90 SECONDS", "ntz + INTERVAL 1 MICROSECOND",
          "ntz + INTERVAL 1 MILLISECOND", "day >= DATE '2020-03-30' - INTERVAL '1' MONTH"),
+    ),
+    Group(
+        "INTERVAL as a value: `INTERVAL '1' DAY`, `a - b` of dates or timestamps; `+` `-`, `*` and `/` with a "
+        "number",
+        "INTERVAL DAY TO SECOND (`duration`), INTERVAL YEAR TO MONTH (`months`)",
+        "a length that does not fit; division by zero",
+        "Compared, grouped by and ordered as a number of microseconds, or of months. Products and quotients are "
+        "rounded half up. As text: `INTERVAL '1 02:03:04.5' DAY TO SECOND`, `INTERVAL '1-2' YEAR TO MONTH`. "
+        "`EXTRACT` finds `DAY`, `HOUR`, `MINUTE`, `SECOND` (and `EPOCH`, all seconds), or `YEAR` and `MONTH`.",
+        (*(f"CAST({value} AS STRING)" for value in (
+            "ntz - ntz2", "DATE(inst) - DATE(ntz2) + INTERVAL '0' SECOND", "num * INTERVAL '1' MONTH",
+            "INTERVAL '7' SECOND * big", "(ntz - ntz2) / num", "(ntz - ntz2) * dbl", "(ntz - ntz2) / dbl",
+            "(ntz - ntz2) * dec", "(ntz - ntz2) / dec", "num * INTERVAL '1' MONTH / 7",
+            "num2 * INTERVAL '1' MONTH * 1.5",
+            "INTERVAL '5' MONTH / dec + INTERVAL '0-0' YEAR TO MONTH", "- (ntz - ntz2)",
+            "(ntz - ntz2) - INTERVAL '1 02:03:04.5' DAY TO SECOND",
+            "INTERVAL '1-2' YEAR TO MONTH - num2 * INTERVAL '1' MONTH",
+            "MAKE_DT_INTERVAL(num2, 2, 3, 4.5)", "MAKE_YM_INTERVAL(num2, 3)", "MAKE_DT_INTERVAL(1, num)",
+            "CAST('1 02:03:04.5' AS INTERVAL DAY TO SECOND)", "CAST('-1-2' AS INTERVAL YEAR TO MONTH)",
+            "TRY_CAST(moment AS INTERVAL DAY TO SECOND)", "TRY_CAST(born AS INTERVAL YEAR TO MONTH)",
+            "GREATEST(ntz - ntz2, INTERVAL '1 00:00:00' DAY TO SECOND)",
+            "COALESCE(ntz - ntz2, INTERVAL '3 00:00:00' DAY TO SECOND)",
+        )),
+         "EXTRACT(DAY FROM ntz - ntz2)", "EXTRACT(SECOND FROM ntz - ntz2)",
+         "EXTRACT(YEAR FROM num * INTERVAL '1' MONTH)",
+         ("EXTRACT(EPOCH FROM ntz - ntz2)", "CAST(TIMESTAMPDIFF(MICROSECOND, ntz2, ntz) AS DOUBLE) / 1000000"),
+         *((text, f"CAST({text} AS INT)") for text in (  # a TINYINT in Spark
+             "EXTRACT(HOUR FROM ntz - ntz2)", "EXTRACT(MINUTE FROM ntz - ntz2)",
+             "EXTRACT(MONTH FROM num * INTERVAL '1' MONTH)")),
+         "day - (num2 * INTERVAL '1' MONTH)", "ntz + (ntz - ntz2)", "ntz - (ntz2 - ntz)",
+         "day + MAKE_YM_INTERVAL(1, num2)",
+         "ntz - ntz2 = INTERVAL '0 00:00:00' DAY TO SECOND", "ntz - ntz2 IN (INTERVAL '1' DAY, INTERVAL '-1' DAY)",
+         "num * INTERVAL '1' MONTH BETWEEN INTERVAL '-4' MONTH AND INTERVAL '5' MONTH"),
+        utc=True,
     ),
     Group(
         "`TUMBLE_START` `TUMBLE_END` (`TUMBLE` is the start) of a moment and a constant length",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from plans import Expr, PlanError, arrow_type
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
 from plans.expressions.functions.function import constant
+from plans.expressions.intervals import restored
 from plans.expressions.literals import RESERVED
 from plans.nested import is_nested, parts
 from tests.plans.expressions import expression_cases as cases
@@ -22,6 +23,7 @@ from tests.plans.expressions import expression_cases as cases
 TYPES = ["bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"]
 TYPES += ["decimal(1,0)", "decimal(10,2)", "decimal(18,18)", "decimal(19,4)", "decimal(34,30)", "decimal(38,0)"]
 TYPES += ["decimal(38,10)", "decimal(38,38)"]
+TYPES += ["duration", "months"]
 TYPES += ["array<int64>", "array<string>", "array<float64>", "array<array<string>>", "map<string,int64>"]
 TYPES += ["struct<a:int64,b:array<string>>", "array<struct<k:string,n:int64>>"]
 NAMES = {f"c{number}": type_ for number, type_ in enumerate(TYPES)}
@@ -68,6 +70,8 @@ def _column(type_: str, rng: random.Random, length: int) -> pa.Array:
     n, kind = length + 3, arrow_type(type_)
     if is_nested(type_):
         return _nested(type_, rng, n)[3:]
+    if type_ == "months":
+        return restored(_column("int32", rng, length), "months")
     valid = pa.py_buffer(np.packbits([rng.random() < 0.8 for _ in range(n)], bitorder="little"))
     if type_ in ("string", "binary"):
         texts = [rng.choice(TEXTS) for _ in range(n)]

@@ -1,4 +1,4 @@
-"""A date or timestamp plus or minus an INTERVAL, and the window of a length that it is in.
+"""INTERVAL as a value, a date or timestamp plus or minus one, and the window of a length that it is in.
 
 Part of `plans.frontends.sql`; nodes are sqlglot's.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from plans import durations
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, lit
+from plans.types import INTERVALS
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _WORDS = re.compile(r"\s*([+-]?\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE | re.ASCII)
@@ -138,9 +139,12 @@ def _folded(made: Expr) -> Expr:
 def shifted(node: Any, read: Read) -> Expr:
     """Returns a date or timestamp plus or minus an interval; of a literal, the value."""
     first = is_interval(node.this)
-    if first and node.key == "sub":
-        raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
     start = read(node.expression if first else node.this)
+    if start.type in INTERVALS or (first and node.key == "sub" and start.type == "null"):
+        other = value(node.this if first else node.expression, read)
+        return call(node.key, other, start) if first else call(node.key, start, other)
+    if first and node.key == "sub":
+        raise PlanError(f"a value of type {start.type} is not taken from an INTERVAL", hint="write the date first")
     length = interval(node.this if first else node.expression, read)
     if start.type not in (*_MOMENTS, "null"):
         raise PlanError(f"an INTERVAL is added to a date or a timestamp, not to {start.type}", hint="use CAST")
@@ -161,19 +165,22 @@ def shifted(node: Any, read: Read) -> Expr:
     )
 
 
-def compared(node: Any, op: str, read: Read) -> Expr:
-    """Returns a comparison of the difference of two moments with an interval."""
-    first = is_interval(node.this)
-    length = interval(node.this if first else node.expression, read)
-    apart = (node.expression if first else node.this).unnest()
-    sides = [read(part) for part in (apart.this, apart.expression)] if apart.key == "sub" else []
-    moments = len(sides) == 2 and all(side.type in (*_MOMENTS, "null") for side in sides)
-    if not moments or length.micros is None or length.months is not None:
-        raise PlanError(
-            "an INTERVAL is compared with the difference of two dates or timestamps, and has no months here"
-        )
-    elapsed = call("timestampdiff", lit("MICROSECOND"), sides[1], sides[0])
-    return call(op, length.micros, elapsed) if first else call(op, elapsed, length.micros)
+def value(node: Any, read: Read) -> Expr:
+    """Returns the length of time that a node says as a value."""
+    found = interval(node, read)
+    if found.months is not None and found.micros is not None:
+        hint = "write two columns, or add both to a date or a timestamp"
+        raise PlanError("an INTERVAL with months and days is no value", hint=hint)
+    if found.months is not None:
+        return _length(found.months, "months")
+    assert found.micros is not None, "an INTERVAL has a length"
+    return _length(found.micros, "duration")
+
+
+def _length(units: Expr, type_: str) -> Expr:
+    if units.op == "literal":
+        return lit(units.value, type_)
+    return call("of_months" if type_ == "months" else "of_micros", units)
 
 
 TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END")

@@ -20,11 +20,12 @@ from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.fields import element_of, field_of, struct
-from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, compared, is_interval, shifted, tumbled
+from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, is_interval, shifted, tumbled
+from plans.frontends.sql.scalars.interval import value as length
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
 from plans.nested import MAP, Parts, array_of, is_nested, struct_of
 from plans.stack import with_room
-from plans.types import decimal_parts, normal_type
+from plans.types import decimal_parts, normal_type, whole_span
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
@@ -33,7 +34,6 @@ _BINARY = {
     "bitwiseleftshift": "shiftleft", "bitwiserightshift": "shiftright",
     "and": "and", "or": "or", "dpipe": "concat", "regexplike": "regexp_like",
 }  # fmt: skip
-_COMPARED = ("eq", "neq", "lt", "lte", "gt", "gte")
 _UNARY = {"not": "not", "neg": "neg", "bitwisenot": "bit_not"}
 _CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil", "overlay": "overlay"}
 _ARGUMENTS = ("this", "start", "length", "expression", "from_", "for_")
@@ -49,6 +49,7 @@ _OTHER_TYPES = {
     "smallint": "whole numbers have 32 or 64 bits here: use INT",
     "float": "floating-point numbers have double precision here: use DOUBLE",
     "timestamp": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
+    "interval": "write INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH",
     "datetime": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
 }
 # What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
@@ -59,6 +60,7 @@ _CARRIED = {
 _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
     "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"}, "array": {"bracket_notation"},
+    "interval": {"unit"}, "sub": {"days"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr | None]
@@ -89,7 +91,7 @@ def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
 
 def _has_interval(node: Any) -> bool:
     """Returns whether an operator has an INTERVAL on one side."""
-    return node.key in ("add", "sub", *_COMPARED) and (is_interval(node.expression) or is_interval(node.this))
+    return node.key in ("add", "sub") and (is_interval(node.expression) or is_interval(node.this))
 
 
 def _value(node: Any, resolve: Resolve, text: str) -> Expr:
@@ -125,8 +127,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "paren":
         return part("this")
     if _has_interval(node):
-        read = partial(scalar, resolve=resolve, text=text)
-        return compared(node, _BINARY[key], read) if key in _COMPARED else shifted(node, read)
+        return shifted(node, partial(scalar, resolve=resolve, text=text))
+    if key == "interval":
+        return length(node, partial(scalar, resolve=resolve, text=text))
     if key == "neg" and node.this.key == "literal" and not node.this.args.get("is_string"):
         return _number("-" + str(node.this.this))
     if key == "anonymous" and node.this == "+":
@@ -248,6 +251,8 @@ def _binary(node: Any, left: Expr, right: Expr) -> Expr:
     op = _BINARY[node.key]
     if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
         op = "intdiv"  # the dialect divides whole numbers so
+    if node.args.get("days") and left.type == right.type == "date":
+        return call("datediff", left, right)
     if op in ARITHMETIC:
         for side, other, name in ((left, right, "this"), (right, left, "expression")):
             cast_one = node.args[name].unnest().key in ("cast", "trycast")
@@ -336,6 +341,10 @@ def _struct(node: Any, resolve: Resolve, text: str) -> Expr:
 
 def _type(node: Any) -> str:
     inner = node.expressions
+    if hasattr(node.this, "args"):  # INTERVAL DAY TO SECOND
+        span = node.this.args["unit"]
+        words = span.args.values() if span.key == "intervalspan" else (span,)
+        return whole_span(f"interval {' to '.join(str(word) for word in words if word is not None)}")
     if node.this.value == "ARRAY" and len(inner) == 1:
         return array_of(_type(inner[0]))
     if node.this.value == "MAP" and len(inner) == 2:

@@ -72,6 +72,14 @@ def with_indexes(tree: Any, dialect: str, first: int) -> Any:
     return tree
 
 
+def with_differences(tree: Any, dialect: str) -> Any:
+    """Returns a statement whose differences say whether that of two dates is a number of days, as in the dialect."""
+    for node in tree.find_all(exp.Sub) if dialect in _IN_DAYS else ():
+        node.set("days", True)
+    return tree
+
+
+_IN_DAYS = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave", "oracle")
 _FROM_THE_END = ("duckdb", "clickhouse")
 """Dialects in which the last element of an array has the index -1."""
 
