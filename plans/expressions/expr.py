@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isnan, nan
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ class Expr:
     value: Any = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.value, float) and isnan(self.value):
+            object.__setattr__(self, "value", nan)  # one NaN, which is equal to itself
         object.__setattr__(self, "depth", 1 + max((arg.depth for arg in self.args), default=0))
         object.__setattr__(self, "_hash", hash((self.op, self.type, self.args, self.value)))
 

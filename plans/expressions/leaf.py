@@ -52,11 +52,16 @@ def cast(arg: Expr, type_: str) -> Expr:
         value = folded(arg, type_)
         if value is not None:
             return value
-        if arg.type == "string" and type_ != "binary":
+        if never(arg, type_):
             raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not written in a form that is read here")
     if castable(arg.type, type_):
         return Expr("cast", type_, (arg,))
     raise PlanError(f"a cast from {arg.type} to {type_} is not supported", hint=_CAST_HINTS.get(type_, ""))
+
+
+def never(literal: Expr, type_: str) -> bool:
+    """Returns whether a literal is a text that says no value of a type."""
+    return literal.type == "string" and type_ not in ("string", "binary") and folded(literal, type_) is None
 
 
 def folded(arg: Expr, type_: str) -> Expr | None:

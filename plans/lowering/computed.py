@@ -53,7 +53,7 @@ def with_columns_for_joins(query: Query, stages: Stages) -> Query:
 def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tuple[Query, Expr]:
     """Returns the query in which the source of a value has it as a column, and that column, which is then `read`.
 
-    A DISTINCT subquery that has the value's column in its select list has this one, too.
+    A DISTINCT subquery that has the value or its column in its select list has this one, too.
     """
     source = query.source(split(side.args[0].value)[0])
     name = unused("k", [column.name for column in source.table.columns])
@@ -63,5 +63,5 @@ def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tu
     column = made.qualified(name)
     read.add(str(column.value))
     sources = tuple(made if s.alias == source.alias else s for s in query.sources)
-    keys = tuple((group, (*exprs, column) if side.args[0] in exprs else exprs) for group, exprs in query.keys)
+    keys = tuple((group, (*exprs, column) if {side, side.args[0]} & {*exprs} else exprs) for group, exprs in query.keys)
     return replace(query, sources=sources, keys=keys), column

@@ -114,3 +114,22 @@ def test_columns_of_one_name_are_numbered() -> None:
 )
 def test_a_join_that_asks_of_its_right_side_keeps_that(query: str, oracle: str) -> None:
     means(query, oracle)
+
+
+@every(
+    [
+        ("SELECT c FROM s WHERE c LIKE ANY ('p%', 'q')", "SELECT c FROM s WHERE c LIKE 'p%' OR c LIKE 'q'"),
+        ("SELECT c FROM s WHERE c NOT LIKE ALL ('p%', 'q')", "SELECT c FROM s WHERE c NOT LIKE 'p%' AND c <> 'q'"),
+        ("SELECT c FROM s WHERE c NOT LIKE ANY ('p', 'q')", "SELECT c FROM s WHERE c <> 'p' OR c <> 'q'"),
+        ("SELECT c FROM s WHERE NOT c LIKE ANY ('p', 'q')", "SELECT c FROM s WHERE NOT (c = 'p' OR c = 'q')"),
+        ("SELECT a FROM r WHERE b >= ALL (a, 1)", "SELECT a FROM r WHERE b >= a AND b >= 1"),
+        ("SELECT a FROM r WHERE b = ANY (ARRAY(1, a))", "SELECT a FROM r WHERE b = 1 OR b = a"),
+        ("SELECT a FROM r WHERE b <> ALL (ARRAY(1, a))", "SELECT a FROM r WHERE b <> 1 AND b <> a"),
+        ("SELECT a FROM r WHERE b = ANY (SELECT b FROM s)", "SELECT a FROM r WHERE b IN (SELECT b FROM s)"),
+        ("SELECT a FROM r WHERE b <> ALL (SELECT b FROM s)", "SELECT a FROM r WHERE b NOT IN (SELECT b FROM s)"),
+        ("SELECT a, b = SOME (SELECT b FROM s) AS x FROM r", "SELECT a, b IN (SELECT b FROM s) AS x FROM r"),
+        ("SELECT TRY_CAST('' AS BIGINT) AS x, a FROM r", "SELECT CAST(NULL AS BIGINT) AS x, a FROM r"),
+    ]
+)
+def test_comparisons_with_any_and_all_are_spelled_out(query: str, oracle: str) -> None:
+    means(query, oracle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from decimal import Decimal
@@ -43,7 +44,7 @@ def rounded(rows: Counter[Row]) -> Counter[Row]:
     """Floats to nine digits, and as 0 what is as good as that, so that the order of additions does not show."""
 
     def of(value: float) -> float:
-        return 0.0 if abs(value) < 1e-12 else float(f"{value:.9g}")
+        return value if math.isnan(value) else 0.0 if abs(value) < 1e-12 else float(f"{value:.9g}")
 
     out: Counter[Row] = Counter()
     for row, copies in rows.items():

@@ -17,6 +17,7 @@ from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.functions.function import HigherOrder
 from plans.expressions.lambdas import Lambda, with_lambdas
+from plans.expressions.leaf import never
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.fields import element_of, field_of, struct
@@ -160,7 +161,10 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
-        return _cast(part("this"), _type(node.args["to"]))
+        value, type_ = part("this"), _type(node.args["to"])
+        if value.op == "literal" and never(value, type_) and spelling(text, node) == "TRY_CAST":
+            return cast(NULL, type_)
+        return _cast(value, type_)
     if key == "anonymous" and str(node.this).upper() in TUMBLING:
         name = str(node.this).upper()
         if len(node.expressions) != 2:

@@ -132,16 +132,14 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
 
 
 def check_quantifier(text: str, node: Any) -> None:
-    """Raises PlanError for `LIKE ANY (...)`, `= ALL (...)` and their kin."""
+    """Raises PlanError for `< ANY (query)` and its kin."""
     right = node.args.get("expression")
     if right is None or right.key not in ("any", "all"):
         return
     place = extent(right)
     word = re.compile(r"\w+").match(text, place[0]) if place is not None else None
     quantifier = word[0].upper() if word is not None else right.key.upper()
-    hint = "write the comparisons one by one, joined by " + ("AND" if right.key == "all" else "OR")
-    if any(part.key == "select" for part in right.walk()):
-        hint = "use IN with the subquery" if node.key == "eq" and right.key == "any" else "use a join"
+    hint = "compare with MIN or MAX of the subquery, or write EXISTS"
     sign = spelling(text, node).removesuffix(quantifier).strip()
     raise PlanError(f"{sign} {quantifier} is not supported", hint=hint)
 
