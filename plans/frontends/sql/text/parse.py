@@ -69,12 +69,8 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         tokens = known.tokenize(text)
         _check_order(tokens, text)
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
-<<<<<<< HEAD
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
-        found = [with_differences(statement, dialect) for statement in found]
-=======
-        found = [without_quantifiers(with_indexes(one, dialect, first_index(dialect))) for one in found]
->>>>>>> ba735156 (Marts of ten packages and random queries over the whole dialect are maintained beside DuckDB; what they found is mended)
+        found = [without_quantifiers(with_differences(statement, dialect)) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]
     except Fault as fault:
