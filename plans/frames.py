@@ -15,10 +15,12 @@ SHIFTED = ("row_number", "rank")
 WHOLE = ("percent_rank", "cume_dist", "ntile")
 """Functions of the number of rows in a partition."""
 NEIGHBOURS = ("lag", "lead")
+SESSIONS = ("session_start", "session_end")
+"""Functions of a session: rows of which each follows another within a gap."""
 PICKED = ("first_value", "last_value", "nth_value")
 """Functions whose value is that of one row of the frame: with IGNORE NULLS of those that have a value."""
 ENDS = ("min", "max")
-OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *PICKED)
+OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
 """Window functions that are no aggregates."""
 
 
@@ -60,9 +62,11 @@ class WindowFunction:
     """A window function: a column `name` of `type` in the stage's outputs.
 
     `function`: `row_number`, `rank`, `percent_rank`, `cume_dist`, `ntile` (of `count` parts), `lag` and `lead` (by
-    `count` rows; `default` names the column with the value where there is no such row), `first_value`, `last_value`,
-    `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), `min`, `max`, or an
-    aggregate that is made of sums (`plans.payloads.sums`). `arguments` and `where` are those of
+    `count` rows; `default` names the column with the value where there is no such row), `session_start` and
+    `session_end` (the time in the first and in the last row of a session; the order goes by this time first, rising,
+    and a row is in the session of the one before it if it is not more than `count` microseconds later), `first_value`,
+    `last_value`, `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), `min`, `max`,
+    or an aggregate that is made of sums (`plans.payloads.sums`). `arguments` and `where` are those of
     `plans.program.Aggregate`: what a function picks is one of the rows that its `where` has. `frame`: of all from
     `first_value` on.
     """
@@ -88,6 +92,17 @@ class WindowFunction:
         return replace(self, name="", type="", arguments=(), default=None)
 
     @property
+    def from_row(self) -> bool:
+        """Returns whether it picks a row by counting from its own, with no other bound."""
+        if self.frame is None:
+            return self.function in (*NEIGHBOURS, *SESSIONS)
+        near, far = self.frame.start, self.frame.end
+        if self.function == "last_value":
+            near, far = far, near
+        rows = self.frame.unit == "rows" and not self.frame.exclude
+        return self.function in PICKED and rows and near is not None and far is None
+
+    @property
     def width(self) -> int:
         """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
         if self.function in NEIGHBOURS:
@@ -98,7 +113,7 @@ class WindowFunction:
 
     @property
     def growth(self) -> str:
-        """Returns which rows a change of one row can change: `local`, `match`, `range`, `shift` or `partition`.
+        """Returns which rows a change of one row can change: `local`, `match`, `runs`, `range`, `shift` or `partition`.
 
         FIRST_VALUE and the like of a frame without a bound are local: only a change of the row that they read is seen
         far away.
@@ -108,7 +123,7 @@ class WindowFunction:
         if self.function in SHIFTED:
             return "shift"
         if self.frame is None:
-            return "local"
+            return "runs" if self.function in SESSIONS else "local"
         if self.function in PICKED and not self.frame.exclude and not self.frame.bounded:
             return "local" if self.where is None else "match"
         if not self.frame.bounded:

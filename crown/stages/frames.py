@@ -40,7 +40,8 @@ class Sums:
     """The sums that the aggregates among window functions are made of, and the words of a row in a tree.
 
     Word ``far`` counts rows with a double that is far: of those the tree's sums lack a part. ``counts`` are the words
-    that count the rows of a filter below which a function picks one.
+    that count the rows of a filter below which a function picks one. Word ``opening`` counts the rows that open a
+    session, -1: there are none; ``session``: what makes them (see ``crown.stages.kernels.sessions``).
     """
 
     def __init__(
@@ -61,15 +62,22 @@ class Sums:
         filters = [one.where for one in functions if one.function in frames.PICKED and one.where is not None]
         first = self.layout.words + 1 if terms else 0
         self.counts = {where: first + i for i, where in enumerate(dict.fromkeys(filters))}
-        self.words = first + len(self.counts)
+        parting = [one for one in functions if one.function in frames.SESSIONS]
+        runs = list(dict.fromkeys((one.arguments[0], one.count) for one in parting))
+        assert len(runs) < 2, "the sessions of a stage have one gap"
+        self.opening = first + len(self.counts) if runs else -1
+        self.words = first + len(self.counts) + len(runs)
+        places = {column.name: i for i, column in enumerate(columns)}
+        time, gap = (places[runs[0][0]], runs[0][1]) if runs else (-1, 0)
+        self.session = np.array([time, gap, self.opening], np.int64)
         numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.far, 1]] if terms else []
-        numbers += [[word, 1] for word in self.counts.values()]
+        numbers += [[word, 1] for word in (*self.counts.values(), *([self.opening] if runs else []))]
         self.numbers = np.array([len(columns), self.words, len(numbers), *np.array(numbers, np.int64).flat], np.int64)
         summed = [one for one in functions if one.name in self.rules or one.where in self.counts]
         unbounded = [one for one in summed if one.frame and not one.frame.bounded]
         none = np.array([len(columns), 0, 0], np.int64)
-        self.shape = self.numbers if unbounded else none  # of the rows in a tree
-        self.tails = any(one.frame is not None and one.frame.end is None for one in unbounded)
+        self.shape = self.numbers if unbounded or runs else none  # of the rows in a tree
+        self.tails = any(one.frame is not None and one.frame.end is None for one in unbounded if not one.from_row)
 
     def of(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Far]:
         """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words], and their far parts."""
@@ -91,7 +99,7 @@ class Sums:
 
 
 class Frames:
-    """The window functions of a stage over its feed's ``columns``, in an ``order``."""
+    """The window functions of a stage that read frames over its feed's ``columns``, in an ``order``."""
 
     def __init__(
         self,
@@ -169,7 +177,7 @@ class _Evaluation:
             border = larger * (small + 1)
             behind = (rows.position - border) // np.maximum(small, 1) + larger
             return np.where(rows.position < border, rows.position // (small + 1), behind) + 1
-        if one.function in (*frames.NEIGHBOURS, *frames.PICKED):
+        if one.function in frames.PICKED:
             return self._found(one)
         if one.function in frames.ENDS:
             return self._end(one)
@@ -285,10 +293,8 @@ class _Evaluation:
 
     def _positions(self, one: WindowFunction) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions of the rows whose value a function has, and where there is one."""
+        assert one.frame is not None, "it picks a row of its frame"
         rows = self._rows
-        if one.frame is None:
-            at = rows.position + (-one.count if one.function == "lag" else one.count)
-            return at, (at >= 0) & (at < rows.size)
         pieces = self._pieces(one.frame, *self._bounds(one.frame), np.zeros_like(rows.base))
         if one.where is not None:
             pieces = [(self._below(one.where).count(start), self._below(one.where).count(end)) for start, end in pieces]

@@ -25,10 +25,10 @@ from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.frames import Frames, Sums
 from crown.stages.kernels import partitions as kernels
-from crown.stages.kernels.ordered import EXACT
 from crown.stages.orders import order_words
+from crown.stages.picks import Picks
 from crown.stages.protocol import Part, Stage
-from crown.stages.reach import Located, Reach
+from crown.stages.reach import Reach
 from crown.stages.stretches import Stretches
 from crown.stages.trees import Partitions
 from crown.store.zset import Zset
@@ -54,13 +54,16 @@ class Over(Stage):
         self.columns = (*self._all[: self._shown], *made)
         place = {column.name: i for i, column in enumerate(self._all)}
         self._sums = Sums(stage.functions, self._all, part.dictionary)
-        self._frames = Frames(stage.functions, self._all, stage.order, self._sums, part.dictionary)
+        functions = list(enumerate(stage.functions, self._shown))
+        self._framed = [(i, one) for i, one in functions if not one.from_row]
+        self._frames = Frames([one for _, one in self._framed], self._all, stage.order, self._sums, part.dictionary)
         keyed = [place[name] for name in stage.keys]
         self._trees = Partitions(
             part, int(table_at(0)), [column.type for column in self._all], keyed,
-            order_words(self._all, stage.order, keyed), self._sums.shape,
+            order_words(self._all, stage.order, keyed), self._sums.shape, self._sums.session,
         )  # fmt: skip
-        self._reach = Reach(stage, self._all, self)
+        self._picks = Picks([(i, one) for i, one in functions if one.from_row], place, self._sums, self._trees)
+        self._reach = Reach(stage, self._all, self, self._picks)
         part.open(1)
 
     # A batch
@@ -83,8 +86,13 @@ class Over(Stage):
         touched = self._reach.of(keys, net.weights)
         old = self._valued(touched.before, touched.lows, touched.highs)
         self._change(net, done)
-        after = self._trees.find(keys[:, touched.some])
-        new = self._valued(after, touched.new_lows, touched.new_highs)
+        after, lows, highs = self._trees.find(keys[:, touched.some]), touched.new_lows, touched.new_highs
+        if len(touched.fresh):
+            made = np.unique(self._trees.find(keys[:, touched.fresh]))
+            made = made[made != 0]
+            after, lows = np.append(after, made), np.append(lows, np.zeros_like(made))
+            highs = np.append(highs, self.sizes(made))
+        new = self._valued(after, lows, highs)
         weights = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
 
@@ -96,8 +104,8 @@ class Over(Stage):
 
         def work() -> bool:
             found = kernels.change(
-                part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape, keys,
-                changes, sums, *part.dictionary.memory, trees.path, done,
+                part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape,
+                trees.session, keys, changes, sums, *part.dictionary.memory, trees.path, done,
             )  # fmt: skip
             if found == kernels.ABSENT:
                 raise ChangeError("a batch deletes a row below a window function that is not there")
@@ -105,10 +113,9 @@ class Over(Stage):
 
         part.insist(work)
 
-    def places(self, keys: np.ndarray) -> Located:
+    def places(self, keys: np.ndarray) -> np.ndarray:
         """Returns where rows are. O(log n) each."""
-        handles = self._trees.find(keys)
-        return handles, *self._trees.located(handles, keys, len(self._trees.spec) // 4, EXACT)
+        return self._trees.places(keys)
 
     def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
         """Returns which places rows would have. O(log n) each."""
@@ -123,14 +130,24 @@ class Over(Stage):
         handles, lows, highs = (np.ascontiguousarray(part[some]) for part in (handles, lows, highs))
         if not len(handles):
             return np.empty((len(self.columns), 0), np.int64)
+        out = np.empty((len(self.columns), int((highs - lows).sum())), np.int64)
+        if self._framed:
+            self._write_framed(handles, lows, highs, out)
+        if self._picks or not self._framed:
+            self._picks.write(handles, lows, highs, 0 if self._framed else self._shown, out)
+        return out
+
+    def _write_framed(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, out: np.ndarray) -> None:
+        """Writes the columns of rows that are shown, and the functions that read frames."""
         sizes = self.sizes(handles)
         firsts, ends = self._reach.around(handles, sizes, lows, highs)
         rows = self._stretches(handles, sizes, lows, highs, firsts, ends)
         far = self._sums.far if self._sums.shape[1] else None
         if far is not None and (rows.heads[:, far].any() or rows.tails[:, far].any()):  # doubles that are far
             rows = self._stretches(handles, sizes, lows, highs, np.zeros_like(firsts), sizes)
-        shown = rows.columns[: self._shown, rows.wanted]
-        return np.concatenate([shown, *(one[None] for one in self._frames.values(rows))])
+        out[: self._shown] = rows.columns[: self._shown, rows.wanted]
+        for (column, _), codes in zip(self._framed, self._frames.values(rows), strict=True):
+            out[column] = codes
 
     def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Returns the rows at some places. O(log n + rows) each."""
@@ -221,8 +238,8 @@ class Over(Stage):
         """
         if self.stage.hidden:
             return sum(int((net.rows == row).all(axis=1).sum()) for net in self.scan())
-        handles, ranks, copies = self.places(row[: self._width].reshape(-1, 1))
-        found = self._valued(handles, ranks, ranks + copies)
+        places = self.places(row[: self._width].reshape(-1, 1))
+        found = self._valued(places[kernels.HANDLE], places[kernels.LOW], places[kernels.HIGH])
         return int((found == row[:, None]).all(axis=0).sum())
 
     # Care

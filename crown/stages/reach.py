@@ -16,15 +16,16 @@ import numpy as np
 from crown.kernels.strings import NULL
 from crown.stages.frames import moved
 from crown.stages.kernels import orders
+from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import BEHIND, FIRST
+from crown.stages.kernels.picks import joined
 from crown.stages.orders import order_of
+from crown.stages.picks import Picks
 from plans import frames
 from plans.frames import Frame, WindowFunction
 from plans.program import OverStage
 from plans.schema import Column
 
-Located = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of rows: the handles of their partitions, how many copies are before them, how many of them there are."""
 Interval = tuple[np.ndarray, np.ndarray]
 _EVERY = 1 << 40  # more rows than there are
 
@@ -32,8 +33,8 @@ _EVERY = 1 << 40  # more rows than there are
 class Tree(Protocol):
     """How partitions are asked."""
 
-    def places(self, keys: np.ndarray) -> Located:
-        """Returns where rows (codes, int64[width, n]) are."""
+    def places(self, keys: np.ndarray) -> np.ndarray:
+        """Returns where rows (codes, int64[width, n]) are (see ``partitions.place``)."""
 
     def bounds(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> np.ndarray:
         """Returns which place rows would have in partitions by so many columns of the order; 0 in handle 0."""
@@ -53,8 +54,9 @@ class Tree(Protocol):
 
 @dataclass(eq=False)
 class Touched:
-    """The intervals of rows that a batch can change: from ``lows`` to ``highs`` of the partitions ``before`` (handles,
-    0: a new one), which are at ``new_lows`` to ``new_highs`` afterwards. Each has the change number ``some``."""
+    """The intervals of rows that a batch can change: from ``lows`` to ``highs`` of the partitions ``before`` (handles),
+    which are at ``new_lows`` to ``new_highs`` afterwards. Each has the change number ``some``. The changes ``fresh``
+    are of partitions that are not there yet."""
 
     before: np.ndarray
     lows: np.ndarray
@@ -62,51 +64,57 @@ class Touched:
     new_lows: np.ndarray
     new_highs: np.ndarray
     some: np.ndarray
+    fresh: np.ndarray
 
 
 class Reach:
-    """What the functions of a stage over its feed's ``columns`` reach in a ``tree``."""
+    """What the functions of a stage over its feed's ``columns`` reach in a ``tree``; ``picks``: those that pick."""
 
-    def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree) -> None:
-        self._functions = tuple(dict.fromkeys(one.seen for one in stage.functions))
+    def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree, picks: Picks) -> None:
+        framed = [one for one in stage.functions if not one.from_row]
+        self._functions = tuple(dict.fromkeys(one.seen for one in framed))
+        self._picks = picks
         self._tree = tree
         place = {column.name: i for i, column in enumerate(columns)}
         self._place = place
-        self._keys = [place[name] for name in stage.keys]
         self._ordered = len(stage.order)  # columns that make peers
         self._by = place[stage.order[0].column] if stage.order else 0
         self._type = columns[self._by].type if stage.order else ""
         self._sign = -1 if stage.order and stage.order[0].falling else 1
-        framed = [one.frame for one in stage.functions if one.frame is not None]
-        bounds = {unit: [b for one in framed if one.unit == unit for b in _bounds(one)] for unit in _UNITS}
-        shifts = [one.count if one.function == "lead" else -one.count for one in stage.functions if _neighbour(one)]
-        rows = [*bounds["rows"], *shifts]
-        self._back = min(max([0, *(-int(b) for b in rows)]), _EVERY)
-        self._ahead = min(max([0, *(int(b) for b in rows)]), _EVERY)
+        seen = [one.frame for one in framed if one.frame is not None]
+        bounds = {unit: [b for one in seen if one.unit == unit for b in _bounds(one)] for unit in _UNITS}
+        self._back = min(max([0, *(-int(b) for b in bounds["rows"])]), _EVERY)
+        self._ahead = min(max([0, *(int(b) for b in bounds["rows"])]), _EVERY)
         self._groups = [int(b) for b in bounds["groups"]]
-        peers = any(one.peers for one in framed) or any(one.function in _OF_PEERS for one in stage.functions)
+        peers = any(one.peers for one in seen) or any(one.function in _OF_PEERS for one in framed)
         self._offsets = sorted({*bounds["range"], *([0] if peers else [])})
-        self._all = any(map(_reads_all, stage.functions))
+        self._all = any(map(_reads_all, framed))
 
     # Before a batch
     # ------------------------------------------------------------------------------------------------------------------
 
     def of(self, keys: np.ndarray, changes: np.ndarray) -> Touched:
         """Returns what changes of rows (codes, int64[width, n]) can change. O(log n) each."""
-        handles, ranks, copies = self._tree.places(keys)
-        change = _Change(keys, handles, ranks, ranks + copies, self._tree.sizes(handles))
-        lows, highs = change.ranks.copy(), change.ends.copy()
-        for one in self._functions:
-            low, high = self._one(one, change)
-            np.minimum(lows, low, out=lows)
-            np.maximum(highs, high, out=highs)
-        np.clip(lows, 0, change.sizes, out=lows)
-        np.clip(highs, 0, change.sizes, out=highs)
-        return _apart(self._partition(keys, handles), handles, lows, highs, changes)
+        places = self._tree.places(keys)
+        handles, ranks = places[kernels.HANDLE], places[kernels.RANK]
+        order = np.lexsort((ranks, handles))
+        if self._picks:
+            self._picks.widen(places, keys, changes, order)
+        if self._functions:
+            lows, highs = places[kernels.LOW], places[kernels.HIGH]
+            change = _Change(keys, handles, ranks, ranks + places[kernels.THERE], places[kernels.SIZE])
+            for one in self._functions:
+                low, high = self._one(one, change)
+                np.minimum(lows, low, out=lows)
+                np.maximum(highs, high, out=highs)
+        out = np.empty((6, len(changes)), np.int64)
+        n = int(joined(order, changes, places, out))
+        before, lows, highs, new_lows, new_highs, some = out[:, :n]
+        return Touched(before, lows, highs, new_lows, new_highs, some, (handles == 0).nonzero()[0])
 
     def _one(self, one: WindowFunction, change: _Change) -> Interval:
         """Returns where a function's values may change."""
-        ranks, ends = change.ranks, change.ends
+        ranks = change.ranks
         none, every = np.zeros_like(ranks), np.full_like(ranks, _EVERY)
         if one.function in frames.WHOLE:
             return none, every
@@ -115,8 +123,7 @@ class Reach:
         if one.function == "rank":
             return self._edge(change, 0, 0), every
         frame = one.frame
-        if frame is None:
-            return (ranks, ends + one.count) if one.function == "lag" else (ranks - one.count, ends)
+        assert frame is not None, "it reads a frame"
         low = none if frame.end is None else self._edge(change, frame.end, 0, frame.unit)
         high = every if frame.start is None else self._edge(change, frame.start, 1, frame.unit)
         if one.function in frames.PICKED and not frame.exclude and frame.unit != "groups":
@@ -137,7 +144,7 @@ class Reach:
             distance = change.sizes - ends if last else ranks
             seen = distance < (one.count or 1) + skipped
             return np.where(seen, low, ranks), np.where(seen, high, ends)
-        if far is None and one.count <= 1 and (unit == "rows" or near == 0):
+        if far is None and one.count <= 1 and near == 0:
             return self._edge(change, near, 0, unit), self._edge(change, near, 1, unit)
         return low, high
 
@@ -149,7 +156,7 @@ class Reach:
         """
         last, count = one.function == "last_value", one.count or 1
         near, far = (frame.end, frame.start) if last else (frame.start, frame.end)
-        if near is not None and (far is not None or (frame.unit != "rows" and near != 0)):
+        if near is not None and (far is not None or near != 0):
             return reached
         low, high, bound = change.ranks.copy(), change.ends.copy(), far if near is None else near
         if bound is not None:
@@ -164,11 +171,10 @@ class Reach:
             return low, high
         number = before + count - 1 if last else before - count  # of the row from which on others are nearer
         found = self._tree.numbered(handles, where, np.maximum(number, 0))
-        shift = min(max(int(near), -_EVERY), _EVERY) if frame.unit == "rows" else 0
         if last:
-            high[some] = np.maximum(high[some], np.where(found < sizes, found - shift, _EVERY))
+            high[some] = np.maximum(high[some], np.where(found < sizes, found, _EVERY))
         else:
-            low[some] = np.minimum(low[some], np.where(number < 0, 0, found + 1 - shift))
+            low[some] = np.minimum(low[some], np.where(number < 0, 0, found + 1))
         return low, high
 
     def _edge(self, change: _Change, bound: int | float, side: int, unit: str = "range") -> np.ndarray:
@@ -180,15 +186,6 @@ class Reach:
         if unit == "groups":
             return self._stepped(change.keys, change.handles, max(int(-bound if side else bound), 0), side)
         return self._at(change.handles, change.keys, -bound, side, 1)
-
-    def _partition(self, keys: np.ndarray, handles: np.ndarray) -> np.ndarray:
-        """Returns a number for the partition of each row: 0, 1, ..."""
-        found = handles.copy()
-        new = (handles == 0).nonzero()[0]
-        if len(new) and self._keys:
-            _, number = np.unique(keys[self._keys][:, new], axis=1, return_inverse=True)
-            found[new] = -1 - number.reshape(-1)
-        return np.unique(found, return_inverse=True)[1].reshape(-1)
 
     # Around rows
     # ------------------------------------------------------------------------------------------------------------------
@@ -259,10 +256,6 @@ def _bounds(frame: Frame) -> list[int | float]:
     return [bound for bound in (frame.start, frame.end) if bound is not None]
 
 
-def _neighbour(one: WindowFunction) -> bool:
-    return one.function in frames.NEIGHBOURS
-
-
 def _reads_all(one: WindowFunction) -> bool:
     """Returns whether a function needs the rows of a partition for which no sum can stand."""
     if one.frame is None or one.frame.bounded:
@@ -277,30 +270,3 @@ def _wider(codes: np.ndarray, made: np.ndarray, offset: float, sign: int) -> np.
     finite = np.isfinite(size) & (codes != NULL)
     wide = np.where(finite, result + 4 * sign * np.spacing(np.where(finite, size, 0.0)), result) + 0.0
     return np.where(finite, wide.view(np.int64), made)
-
-
-def _apart(
-    partition: np.ndarray, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray, changes: np.ndarray
-) -> Touched:
-    """Returns the intervals, those that meet as one. O(n log n)."""
-    order = np.lexsort((lows, partition))
-    partition, handles, lows, highs, changes = (part[order] for part in (partition, handles, lows, highs, changes))
-    base = partition * (int(highs.max(initial=0)) + 2)
-    reached = np.maximum.accumulate(highs + base)
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (partition[1:] != partition[:-1]) | (lows[1:] + base[1:] > reached[:-1])
-    first = new.nonzero()[0]
-    last = np.append(first[1:], len(order)) - 1
-    ends = (reached - base)[last]
-    so_far = np.concatenate([np.zeros(1, np.int64), np.cumsum(changes)])
-    begins = np.ones(len(order), np.bool_)
-    begins[1:] = partition[1:] != partition[:-1]
-    start = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))[first]
-    return Touched(
-        handles[first],
-        lows[first],
-        ends,
-        lows[first] + so_far[first] - so_far[start],
-        ends + so_far[last + 1] - so_far[start],
-        order[first],
-    )

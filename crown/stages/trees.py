@@ -30,11 +30,18 @@ _MANY = 4  # rows of a tree that are
 class Trees:
     """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.ordered``).
 
-    A tree is named by a handle: the word that has its root is ``k`` words behind. ``shape``: what its rows sum up.
+    A tree is named by a handle: the word that has its root is ``k`` words behind. ``shape``: what its rows sum up;
+    ``session``: what makes sessions of them (see ``crown.stages.kernels.sessions``).
     """
 
     def __init__(
-        self, part: Part, types: Sequence[str], spec: np.ndarray, k: int = 0, shape: np.ndarray | None = None
+        self,
+        part: Part,
+        types: Sequence[str],
+        spec: np.ndarray,
+        k: int = 0,
+        shape: np.ndarray | None = None,
+        session: np.ndarray | None = None,
     ) -> None:
         self.part = part
         self.width = len(types)
@@ -42,6 +49,7 @@ class Trees:
         self.k = k
         self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
         self.unsummed = np.array([*self.shape[:2], 0], np.int64)  # the same for those who do not ask for sums
+        self.session = np.array([-1, 0, -1], np.int64) if session is None else session
         self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + AHEAD, np.int64)  # where kernels keep the way to a row
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
@@ -118,8 +126,8 @@ class Trees:
         """Returns how many different rows each tree has. Raises AssertionError for what is no tree. O(rows)."""
         out = np.empty(len(handles), np.int64)
         kernels.check(
-            self.part.arena, self.k, self.spec, self.strides(1), self.shape, handles, *self.part.dictionary.memory,
-            self.path, out,
+            self.part.arena, self.k, self.spec, self.strides(1), self.shape, self.session, handles,
+            *self.part.dictionary.memory, self.path, out,
         )  # fmt: skip
         assert (out >= 0).all(), "rows are not in order, or their sums are not theirs"
         return out
@@ -199,8 +207,9 @@ class Partitions(Trees):
         keyed: Sequence[int],
         spec: np.ndarray,
         shape: np.ndarray | None = None,
+        session: np.ndarray | None = None,
     ) -> None:
-        super().__init__(part, types, spec, len(keyed), shape)
+        super().__init__(part, types, spec, len(keyed), shape, session)
         self.table = table
         self._keyed = np.array([*keyed, 0], np.int64)
 
@@ -227,6 +236,17 @@ class Partitions(Trees):
         n = keys.shape[1]
         out = np.empty(n, np.int64)
         kernels.find_all(self.part.arena, self.table, self.keyed(n), self.k, np.ascontiguousarray(keys), out)
+        return out
+
+    def places(self, keys: np.ndarray) -> np.ndarray:
+        """Returns where rows, int64[width, n], are, or would be: int64[words, n], see ``partitions.place``. O(log n)
+        each."""
+        n = keys.shape[1]
+        out = np.empty((kernels.PLACE, n), np.int64)
+        kernels.place(
+            self.part.arena, self.table, self.keyed(n), self.k, self.spec, self.strides(n), self.shape,
+            np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,
+        )  # fmt: skip
         return out
 
     def blocks(self) -> Iterator[np.ndarray]:

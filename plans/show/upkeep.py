@@ -78,6 +78,7 @@ def _of_band(band: Band) -> Upkeep:
 _REACHED = {
     "local": (LOGARITHMIC, "the rows whose frames hold the change"),
     "match": (LOGARITHMIC, "the rows that pick it, up to the next one that can be picked"),
+    "runs": (LOGARITHMIC, "the rows of a session that others join, or leave"),
     "range": (ENCLOSED, "the rows whose frames hold the change"),
     "shift": (ENCLOSED, "the rows behind the change"),
     "partition": (ENCLOSED, "the rows of its partition"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from plans.frames import ENDS, NEIGHBOURS, PICKED, Frame, WindowFunction
+from plans.frames import ENDS, NEIGHBOURS, PICKED, SESSIONS, Frame, WindowFunction
 from plans.program import Aggregate, OverStage, TopStage
 from plans.types import decimal_parts
 from tests.models.aggregates import Row, aggregate, rank
@@ -73,6 +73,8 @@ class _Partition:
             if 0 <= at < n:
                 return self.rows[at][one.arguments[0]]
             return None if one.default is None else self.rows[i][one.default]
+        if one.function in SESSIONS:
+            return self._session(one, i)[0 if one.function == "session_start" else -1]
         assert one.frame is not None, "all others have a frame"
         rows = [self.rows[j] for j in range(n) if self._inside(one.frame, i, j)]
         if one.where is not None and one.function in (*PICKED, *ENDS):
@@ -85,6 +87,21 @@ class _Partition:
             return None if one.default is None else self.rows[i][one.default]
         call = Aggregate(one.name, one.type, one.function, one.arguments, False, one.where)
         return aggregate(call, [(row, 1) for row in rows], self.types)
+
+    def _session(self, one: WindowFunction, i: int) -> list[Any]:
+        """Returns the times of the session of row ``i``."""
+        sessions: list[list[Any]] = []
+        for row in self.rows[: i + 1]:
+            time = row[one.arguments[0]]
+            if not sessions or _gap(sessions[-1][-1], time) > one.count:
+                sessions.append([])
+            sessions[-1].append(time)
+        mine = sessions[-1]
+        for row in self.rows[i + 1 :]:
+            if _gap(mine[-1], row[one.arguments[0]]) > one.count:
+                break
+            mine.append(row[one.arguments[0]])
+        return mine
 
     @staticmethod
     def _tiles(n: int, parts: int, number: int) -> int:
@@ -118,6 +135,11 @@ class _Partition:
         if by.falling:
             left, right = right, left
         return bool(left <= right if side > 0 else left >= right)
+
+
+def _gap(before: datetime, behind: datetime) -> int:
+    """Returns the microseconds from one time to another."""
+    return (behind - before) // timedelta(microseconds=1)
 
 
 def _number(value: Any, type_: str) -> Any:

@@ -16,6 +16,7 @@ from crown.stages.kernels.ordered import (
     EXACT,
     HEAD,
     LENGTH,
+    LEVEL,
     NEXT,
     copies_there,
     locate,
@@ -25,8 +26,11 @@ from crown.stages.kernels.ordered import (
 )
 from crown.stages.kernels.ordered_ahead import near_handles, near_keys
 from crown.stages.kernels.ordered_scan import at_number, at_position, codes, emit, sound
+from crown.stages.kernels.sessions import COLUMN, WORD, opened, told
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
+HANDLE, LEAF, ENTRY, RANK, THERE, SIZE, LOW, HIGH = 0, 1, 2, 3, 4, 5, 6, 7
+PLACE = 8  # words of a place
 
 
 @kernel("words, int, words, int, table, words")
@@ -63,9 +67,40 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
         copies[i] = copies_there(arena, root, found, path)
 
 
-@kernel("words, int, words, int, words, words, words, table, words, table, words, bytes, words, words")
-def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values, octets, path, done):
-    """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], of all that change).
+@kernel("words, int, words, int, words, words, words, table, words, bytes, words, table")
+def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, out):
+    """Writes where rows are, or would be: the HANDLE of the partition (0: it is not there), the LEAF and the ENTRY, the
+    RANK, that is how many copies are before, how many copies of the row are THERE, the SIZE of the partition, and the
+    positions of these copies, from LOW to HIGH. O(log n) per row."""
+    n, columns = out.shape[1], spec.size // 4
+    arena, keyed, spec, strides, shape = (
+        words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
+    )  # fmt: skip
+    keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
+    near = 0
+    for i in range(n):
+        if i == near:
+            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
+        group = find(arena, t, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i)
+        for word in range(PLACE):
+            out[word * n + i] = 0
+        if group == 0:
+            continue
+        root = arena[group + k]
+        found, rank, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
+        there = copies_there(arena, root, found, path)
+        depth = arena[root + LEVEL]
+        arena[H_STEPS] += steps
+        out[HANDLE * n + i] = group
+        out[LEAF * n + i], out[ENTRY * n + i] = path[2 * depth], path[2 * depth + 1]
+        out[RANK * n + i], out[THERE * n + i], out[SIZE * n + i] = rank, there, total(arena, root)
+        out[LOW * n + i], out[HIGH * n + i] = rank, rank + there
+
+
+@kernel("words, int, words, int, words, words, words, words, table, words, table, words, bytes, words, words")
+def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sums, values, octets, path, done):
+    """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], of all that change), but
+    those that say which rows open sessions: these are written here (``session``: see ``sessions``).
 
     ``keys`` int64[columns, n]. ``done`` (int64[1], 0 at first): rows changed. Returns DONE; OVER_BUDGET, call it again
     to go on; or ABSENT, where a delete finds too few copies. O(log n) per row.
@@ -79,7 +114,7 @@ def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values
         words(shape),
     )
     keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
-    octets, path, done = words(octets), words(path), words(done)
+    octets, path, done, session = words(octets), words(path), words(done), words(session)
     size = shape[1]
     near = done[0]
     for i in range(done[0], n):
@@ -97,6 +132,9 @@ def change(arena, t, keyed, k, spec, strides, shape, keys, changes, sums, values
         before = copies_there(arena, root, found, path)
         if before + d < 0:
             return ABSENT
+        if session[WORD] >= 0:
+            time = keys[strides[session[COLUMN]] + i]
+            sums[i * size + session[WORD]] = opened(arena, root, shape, session, time, before, d, path)
         steps += put(
             arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
         )  # fmt: skip
@@ -243,15 +281,19 @@ def copied(arena, handles, k, shape, firsts, ends, starts, rows, heads):
             e += 1
 
 
-@kernel("words, int, words, words, words, words, words, bytes, words, words")
-def check(arena, k, spec, strides, shape, handles, values, octets, path, out):
+@kernel("words, int, words, words, words, words, words, words, bytes, words, words")
+def check(arena, k, spec, strides, shape, session, handles, values, octets, path, out):
     """Writes how many different rows each tree has, by going over all of them; -1 if it is none (see
-    ``ordered_scan.sound``). ``path`` has room for sums behind."""
+    ``ordered_scan.sound``), or does not say rightly which rows open sessions. ``path`` has room for sums behind."""
     n, columns = handles.size, spec.size // 4
     arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
     handles, values, octets, path, out = words(handles), words(values), words(octets), words(path), words(out)
+    session = words(session)
     for g in range(n):
-        out[g] = sound(arena, arena[handles[g] + k], shape, spec, columns, strides, values, octets, path)
+        root = arena[handles[g] + k]
+        out[g] = sound(arena, root, shape, spec, columns, strides, values, octets, path)
+        if session[WORD] >= 0 and not told(arena, root, shape, session):
+            out[g] = -1
 
 
 @kernel("words, words, int, words, int, words, words")
