@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from crown.errors import ChangeError
 from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
@@ -97,21 +96,9 @@ class Over(Stage):
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
 
     def _change(self, net: Zset, done: np.ndarray) -> None:
-        part, keys = self._part, np.ascontiguousarray(net.columns())
-        n, changes = len(net), np.ascontiguousarray(net.weights)
-        sums = self._sums.of(keys, changes)[0] if self._sums.shape[1] else np.empty((n, 0), np.int64)
-        trees = self._trees
-
-        def work() -> bool:
-            found = kernels.change(
-                part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape,
-                trees.session, keys, changes, sums, *part.dictionary.memory, trees.path, done,
-            )  # fmt: skip
-            if found == kernels.ABSENT:
-                raise ChangeError("a batch deletes a row below a window function that is not there")
-            return bool(found == kernels.DONE)
-
-        part.insist(work)
+        self._trees.change(
+            net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "below a window function"
+        )  # fmt: skip
 
     def places(self, keys: np.ndarray) -> np.ndarray:
         """Returns where rows are. O(log n) each."""

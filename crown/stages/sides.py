@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from crown.errors import ChangeError
 from crown.kernels.tables import table_at
 from crown.results.columns import Frame
 from crown.stages.frames import ordered
@@ -159,37 +159,19 @@ class Side:
         try:
             for trees, rows in todo:
                 rows = trees.together(rows, trees.count)
-                self._part.whole(rows, self._changing(trees), self._changing(trees))
+                change = partial(self._change, trees)
+                self._part.whole(rows, change, change)
                 done.append((trees, rows))
         except BaseException:
             with self._part.budget.lifted():
                 for trees, rows in done:
-                    self._changing(trees)(rows.negated(), np.zeros(2, np.int64))
+                    self._change(trees, rows.negated(), np.zeros(2, np.int64))
             raise
         if self._splits:
             np.add.at(self._part.arena[self._levels :][: self.LEVELS], self._level(kept.columns()[-1]), net.weights)
 
-    def _changing(self, trees: Partitions) -> Callable[[Zset, np.ndarray], None]:
-        """Returns what changes a tree, and how far it got."""
-
-        def change(net: Zset, done: np.ndarray) -> None:
-            part, keys, n = self._part, np.ascontiguousarray(net.columns()), len(net)
-            weights = np.ascontiguousarray(net.weights)
-            summed = trees.shape[1] > 0
-            sums = self.products.of(keys, weights) if summed else np.empty((n, 0), np.int64)
-
-            def work() -> bool:
-                found = partitions.change(
-                    part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape, keys,
-                    weights, sums, *part.dictionary.memory, trees.path, done,
-                )  # fmt: skip
-                if found == partitions.ABSENT:
-                    raise ChangeError("a batch deletes a row below a join by a comparison that is not there")
-                return bool(found == partitions.DONE)
-
-            part.insist(work)
-
-        return change
+    def _change(self, trees: Partitions, net: Zset, done: np.ndarray) -> None:
+        trees.change(net, self.products.of, done, "below a join by a comparison")
 
     # Bands at their splits
     # ------------------------------------------------------------------------------------------------------------------
@@ -387,9 +369,7 @@ class Side:
             levels = np.zeros(self.LEVELS, np.int64)
             for row, copies in known or ():
                 levels[self._level(np.array(row[-1:], np.int64))] += copies
-            assert (levels == self._part.arena[self._levels :][: self.LEVELS]).all(), (
-                "levels are counted wrong"
-            )
+            assert (levels == self._part.arena[self._levels :][: self.LEVELS]).all(), "levels are counted wrong"
         if self._groups is not None:
             self._groups.check_all()
             assert self._groups.copies == self._trees[0].copies, "groups lack rows"

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT, T_TALLIES
 from crown.stages.kernels import groups, orders
 from crown.stages.kernels import partitions as kernels
@@ -21,6 +22,8 @@ from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 
+Addends = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""What rows add to the sums of a tree, int64[n, words]."""
 _SCANNED = 1 << 12
 _MOST = 1 << 62
 _SORTED = 512  # rows of a batch that are worth to be sorted
@@ -237,6 +240,26 @@ class Partitions(Trees):
         out = np.empty(n, np.int64)
         kernels.find_all(self.part.arena, self.table, self.keyed(n), self.k, np.ascontiguousarray(keys), out)
         return out
+
+    def change(self, net: Zset, addends: Addends, done: np.ndarray, of: str) -> None:
+        """Adds copies of rows, and their sums, which ``addends`` has of codes, int64[width, n], and weights; ``done``
+        says how far it got. O(log n) each.
+
+        Raises MemoryBudgetError, and ChangeError for a delete of a row ``of`` something that is not there.
+        """
+        n, keys, weights = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
+        sums = addends(keys, weights) if self.shape[1] else np.empty((n, 0), np.int64)
+
+        def work() -> bool:
+            found = kernels.change(
+                self.part.arena, self.table, self.keyed(n), self.k, self.spec, self.strides(n), self.shape,
+                self.session, keys, weights, sums, *self.part.dictionary.memory, self.path, done,
+            )  # fmt: skip
+            if found == kernels.ABSENT:
+                raise ChangeError(f"a batch deletes a row {of} that is not there")
+            return bool(found == kernels.DONE)
+
+        self.part.insist(work)
 
     def places(self, keys: np.ndarray) -> np.ndarray:
         """Returns where rows, int64[width, n], are, or would be: int64[words, n], see ``partitions.place``. O(log n)
