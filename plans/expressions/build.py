@@ -37,7 +37,7 @@ from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
-from plans.nested import has_map
+from plans.nested import has_map, is_nested
 from plans.types import INTERVALS, decimal_parts
 
 __all__ = [
@@ -125,6 +125,8 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
         return _like(args, value)
     if op == "case":
         return _case(args)
+    if op in ("concat", "concat_ws") and any(is_nested(arg.type) for arg in args):
+        return _of_arrays(op, args)
     if op in FUNCTIONS:
         return apply(op, args)
     raise PlanError(f"operator {op!r} is not supported")
@@ -315,6 +317,15 @@ def places(arg: Expr) -> tuple[int, int]:
     if arg.op == "literal" and arg.value is not None and arg.type in INTEGERS:
         return literals.digits(arg.value)
     return as_decimal(arg.type)
+
+
+def _of_arrays(op: str, args: tuple[Expr, ...]) -> Expr:
+    """Returns CONCAT of arrays, or CONCAT_WS, which passes over NULLs, of texts and arrays of texts."""
+    if op == "concat":
+        return apply("flatten", (call("array", *args),))
+    mark, *parts = args
+    arrays = [call("coalesce", one, call("array")) if is_nested(one.type) else call("array", one) for one in parts]
+    return call("array_join", call("flatten", call("array", *arrays)), mark)
 
 
 def _case(args: tuple[Expr, ...]) -> Expr:

@@ -31,6 +31,12 @@ PAIRS = {
     "SELECT k, ANY_VALUE(s) AS a, FIRST(x) AS b, LAST(z) AS c, FIRST(y) IGNORE NULLS AS d FROM r GROUP BY k": (
         "SELECT k, MIN(s), MIN(x), MAX(z), MIN(y) FROM r GROUP BY k"
     ),
+    "SELECT k, FIRST_VALUE(s) AS a, FIRST(x, true) AS b, LAST_VALUE(z, true) AS c, TRY_SUM(y) AS d FROM r GROUP BY k": (
+        "SELECT k, MIN(s), MIN(x), MAX(z), SUM(y)::BIGINT FROM r GROUP BY k"
+    ),
+    "SELECT MODE() WITHIN GROUP (ORDER BY x) AS a FROM r": (
+        "SELECT (SELECT x FROM r WHERE x IS NOT NULL GROUP BY x ORDER BY COUNT(*) DESC, x LIMIT 1)"
+    ),
     "SELECT k, MAX_BY(s, y) AS a, MIN_BY(x, y) FILTER (WHERE f) AS b, COUNT(*) AS n FROM r GROUP BY k": (
         "SELECT k, (LIST(s ORDER BY y DESC, s NULLS FIRST) FILTER (y IS NOT NULL))[1], "
         "(LIST(x ORDER BY y, x NULLS FIRST) FILTER (y IS NOT NULL AND f))[1], COUNT(*) FROM r GROUP BY k"

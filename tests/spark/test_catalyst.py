@@ -31,7 +31,6 @@ QUERIES = [
 REFUSED = {  # read by the own reader, not by way of Spark's plan
     "inside of another one": "subqueries inside of subqueries that read the query around them",
     "cannot be resolved": "Spark's analyzer resolves no name two queries out",
-    "the aggregate": "MAX_BY, MIN_BY and MODE of Spark's plan",
 }
 UNKNOWN = "a value of IN with a subquery is NULL where only a NULL could be equal, but FALSE in Spark"
 
@@ -54,6 +53,8 @@ SELECT a, b, LEAD(b, 2, 7) OVER (PARTITION BY a ORDER BY b DESC NULLS LAST) AS q
 SELECT ROW_NUMBER() OVER w AS n, NTILE(3) OVER w AS t FROM r WINDOW w AS (ORDER BY a NULLS FIRST, b NULLS FIRST)
 SELECT a, b, SUM(b) OVER w AS s, COUNT(*) OVER w AS n FROM r WINDOW w AS (PARTITION BY a ORDER BY b NULLS FIRST)
 SELECT a, AVG(b + 1) OVER (ORDER BY a DESC, b DESC ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM r
+SELECT a, MAX_BY(b, b) AS m, MODE(b) AS o, COUNT(*) AS n FROM r GROUP BY a HAVING MIN_BY(b, -b) > 0
+SELECT MAX_BY(k, d) FILTER (WHERE v IS NOT NULL) AS m, MODE() WITHIN GROUP (ORDER BY v) AS o FROM t
 SELECT k, SUM(d) OVER (ORDER BY k RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS s FROM t
 SELECT k, FIRST_VALUE(v) OVER (ORDER BY k) AS f, NTH_VALUE(v, 2) OVER (ORDER BY k) AS n FROM t
 SELECT k, LAST_VALUE(k) OVER (ORDER BY k ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS l, MAX(v) OVER () AS m FROM t

@@ -13,7 +13,8 @@ from plans.expressions.build import TRUE, Expr, cast, col
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.rewrites import Called, rewritten, where_of
+from plans.frontends.picked import VALUE, pick
+from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
 from plans.payloads.sums import BITS, ONCE
 from plans.program import Aggregate, Order
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
@@ -29,6 +30,7 @@ _FUNCTIONS = {
     "First": "first", "Last": "last", "AnyValue": "any_value", "Median": "percentile", "Percentile": "percentile",
     "PercentileCont": "percentile", "PercentileDisc": "percentile_disc", "ApproximatePercentile": "percentile_approx",
     "ListAgg": "string_agg", "CollectList": "array_agg", "CollectSet": "collect_set",
+    "MaxBy": "max_by", "MinBy": "min_by", "Mode": "mode",
     "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
 }  # fmt: skip
 _DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")
@@ -44,10 +46,13 @@ class Translate(Protocol):
 
 @dataclass
 class Rows:
-    """The rows that are grouped: a column per key and per argument of an aggregate."""
+    """The rows that are grouped: a column per key and per argument of an aggregate. `picks` are the aggregates that one
+    row of a group says, with the aliases of their sources, which `alias` makes of wishes; without it there are none."""
 
     columns: dict[str, Expr] = field(default_factory=dict)
     calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
+    picks: dict[Called, str] = field(default_factory=dict)
+    alias: Callable[[str], str] | None = None
 
     def name(self, wish: str) -> str:
         """Returns a name that no column and no aggregate has."""
@@ -87,7 +92,18 @@ class Rows:
         if function == "count" and not distinct and all(map(_never_null, given)):
             values = []
         values = [cast(value, "bool") if value.type == "null" else value for value in values]
-        return rewritten(Called(function, tuple(values), distinct, where), self._added)
+        if kind == "Mode" and "false" in str(inner.fields.get("reverseOpt")):
+            raise PlanError("MODE of the greatest value is not supported", hint="order it by the value, rising")
+        called = Called(function, tuple(values), distinct, where)
+        return self._picked(called) if function in PICKED else rewritten(called, self._added)
+
+    def _picked(self, called: Called) -> Expr:
+        if self.alias is None:
+            word = called.function.upper()
+            raise PlanError(f"{word} is not supported as a window function", hint="join the groups with the rows")
+        if called not in self.picks:
+            self.picks[called] = self.alias(called.function)
+        return col(f"{self.picks[called]}.{VALUE}", called.values[0].type)
 
     def of(self, query: Query, base: Block) -> Query:
         """Returns a relation, which the block ``base`` reads, with all these columns."""
@@ -155,7 +171,7 @@ def _constant(node: Node, message: str) -> str | None:
 
 def grouped(node: Node, block: Block, reading: Reading, translate: Translate) -> Block:
     """Returns the block of an Aggregate over a block."""
-    rows, inside, beside = Rows(), list[Source](), list[Source]()
+    rows, inside, beside = Rows(alias=reading.alias), list[Source](), list[Source]()
     within = partial(translate, block=block, added=inside)
     keys = {within(key): "" for key in node.trees("groupingExpressions")}
     keys = {expr: rows.column(expr, "key") for expr in keys}
@@ -172,7 +188,7 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
         named.append(Named(item.id, str(item.fields["name"]), value))
     calls, whole = tuple(rows.calls.values()), not node.fields["groupingExpressions"]
     made = [*known.values(), *(col(call.name, call.type) for call in calls)]
-    shown = named if not beside else [Named(-1, expr.value, expr) for expr in made]
+    shown = named if not beside and not rows.picks else [Named(-1, expr.value, expr) for expr in made]
     names = unused_names([one.name for one in shown])
     outputs = tuple((name, one.value) for name, one in zip(names, shown, strict=True))
     columns = tuple(rows.columns.items()) or (("one", TRUE),)
@@ -184,11 +200,17 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
         meant = {col(name, expr.type): expr for expr, name in keys.items()}
         relation = replace(query, outputs=tuple((n, replaced(e, meant)) for n, e in outputs), distinct=True)
     found = reading.derived(relation, tuple(shown), names, "groups")
-    if not beside:
+    if shown is named:
         return found
     meant = dict(zip(made, (column.value for column in found.columns), strict=True))
     values = tuple(replace(one, value=replaced(one.value, meant)) for one in named)
-    return replace(found, sources=(*found.sources, *beside), columns=values)
+    pairs = [(expr, meant[key]) for expr, key in known.items()]
+
+    def of(picked: tuple[tuple[str, Expr], ...]) -> Query:
+        return replace(query, outputs=picked)
+
+    picks = [pick(called, alias, of, pairs) for called, alias in rows.picks.items()]
+    return replace(found, sources=(*found.sources, *beside, *picks), columns=values)
 
 
 def over_partition(

@@ -14,6 +14,7 @@ _FUNCTIONS = {
     "regrslope": "regr_slope", "regrintercept": "regr_intercept", "regrr2": "regr_r2", "regrcount": "regr_count",
     "regravgx": "regr_avgx", "regravgy": "regr_avgy",
     "logicaland": "bool_and", "logicalor": "bool_or", "anyvalue": "any_value", "first": "first", "last": "last",
+    "firstvalue": "first", "lastvalue": "last",
     "approxdistinct": "approx_count_distinct", "argmax": "max_by", "argmin": "min_by", "mode": "mode",
     "median": "percentile", "quantile": "percentile", "percentilecont": "percentile",
     "percentiledisc": "percentile_disc", "approxquantile": "percentile_approx", "groupconcat": "string_agg",
@@ -21,7 +22,9 @@ _FUNCTIONS = {
     "bitwiseandagg": "bit_and", "bitwiseoragg": "bit_or", "bitwisexoragg": "bit_xor",
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
 }  # fmt: skip
-_NAMED = {"STD": "stddev_samp", "MEAN": "avg", "EVERY": "bool_and", "SOME": "bool_or"}
+_NAMED = {
+    "STD": "stddev_samp", "MEAN": "avg", "EVERY": "bool_and", "SOME": "bool_or", "TRY_SUM": "sum", "TRY_AVG": "avg",
+}  # fmt: skip
 
 
 def function_of(node: exp.Expression) -> str | None:

@@ -12,8 +12,9 @@ from functools import partial
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
+from plans.expressions.build import NULL, TRUE, Expr, cast, col, lit
 from plans.frontends.aggregates import result_type
+from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
 from plans.frontends.sessions import behind
 from plans.frontends.sql.aggregates import aggregates, function_of
@@ -25,8 +26,7 @@ from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE
 from plans.program import Aggregate, Order
-from plans.queries.algebra import Group, Query, Source, Top, replaced, split, unused
-from plans.schema import Column, Table
+from plans.queries.algebra import Group, Query, replaced, split, unused
 
 # What the call of an aggregate may carry besides; anything else changes what it means.
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy"}
@@ -179,6 +179,11 @@ class Groups:
         if ordered is not None:
             conditions = [] if where is None else [where]
             return text.guarded(node, partial(self._ordered, function, ordered, conditions))
+        if isinstance(inner, exp.WithinGroup) and function == "mode":  # MODE() WITHIN GROUP (ORDER BY x)
+            order = inner.expression.expressions
+            if len(order) != 1 or order[0].args.get("desc") or inner.this.this is not None:
+                raise text.error("MODE is ordered by one value, rising", node, "write MODE(x)")
+            inner = exp.Mode(this=order[0].this)
         given = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
         if isinstance(inner, exp.Anonymous):
             given = list(inner.expressions)
@@ -255,26 +260,7 @@ class Groups:
             raise PlanError(f"{given.function.upper()} of a session is not supported", hint="pick from SESSION in FROM")
         if given not in self.picks:
             self.picks[given] = self.beside.frame.names.alias(given.function)
-        return col(f"{self.picks[given]}.value", given.values[0].type)
-
-    def _source(self, given: Called, alias: str, groups: Source) -> Source:
-        """Returns, per group, the row that has the value of an aggregate, as a source beside the groups."""
-        function, value, by = given.function, given.values[0], given.values[-1]
-        keys = {f"k{place}": expr for place, expr in enumerate(self.keys)}
-        where = (*given.where, call("not", call("isnull", by)))
-        columns = keys | {"value": value} | ({} if function == "mode" else {"by": by})
-        query = self.scope.frame.query(self.scope.text.text, tuple(columns.items()))
-        rows: Query | Group = replace(query, conditions=(*query.conditions, *where))
-        if function == "mode":
-            outputs = tuple((name, col(name, expr.type)) for name, expr in columns.items())
-            counted = Aggregate("by", "int64", "count")
-            rows = Group(rows, tuple(columns), (counted,), (*outputs, ("by", col("by", "int64"))))
-        top = Top(rows, tuple(keys), (Order("by", PICKED[function][1], True),), 1)
-        source = Source(alias, Table(alias, tuple(Column(c.name, c.type) for c in top.columns)), input=top, join="left")
-        pairs = zip(keys, self.keys.values(), strict=True)
-        return replace(
-            source, on=tuple(call("nseq", source.qualified(one), groups.qualified(other)) for one, other in pairs)
-        )
+        return col(f"{self.picks[given]}.{VALUE}", given.values[0].type)
 
     def _argument(self, node: exp.Expression) -> Expr:
         """Returns a value of the rows; subqueries in it join the rows."""
@@ -302,9 +288,11 @@ class Groups:
                     raise PlanError(
                         f"a subquery in SELECT or HAVING reads {name}, which is not grouped by", hint="group by it"
                     )
+        keys = [(expr, source.qualified(name)) for expr, name in self.keys.items()]
+        rows = partial(self.scope.frame.query, text)
         return Query(
             text,
-            (source, *sources, *(self._source(given, alias, source) for given, alias in self.picks.items())),
+            (source, *sources, *(pick(given, alias, rows, keys) for given, alias in self.picks.items())),
             tuple(replaced(one, names) for one in conditions),
             tuple((name, replaced(expr, names)) for name, expr in outputs),
             False,

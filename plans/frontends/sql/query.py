@@ -51,6 +51,5 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
     for part in root.find_all(exp.Expression):  # afterwards: a function that is not supported is refused as such
         if part.meta.get(DROPPED):
             word = spelling(text, part)
-            hint = f"write {word}(...) IGNORE NULLS" if isinstance(part, exp.IgnoreNulls) else ""
-            raise about.error(f"{word} does not take so many arguments", part, hint)
+            raise about.error(f"{word} does not take so many arguments", part)
     return relation

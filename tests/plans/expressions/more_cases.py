@@ -79,7 +79,8 @@ MORE_GROUPS = (
          "CAST(arr AS ARRAY<STRING>)", "SPLIT(pad, 'x')", "SPLIT(str, '[ab]')", "SPLIT(pad, ' +', 2)",
          "SPLIT(pad, 'x', 1)", "SPLIT(pad, 'x', -1)", "SPLIT(mail, '[.]', 0)", "SPLIT(mail, '(a|b)+', 3)",
          "CAST(rec AS STRUCT<a: STRING, b: ARRAY<STRING>, c: STRUCT<d: INT>>)", "COALESCE(arr, ARRAY())",
-         "IF(flag, ARRAY(), words)")
+         "IF(flag, ARRAY(), words)", "CONCAT(arr, arr2)", "CONCAT(words, ARRAY(str))", "CONCAT_WS('-', words, str)",
+         "CONCAT_WS(str, words)")
     ),
     examples(
         ("TRANSFORM(arr, x -> x + 1)", ("TRANSFORM(arr, x -> x * num)", "TRANSFORM(arr, x -> TRY_MULTIPLY(x, num))"),
@@ -97,6 +98,11 @@ MORE_GROUPS = (
          "ZIP_WITH(arr, arr2, (x, y) -> x - y)", "ZIP_WITH(words, arr, (w, n) -> STRUCT(w AS w, n + num AS n))",
          "TRANSFORM_KEYS(map, (k, v) -> CONCAT(k, k))", "TRANSFORM_VALUES(map, (k, v) -> v + num)",
          "TRANSFORM_VALUES(map, (k, v) -> CONCAT(k, v, str))", "MAP_FILTER(map, (k, v) -> v > 1)",
-         "MAP_FILTER(map, (k, v) -> k <> str)")
+         "MAP_FILTER(map, (k, v) -> k <> str)",
+         *((f"{name}(arr, x -> x + 1)", "TRANSFORM(arr, x -> x + 1)")
+           for name in ("LIST_TRANSFORM", "LIST_APPLY", "ARRAY_TRANSFORM")),
+         *((f"{name}(arr, x -> x > 1)", f"{meant}(arr, x -> x > 1)")
+           for name, meant in (("LIST_FILTER", "FILTER"), ("ARRAY_FILTER", "FILTER"), ("ANY_MATCH", "EXISTS"),
+                               ("ALL_MATCH", "FORALL"))))
     ),
 )  # fmt: skip

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     _Base = Any  # one of sqlglot's parsers
 else:
     _Base = object
+_FLAGGED = (exp.IgnoreNulls, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
 DROPPED = "dropped"
 """What the parser notes of a call: it has not kept all of its arguments."""
 
@@ -91,6 +92,8 @@ class Noting(_Base):
 
     def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
         """Checks a node; notes of a call that some of its arguments are in no place of it."""
+        if isinstance(expression, _FLAGGED) and len(args or ()) == 2 and isinstance(args[1], exp.Boolean):
+            args = args[:1]  # FIRST(x, true), which is IGNORE NULLS already
         found = super().validate_expression(expression, args)
         for arg in args or ():
             node = arg

@@ -1,0 +1,42 @@
+"""Aggregates whose value is that of one row of a group, whatever language names them: MAX_BY, MIN_BY and MODE.
+
+The groups are joined with the first row of each group in an order. Ties are broken by the least value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from plans.expressions.build import Expr, call, col
+from plans.frontends.rewrites import PICKED, Called
+from plans.program import Aggregate, Order
+from plans.queries.algebra import Group, Query, Source, Top
+from plans.schema import Column, Table
+
+VALUE = "value"
+"""The column of a pick that is the value of the aggregate."""
+
+
+def pick(
+    given: Called, alias: str, rows: Callable[[tuple[tuple[str, Expr], ...]], Query], keys: Sequence[tuple[Expr, Expr]]
+) -> Source:
+    """Returns, per group, the row that has the value of an aggregate, as a source beside the groups.
+
+    `rows` makes a query of the rows that are grouped; `keys` are what they are grouped by, over the rows and over the
+    groups.
+    """
+    function, value, by = given.function, given.values[0], given.values[-1]
+    names = {f"k{place}": key for place, (key, _) in enumerate(keys)}
+    where = (*given.where, call("not", call("isnull", by)))
+    columns = names | {VALUE: value} | ({} if function == "mode" else {"by": by})
+    query = rows(tuple(columns.items()))
+    found: Query | Group = replace(query, conditions=(*query.conditions, *where))
+    if function == "mode":
+        outputs = tuple((name, col(name, expr.type)) for name, expr in columns.items())
+        counted = Aggregate("by", "int64", "count")
+        found = Group(found, tuple(columns), (counted,), (*outputs, ("by", col("by", "int64"))))
+    top = Top(found, tuple(names), (Order("by", PICKED[function][1], True),), 1)
+    source = Source(alias, Table(alias, tuple(Column(c.name, c.type) for c in top.columns)), input=top, join="left")
+    pairs = zip(names, (key for _, key in keys), strict=True)
+    return replace(source, on=tuple(call("nseq", source.qualified(one), other) for one, other in pairs))
