@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from plans import Expr, PlanError, arrow_type
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
-from plans.expressions.functions.function import constant
+from plans.expressions.functions.function import HigherOrder, constant
 from plans.expressions.intervals import restored
+from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.literals import RESERVED
 from plans.nested import is_nested, parts
 from tests.plans.expressions import expression_cases as cases
@@ -184,6 +185,25 @@ def _function(op: str, rng: random.Random, depth: int) -> Expr:
     return call(op, *args)
 
 
+def _with_function(function: HigherOrder, rng: random.Random) -> Expr:
+    """A call with a function of elements."""
+
+    def body(known: Mapping[str, Expr]) -> Expr:
+        first, *rest = known.values()
+        if function.condition:
+            return rng.choice([call("isnull", first), call("eq", [first, *rest][-1], _expression(rng, 0))])
+        if function.name == "reduce":
+            return call("coalesce", first, first)
+        return rng.choice([first, *rest, _expression(rng, 0)])
+
+    collection = rng.choice([name for name, type_ in NAMES.items() if is_nested(type_)])
+    values = [col(collection, NAMES[collection]) for _ in function.takes]
+    names = function.names[: rng.randint(function.least, len(function.names))]
+    made = with_lambdas(function.name.upper(), [*values, Lambda(names, body)])
+    assert made is not None
+    return made
+
+
 def _applied(op: str, rng: random.Random, depth: int) -> Expr:
     def arg() -> Expr:
         wanted = [name for name, type_ in NAMES.items() if type_ == OPERANDS.get(op)]
@@ -199,7 +219,10 @@ def _applied(op: str, rng: random.Random, depth: int) -> Expr:
         return call(
             op, arg(), lit(rng.choice(["", "%", "_%", "a\\%", "ß", "!%", "(a.*"])), value=rng.choice([None, "!"])
         )
-    if op in FUNCTIONS:
+    function = FUNCTIONS.get(op)
+    if isinstance(function, HigherOrder):
+        return _with_function(function, rng)
+    if function is not None:
         return _function(op, rng, depth)
     if op in ("in", "case", "and", "or"):
         return call(op, *(arg() for _ in range(3)))

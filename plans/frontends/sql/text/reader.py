@@ -92,7 +92,7 @@ class Noting(_Base):
 
     def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
         """Checks a node; notes of a call that some of its arguments are in no place of it."""
-        if isinstance(expression, _FLAGGED) and len(args or ()) == 2 and isinstance(args[1], exp.Boolean):
+        if isinstance(expression, _FLAGGED) and args and len(args) == 2 and isinstance(args[1], exp.Boolean):
             args = args[:1]  # FIRST(x, true), which is IGNORE NULLS already
         found = super().validate_expression(expression, args)
         for arg in args or ():
