@@ -27,6 +27,7 @@ from plans.program import Program
 from plans.search.shares import Grid
 from spark_jobs.cell import engines, table
 from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.cell.files import AHEAD, Filed, Reader
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.quarantine import Refused, noted
@@ -43,9 +44,6 @@ from spark_jobs.storage.opening import folder_at
 
 _program = lru_cache(maxsize=32)(Program.from_json)  # of a step, whose text every task brings
 
-AHEAD = 128 << 20
-"""Bytes of a table that are read while what came before them enters the engine."""
-
 
 @dataclass(frozen=True)
 class Step:
@@ -58,7 +56,7 @@ class Step:
     ``limits``: of each cell; ``backfill``: True in the batch job that fills the
     state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
     to be bad go to the ``quarantine``, too; ``first``: which partition of its stage is the first cell's, where the
-    cells are part of a union.
+    cells are part of a union; ``filed``: the relations that the cells read from files.
     """
 
     program: str
@@ -83,6 +81,7 @@ class Step:
     whole: str | None = None
     aside: bool = False
     first: int = 0
+    filed: tuple[Filed, ...] = ()
 
     def state(self) -> Folder:
         """Returns the folder of the state."""
@@ -124,11 +123,11 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     batch = context.getLocalProperty("streaming.sql.batchId")
     warm_up(_program(step.program))
     if step.root is None:
-        return one_shot(step, partition, complete(ahead(batches, AHEAD)))
+        return one_shot(step, partition, _with_files(step, complete(ahead(batches, AHEAD))))
     cell = _cell(step, partition)
     batches = _of_cell(batches, cell, step.grid.cells)
     if step.backfill:
-        return one_shot(step, cell, complete(ahead(batches, AHEAD)))
+        return one_shot(step, cell, _with_files(step, complete(ahead(batches, AHEAD))))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
         raise CheckpointError(
             "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
@@ -136,6 +135,13 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             "Spark Connect no thread of foreachBatch knows it: write to one of Spark's sinks there, as parquet or delta"
         )
     return micro_batch(step, query_id, int(batch), cell, complete(batches))
+
+
+def _with_files(step: Step, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows that came, and those of the files that some of them name."""
+    if not step.filed:
+        return batches
+    return Reader(step.filed, step.envelope, step.grid, _program(step.program)).rows(batches)
 
 
 def _cell(step: Step, partition: int) -> int:

@@ -23,6 +23,7 @@ from plans.search.exchanges import Exchange
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of
+from spark_jobs.dispatch.files import read_by_cells
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.ingest.names import plainly_named
@@ -143,7 +144,9 @@ def applied(
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
         later = stride is not given[0]
-        cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later)
+        filed, files = ((), {}) if later or counter else read_by_cells(stride.round, step.envelope, mine)
+        step = replace(step, filed=filed)
+        cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later, files)
         columns = [*((out.name, out.type) for out in stride.round.maintained.output), (WEIGHT, "int64")]
         fields = [T.StructField(name, carried_type(type_)) for name, type_ in columns]
         here = parts if stride is given[-1] else None

@@ -9,6 +9,7 @@ slots, not in four. Beside the slots::
     _mask    bigint  bit i: the i-th occurrence of a relation in the plan reads it there (left out with one cell)
     _weight  bigint  copies added (> 0) or removed (< 0)
     _bad     string  for a quarantined row: relation, row and reason as JSON (only with on_bad_row="quarantine")
+    _file    string  the file whose rows the cell reads in place of this row (only where a relation is read so)
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 
 MAX_ATOMS = 62  # bits of a bigint, with room for the sign
-CELL, TAG, MASK, WEIGHT, BAD = "_cell", "_tag", "_mask", "_weight", "_bad"
+CELL, TAG, MASK, WEIGHT, BAD, FILE = "_cell", "_tag", "_mask", "_weight", "_bad", "_file"
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from pyspark.sql import functions as F
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
 from plans.reads import occurrences
+from plans.schema import Table
 from plans.search.exchanges import Exchange
 from plans.search.shares import Grid
-from plans.types import decimal_parts
-from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, stamp_period
+from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Envelope, stamp_period
+from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
 from spark_jobs.ingest.types import spark_type
@@ -37,9 +38,6 @@ _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
 }
 ONE_TASK_CORES = 3
 _PLACE = "_place"
-_LOGIC = ("and", "or", "not", "isnull", "in", "col", "literal")
-_MAX_DEPTH = 100
-_PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 
 def dispatched(
@@ -50,6 +48,7 @@ def dispatched(
     counter: str | None = None,
     anchored: bool = False,
     later: bool = False,
+    files: Mapping[str, DataFrame] | None = None,
 ) -> DataFrame:
     """Returns the rows of all ``frames`` (by base relation), checked, masked and partitioned by cell; columns as in
     ``envelope``.
@@ -65,11 +64,18 @@ def dispatched(
     below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
 
     ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``. ``later``: the rows are those of
-    the round before, and need no check.
+    the round before, and need no check. ``files``: names of the files of those relations whose rows the cells read from
+    them; such a row is in the place of a file's.
     """
     cells = given.grid.cells
     by_engine = counter is not None and cells == 1 and not envelope.quarantine
-    made = [_relation(given, envelope, name, frames[name], later, by_engine) for name in frames]
+    files = files or {}
+    made = [
+        _file_names(given, envelope, name, frames[name], files[name])
+        if name in files
+        else _relation(given, envelope, name, frames[name], later, by_engine, bool(files))
+        for name in frames
+    ]
     union = reduce(DataFrame.unionAll, made)
     if counter is not None:
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
@@ -102,16 +108,31 @@ def _base(given: Exchange, relation: str) -> str:
     return relation if given.roles is None else given.roles[relation].relation
 
 
+def made_of(given: Exchange, envelope: Envelope, base: str) -> tuple[Table, list[int]]:
+    """Returns a base relation, and the tags of the relations of the cells that are made of it."""
+    tags = [tag for tag, name in enumerate(envelope.relations) if _base(given, name) == base]
+    return replace(given.maintained.table(envelope.relations[tags[0]]), name=base), tags
+
+
+def _file_names(given: Exchange, envelope: Envelope, base: str, frame: DataFrame, files: DataFrame) -> DataFrame:
+    """Returns a row per file and cell for a base relation that the cells read from its files."""
+    table, tags = made_of(given, envelope, base)
+    check(frame, table, list(envelope.placed[tags[0]]))  # that it has the columns
+    cells = F.explode(F.array(*map(F.lit, range(given.grid.cells))))
+    made = {CELL: cells, TAG: F.lit(tags[0]), MASK: _long(0), WEIGHT: _long(0), FILE: F.col(files.columns[0])}
+    return _carried(envelope, files, made, True)
+
+
 def _relation(
-    given: Exchange, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool
+    given: Exchange, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool, beside_files: bool
 ) -> DataFrame:
     """Returns the rows of a base relation, for all relations of the cells that are made of it.
 
-    ``by_engine``: the engine may be left to find faults of rows, if it gets all of them.
+    ``by_engine``: the engine may be left to find faults of rows, if it gets all of them. ``beside_files``: other
+    relations are read from files.
     """
-    plan, tags = given.maintained, [t for t, name in enumerate(envelope.relations) if _base(given, name) == base]
-    names = {envelope.relations[tag].lower() for tag in tags}
-    table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
+    plan, (table, tags) = given.maintained, made_of(given, envelope, base)
+    names, placed = {envelope.relations[tag].lower() for tag in tags}, envelope.placed[tags[0]]
     mine = [(bit, atom) for bit, atom in enumerate(occurrences(plan)) if atom.relation.lower() in names]
     column = {name.lower(): F.col(f"s{slot}") for name, slot in placed.items()}
     wanted = {bit: None if envelope.whole else _wanted(atom, column) for bit, atom in mine}
@@ -138,11 +159,20 @@ def _relation(
     else:
         sent = _cut(given, envelope, sent, tags, column)
         made |= {CELL: F.col(CELL), TAG: F.col(TAG)}
+    return _carried(envelope, sent, made | {FILE: F.lit(None).cast("string")}, beside_files)
+
+
+def _carried(envelope: Envelope, sent: DataFrame, made: dict[str, Column], files: bool) -> DataFrame:
+    """Returns the rows in the columns of the envelope."""
     for i, type_ in enumerate(envelope.slots):
         made.setdefault(f"s{i}", F.lit(None).cast(spark_type(type_)))
     carried = [CELL, *([TAG] if envelope.tagged else []), *([MASK] if envelope.masked else []), WEIGHT]
     carried += [*([BAD] if envelope.quarantine else []), *(f"s{i}" for i in range(len(envelope.slots)))]
-    return sent.select(*(made[name].alias(name) for name in carried))
+    return sent.select(*(made[name].alias(name) for name in [*carried, *([FILE] if files else [])]))
+
+
+def _long(value: int) -> Column:
+    return F.lit(value).cast("bigint")
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:
@@ -293,22 +323,6 @@ def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:
     """
     translated = [_translated(part, column) for part in pushed(atom)]
     return F.coalesce(reduce(Column.__and__, translated), F.lit(False)) if translated else None
-
-
-def pushed(atom: BagAtom) -> list[Expr]:
-    """Returns the conjuncts of an atom's predicate by which rows are left out before the cells: a row that does not
-    meet them has no bit for the atom."""
-    return [part for part in (atom.predicate.conjuncts() if atom.predicate is not None else ()) if _same_in_spark(part)]
-
-
-def _same_in_spark(expr: Expr) -> bool:
-    if expr.depth > _MAX_DEPTH:  # Spark's optimizer recurses
-        return False
-    known = expr.type in _PUSHED_TYPES or expr.type == "null" or decimal_parts(expr.type) is not None
-    safe_cast = (
-        expr.op == "cast" and expr.type in ("int32", "int64", "float64") and expr.args[0].type in ("int32", "int64")
-    )
-    return known and (expr.op in {*_COMPARE, *_LOGIC} or safe_cast) and all(_same_in_spark(arg) for arg in expr.args)
 
 
 def _translated(expr: Expr, column: Mapping[str, Column]) -> Column:

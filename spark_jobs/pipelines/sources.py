@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,11 +25,12 @@ from crown.results.summed import summed
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from plans.types import arrow_type
+from spark_jobs.errors import SourceError
+from spark_jobs.ingest.parquet import ParquetRows
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
 _OF_FILES = "HadoopFsRelation"
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
-_OLD = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
 
 
 @dataclass(frozen=True)
@@ -143,23 +143,13 @@ def _plain(frame: DataFrame, names: list[str], table: Table) -> pa.Table | None:
         if any(f"/{column.lower()}=" in path.lower() for column in wanted.names):
             return None
         try:
-            file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
-        except (OSError, pa.ArrowException):
+            file = ParquetRows(path)
+        except SourceError:
             return None
-        strange = any(_type_in(file, field.name) != field.type for field in wanted)
-        if strange or _OLD.intersection(file.metadata.metadata or ()):
+        if file.old or any(file.type_of(field.name) != field.type for field in wanted):
             return None
-        parts.append(file.read(wanted.names).select(wanted.names).cast(wanted))
+        parts.append(file.table(wanted))
     return pa.concat_tables(parts) if parts else wanted.empty_table()
-
-
-def _type_in(file: pq.ParquetFile, column: str) -> pa.DataType | None:
-    """Returns the type that a column of a file has for Spark; None if the file lacks it."""
-    at = file.schema_arrow.get_field_index(column)
-    if at < 0:
-        return None
-    physical = next((c.physical_type for c in map(file.schema.column, range(len(file.schema))) if c.path == column), "")
-    return arrow_type("timestamp") if physical == "INT96" else file.schema_arrow.field(at).type
 
 
 def _files(frame: DataFrame) -> dict[str, list[int]] | None:

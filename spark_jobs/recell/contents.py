@@ -18,8 +18,8 @@ from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from plans.search.cuts import Role
 from plans.search.exchanges import Exchange
+from spark_jobs.dispatch.placed import lacking, of_plan, of_role
 from spark_jobs.errors import CheckpointError, DamagedStateError
-from spark_jobs.recell.placed import lacking, of_plan, of_role
 
 Load = Callable[[int], ProgramEngine]
 """Gives the engine of a cell."""

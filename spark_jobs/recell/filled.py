@@ -14,9 +14,9 @@ from plans.search.exchanges import Exchange
 from plans.wiring import used_columns
 from spark_jobs.cell.engines import created
 from spark_jobs.cell.step import Step
+from spark_jobs.dispatch.placed import lacking, of_plan, of_role
 from spark_jobs.errors import CheckpointError
 from spark_jobs.recell.contents import Rows
-from spark_jobs.recell.placed import lacking, of_plan, of_role
 
 
 def filled(given: Exchange, step: Step, base: Rows) -> Iterator[ProgramEngine]:

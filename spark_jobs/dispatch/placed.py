@@ -1,6 +1,7 @@
 """Where rows belong: the cells of a grid that read a row, and through which occurrences of its relation.
 
-It is what ``dispatch.shuffle`` tells Spark to do with a change, done to rows that are at rest.
+It is what ``dispatch.shuffle`` tells Spark to do with a change, done without Spark: to rows that are at rest, and to
+rows that cells read from files.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from crown.store.arrow_buffers import flags
-from plans.plan import Plan
+from plans.expressions.build import Expr
+from plans.plan import BagAtom, Plan
 from plans.reads import occurrences_of_plan
 from plans.search.cuts import Role
 from plans.search.shares import Grid
-from plans.types import arrow_type
+from plans.types import arrow_type, decimal_parts
 from spark_jobs.dispatch.hashing import bucket, xxhash64
-from spark_jobs.dispatch.shuffle import pushed
+
+_SAME = {"eq", "ne", "lt", "le", "gt", "ge", "nseq", "and", "or", "not", "isnull", "in", "col", "literal"}
+_MAX_DEPTH = 100
+_PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 
 @dataclass
@@ -87,3 +92,19 @@ def lacking(role: Role, names: Iterable[str]) -> list[str]:
     """Returns the columns that a role is hashed by, and that are not among ``names``."""
     own = {name.lower() for name in names}
     return [name for name, _ in role.hashed if name.lower() not in own]
+
+
+def pushed(atom: BagAtom) -> list[Expr]:
+    """Returns the conjuncts of an atom's predicate by which rows are left out before the cells: a row that does not
+    meet them has no bit for the atom."""
+    return [part for part in (atom.predicate.conjuncts() if atom.predicate is not None else ()) if _same_in_spark(part)]
+
+
+def _same_in_spark(expr: Expr) -> bool:
+    if expr.depth > _MAX_DEPTH:  # Spark's optimizer recurses
+        return False
+    known = expr.type in _PUSHED_TYPES or expr.type == "null" or decimal_parts(expr.type) is not None
+    safe_cast = (
+        expr.op == "cast" and expr.type in ("int32", "int64", "float64") and expr.args[0].type in ("int32", "int64")
+    )
+    return known and (expr.op in _SAME or safe_cast) and all(_same_in_spark(arg) for arg in expr.args)

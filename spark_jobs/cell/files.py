@@ -1,0 +1,138 @@
+"""Rows that a cell reads from files itself: what goes through Spark is a row per file and cell, which names the file.
+
+Spark hands a million rows a second to Python, and Arrow reads several millions from a file. So every cell reads every
+file, and keeps the rows that belong to it: no row travels. What decides whether a row can be taken is looked at in all
+rows by all cells, so none starts on a batch that another one refuses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import ChangeError
+from crown.ingest.changes import Checker
+from crown.store.codec import NULL
+from crown.store.display import rows_shown
+from plans.program import Program
+from plans.schema import Table
+from plans.search.cuts import Role
+from plans.search.shares import Grid
+from plans.types import arrow_type
+from spark_jobs.cell.worker_input import ahead
+from spark_jobs.dispatch.envelope import CELL, FILE, MASK, TAG, WEIGHT, Envelope
+from spark_jobs.ingest.parquet import ParquetRows
+
+if TYPE_CHECKING:
+    from spark_jobs.dispatch.placed import Placed
+
+AHEAD = 128 << 20
+"""Bytes of a table that are read while what came before them enters the engine."""
+_ROWS = 1 << 17
+
+
+@dataclass(frozen=True)
+class Filed:
+    """A base relation whose rows the cells read themselves.
+
+    ``table``: its columns that they read; ``weighted``: the files have weights; ``tags``: the relations of the cells
+    that are made of it, with the ``roles`` of each, none where masks say it.
+    """
+
+    table: Table
+    weighted: bool
+    tags: tuple[int, ...]
+    roles: tuple[Role, ...]
+
+
+class Reader:
+    """Reads the rows of files for one cell. ``program``: what the cell runs."""
+
+    def __init__(self, filed: Sequence[Filed], envelope: Envelope, grid: Grid, program: Program) -> None:
+        self._filed = {one.tags[0]: one for one in filed}
+        self._envelope = envelope
+        self._grid = grid
+        self._program = program
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the same batches; behind them, in place of the rows that name files, the rows of these files."""
+        named: list[tuple[int, int, str]] = []
+        for batch in batches:
+            files = batch.column(FILE)
+            if files.null_count < len(files):
+                mine = batch.filter(files.is_valid())
+                tags = mine.column(TAG).to_pylist() if self._envelope.tagged else [0] * mine.num_rows
+                cells = [stamped % self._grid.cells for stamped in mine.column(CELL).to_pylist()]
+                named += zip(tags, cells, mine.column(FILE).to_pylist(), strict=True)
+                batch = batch.filter(files.is_null())
+            if batch.num_rows:
+                yield batch
+        if named:
+            yield from ahead(self._of_files(sorted(named)), AHEAD)
+
+    def _of_files(self, named: Iterable[tuple[int, int, str]]) -> Iterator[pa.RecordBatch]:
+        for tag, cell, file in named:
+            filed = self._filed[tag]
+            columns = [(column.name, arrow_type(column.type)) for column in filed.table.columns]
+            wanted = pa.schema([*columns, *([(WEIGHT, pa.int64())] if filed.weighted else [])])
+            checker = Checker(filed.table, [column.name for column in filed.table.columns])
+            for rows in ParquetRows(file).batches(wanted, _ROWS):
+                _demand_good(checker, filed.table.name, rows)
+                yield from self._of_cell(filed, cell, rows)
+
+    def _of_cell(self, filed: Filed, cell: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yields the rows that belong to a cell, as they would come out of Spark."""
+        if self._grid.cells == 1:
+            yield self._enveloped(filed.tags[0], rows, None)
+        elif not filed.roles:
+            masks = self._placed(filed, rows).masks(cell)
+            here = np.flatnonzero(masks)
+            yield self._enveloped(filed.tags[0], rows.take(pa.array(here)), masks[here])
+        else:
+            from spark_jobs.dispatch.placed import of_role
+
+            table = pa.Table.from_batches([rows])
+            for tag, role in zip(filed.tags, filed.roles, strict=True):
+                belongs = of_role(role, self._grid.cells, table)
+                mine = rows if belongs is None else rows.filter(pa.array(belongs == cell))
+                yield self._enveloped(tag, mine, None)
+
+    def _placed(self, filed: Filed, rows: pa.RecordBatch) -> Placed:
+        from spark_jobs.dispatch.placed import of_plan
+
+        join = self._program.only_join
+        assert join is not None, "what has masks is one join"
+        return of_plan(join.plan, self._grid, filed.table.name, pa.Table.from_batches([rows]), self._envelope.whole)
+
+    def _enveloped(self, tag: int, rows: pa.RecordBatch, masks: np.ndarray | None) -> pa.RecordBatch:
+        columns = {f"s{slot}": rows.column(name) for name, slot in self._envelope.placed[tag].items()}
+        if self._envelope.tagged:
+            columns[TAG] = pa.array(np.full(rows.num_rows, tag, np.int32))
+        if masks is not None:
+            columns[MASK] = pa.array(masks)
+        ones = WEIGHT not in rows.schema.names
+        columns[WEIGHT] = pa.array(np.ones(rows.num_rows, np.int64)) if ones else rows.column(WEIGHT)
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def _demand_good(checker: Checker, relation: str, rows: pa.RecordBatch) -> None:
+    """Raises ChangeError for the first row that cannot be taken."""
+    found = checker.check(rows)
+    if found.bad:
+        row, reason = next(iter(found.bad.items()))
+        raise _bad(relation, rows, row, reason)
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if column.type == pa.int64() and pc.min(column).as_py() == NULL:
+            row = pc.index(column, NULL).as_py()
+            raise _bad(relation, rows, row, f"column {name!r}: the int64 value {NULL} is reserved for NULL")
+
+
+def _bad(relation: str, rows: pa.RecordBatch, row: int, reason: str) -> ChangeError:
+    (shown,) = rows_shown(rows.slice(row, 1))
+    return ChangeError(f"bad row in relation {relation!r}: {reason}; row: {json.dumps(shown, default=str)}")

@@ -1,0 +1,189 @@
+"""Cells that read files themselves: the same results as through Spark, and no row goes through Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import crown
+from plans.errors import PlanError
+from spark_jobs import plain_errors
+
+ORDERS = pa.schema([
+    ("id", pa.int64()), ("customer", pa.int32()), ("amount", pa.decimal128(10, 2)), ("day", pa.date32()),
+    ("note", pa.string()), ("_weight", pa.int32()),
+])  # fmt: skip
+CUSTOMERS = pa.schema([("id", pa.int32()), ("region", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+QUERIES = {
+    "join": "SELECT o.id, amount, region, c.at FROM orders o JOIN customers c ON o.customer = c.id WHERE amount > 2",
+    "self-join": "SELECT DISTINCT a.id, b.id AS other FROM orders a JOIN orders b ON a.customer = b.customer "
+    "WHERE a.note = 'x'",
+    "groups of a join": "SELECT region, SUM(amount) AS s, MIN(day) AS d, COUNT(note) AS n "
+    "FROM orders o JOIN customers c ON customer = c.id GROUP BY region",
+    "groups": "SELECT note, COUNT(*) AS n FROM orders GROUP BY note",
+}
+
+
+def rows(schema, rng, n):
+    draw = {
+        "id": lambda: rng.randrange(40),
+        "customer": lambda: rng.choice([None, *range(8)]),
+        "amount": lambda: rng.choice([None, Decimal(rng.randrange(-500, 500)) / 100]),
+        "day": lambda: rng.choice([None, dt.date(1582, 10, 1), dt.date(2026, 1, 1)]),
+        "note": lambda: rng.choice([None, "", "x", "a longer text of more than 32 bytes, ü"]),
+        "_weight": lambda: rng.choice([1, 1, 2, 0]),
+        "region": lambda: rng.choice([None, "north", "south"]),
+        "at": lambda: rng.choice([None, dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)]),
+    }
+    return pa.table({field.name: pa.array([draw[field.name]() for _ in range(n)], field.type) for field in schema})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two tables of two files each; the second file of orders takes rows of the first away."""
+    folder, rng = tmp_path_factory.mktemp("tables"), random.Random(5)
+    for name, schema, n in (("orders", ORDERS, 300), ("customers", CUSTOMERS, 30)):
+        (folder / name).mkdir()
+        first = rows(schema, rng, n)
+        pq.write_table(first, folder / name / "one file.parquet", row_group_size=97)
+        second = rows(schema, rng, n // 2)
+        if name == "orders":
+            gone = first.slice(0, 60).filter(pa.compute.greater(first.slice(0, 60)["_weight"], 0))
+            minus = pa.array([-1] * gone.num_rows, pa.int32())
+            second = pa.concat_tables([second, gone.set_column(5, "_weight", minus)])
+        pq.write_table(second, folder / name / "b%20.parquet", use_dictionary=False)
+    return folder
+
+
+def result(frame):
+    return sorted(map(repr, frame.collect()))
+
+
+def reads_files(frame):
+    return "FileScan parquet" not in frame._jdf.queryExecution().toString()
+
+
+@pytest.mark.parametrize(
+    ("query", "cells"),
+    [
+        pytest.param(
+            query, cells, marks=[] if number % 2 == (cells == 1) else [pytest.mark.slow], id=f"{name}, {cells} cells"
+        )
+        for number, (name, query) in enumerate(QUERIES.items())
+        for cells in (1, 3)
+    ],
+)
+def test_cells_read_what_spark_reads(spark, folder, query, cells):
+    frames = {name: spark.read.parquet(str(folder / name)) for name in ("orders", "customers") if name in query}
+    mine = crown.spark.maintain(spark, query, frames, cells=cells)
+    assert reads_files(mine)
+    through = {name: frame.where("true") for name, frame in frames.items()}
+    theirs = crown.spark.maintain(spark, query, through, cells=cells)
+    assert not reads_files(theirs)
+    expected = result(theirs)
+    assert len(expected) > 1
+    assert result(mine) == expected
+
+
+def test_rows_and_files_side_by_side(spark, folder):
+    frames = {name: spark.read.parquet(str(folder / name)) for name in ("orders", "customers")}
+    whole = crown.spark.maintain(spark, QUERIES["groups of a join"], frames, cells=2)
+    frames["customers"] = frames["customers"].where("true")
+    mixed = crown.spark.maintain(spark, QUERIES["groups of a join"], frames, cells=2)
+    assert result(mixed) == result(whole)
+
+
+def test_a_load_from_files_is_gone_on_with(spark, folder, tmp_path):
+    frames = {name: spark.read.parquet(str(folder / name)) for name in ("orders", "customers")}
+    state = str(tmp_path / "state")
+    loaded = crown.spark.bulk_load(spark, QUERIES["groups of a join"], frames, checkpoint=state, cells=2)
+    assert reads_files(loaded)
+    before = loaded.toArrow().to_pylist()
+    more = rows(ORDERS, random.Random(6), 20)
+    (tmp_path / "changes").mkdir()
+    (tmp_path / "none").mkdir()
+    pq.write_table(more, tmp_path / "changes" / "1.parquet")
+    stream = {name: spark.readStream.schema(frame.schema) for name, frame in frames.items()}
+    changes = {"orders": stream["orders"].parquet(str(tmp_path / "changes"))}
+    changes["customers"] = stream["customers"].parquet(str(tmp_path / "none"))
+    deltas = crown.spark.maintain(spark, QUERIES["groups of a join"], changes, checkpoint=state, cells=2)
+    writer = deltas.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    writer.option("checkpointLocation", state).trigger(availableNow=True).start().awaitTermination()
+    after = before + pq.read_table(tmp_path / "out").to_pylist()
+    pq.write_table(more, folder / "orders" / "later.parquet")
+    try:
+        frames["orders"] = spark.read.parquet(str(folder / "orders"))
+        whole = crown.spark.maintain(spark, QUERIES["groups of a join"], frames, cells=1).toArrow().to_pylist()
+    finally:
+        (folder / "orders" / "later.parquet").unlink()
+    assert summed(after) == summed(whole)
+
+
+def summed(deltas):
+    found = {}
+    for row in deltas:
+        key = repr({name: value for name, value in row.items() if name != "_weight"})
+        found[key] = found.get(key, 0) + row["_weight"]
+    return {key: weight for key, weight in found.items() if weight}
+
+
+GROUPS = "SELECT b, SUM(a) AS s FROM t GROUP BY b"
+
+
+@pytest.mark.parametrize(
+    ("schema", "table", "said"),
+    [
+        ("a long, b long", {"a": pa.array(["1"]), "b": pa.array([1])}, "column 'a' has type string"),
+        ("a long, b long", {"a": pa.array([1]), "b": pa.array([-(2**63)])}, "bad row in relation 't': column 'b'"),
+        ("a long, b long, _weight long", {"a": [1], "b": [1], "_weight": pa.nulls(1, pa.int64())}, "is missing"),
+    ],
+    ids=["type", "value", "weight"],
+)  # fmt: skip
+def test_what_cannot_be_read_is_an_error_of_one_sentence(spark, tmp_path, schema, table, said):
+    pq.write_table(pa.table(table), tmp_path / "1.parquet")
+    frame = spark.read.schema(schema).parquet(str(tmp_path))
+    for cells in (1, 2):
+        deltas = crown.spark.maintain(spark, GROUPS, {"t": frame}, cells=cells)
+        assert reads_files(deltas)
+        with pytest.raises(crown.CrownError, match=said), plain_errors():
+            deltas.collect()
+
+
+def test_a_column_that_a_file_lacks_is_null(spark, tmp_path):
+    pq.write_table(pa.table({"B": [1, 2]}), tmp_path / "1.parquet")
+    frame = spark.read.schema("a long, b long").parquet(str(tmp_path))
+    deltas = crown.spark.maintain(spark, "SELECT a, b FROM t", {"t": frame})
+    assert reads_files(deltas)
+    assert result(deltas) == ["Row(a=None, b=1, _weight=1)", "Row(a=None, b=2, _weight=1)"]
+
+
+def test_other_frames_go_through_spark(spark, tmp_path):
+    pq.write_table(pa.table({"a": [1, 2], "b": [1, 2]}), tmp_path / "x.parquet")
+    (tmp_path / "parts" / "b=1").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "parts" / "b=1" / "1.parquet")
+    plain = spark.read.parquet(str(tmp_path / "x.parquet"))
+    kept = spark.read.parquet(str(tmp_path / "x.parquet")).cache()
+    frames = {
+        "filtered": plain.where("a > 1"),
+        "computed": plain.selectExpr("a + 1 AS a", "b"),
+        "renamed": plain.selectExpr("b AS a", "a AS b"),
+        "of partitions": spark.read.parquet(str(tmp_path / "parts")),
+        "coded": plain.selectExpr("a", "b").withColumn("_weight", plain.a.cast("string")),
+    }
+    for name, frame in frames.items():
+        assert not reads_files(crown.spark.maintain(spark, GROUPS, {"t": frame})), name
+    try:
+        deltas = crown.spark.maintain(spark, GROUPS, {"t": kept})
+        assert "InMemoryTableScan" in deltas._jdf.queryExecution().toString()
+    finally:
+        kept.unpersist()
+    aside = crown.spark.maintain(spark, GROUPS, {"t": plain}, on_bad_row="quarantine", quarantine=str(tmp_path / "bad"))
+    assert not reads_files(aside)
+    assert reads_files(crown.spark.maintain(spark, GROUPS, {"t": plain.select("b", "a")}))
+    with pytest.raises(PlanError, match="column"):
+        crown.spark.maintain(spark, GROUPS, {"t": plain.select("a")})
