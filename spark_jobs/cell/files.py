@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ from plans.search.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.cell.worker_input import ahead
 from spark_jobs.dispatch.envelope import CELL, FILE, MASK, TAG, WEIGHT, Envelope
+from spark_jobs.errors import SourceError
 from spark_jobs.ingest.parquet import ParquetRows
 
 if TYPE_CHECKING:
@@ -42,26 +44,41 @@ class Filed:
     """A base relation whose rows the cells read themselves.
 
     ``table``: its columns that they read; ``weighted``: the files have weights; ``tags``: the relations of the cells
-    that are made of it, with the ``roles`` of each, none where masks say it.
+    that are made of it, with the ``roles`` of each, none where masks say it; ``folder``: where the files of a stream
+    are, which has no partitions.
     """
 
     table: Table
     weighted: bool
     tags: tuple[int, ...]
     roles: tuple[Role, ...]
+    folder: str | None = None
+
+    def demand_no_partition(self, file: str) -> None:
+        """Raises :class:`SourceError` for a file of a partition, whose name has values."""
+        inside = Path(file.removeprefix(self.folder or file)).parent.parts
+        if any("=" in part for part in inside):
+            raise SourceError(
+                f"{file} is in a partition, and {self.folder} had none when the stream was built: start it again"
+            )
 
 
 class Reader:
-    """Reads the rows of files for one cell. ``program``: what the cell runs."""
+    """Reads the rows of files for one cell. ``program``: what the cell runs. ``read``: how many rows that were, of
+    whatever cell."""
 
     def __init__(self, filed: Sequence[Filed], envelope: Envelope, grid: Grid, program: Program) -> None:
         self._filed = {one.tags[0]: one for one in filed}
         self._envelope = envelope
         self._grid = grid
         self._program = program
+        self.read = 0
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the same batches; behind them, in place of the rows that name files, the rows of these files."""
+        if not self._filed:
+            yield from batches
+            return
         named: list[tuple[int, int, str]] = []
         for batch in batches:
             files = batch.column(FILE)
@@ -82,7 +99,9 @@ class Reader:
             columns = [(column.name, arrow_type(column.type)) for column in filed.table.columns]
             wanted = pa.schema([*columns, *([(WEIGHT, pa.int64())] if filed.weighted else [])])
             checker = Checker(filed.table, [column.name for column in filed.table.columns])
+            filed.demand_no_partition(file)
             for rows in ParquetRows(file).batches(wanted, _ROWS):
+                self.read += rows.num_rows
                 _demand_good(checker, filed.table.name, rows)
                 yield from self._of_cell(filed, cell, rows)
 

@@ -123,11 +123,11 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     batch = context.getLocalProperty("streaming.sql.batchId")
     warm_up(_program(step.program))
     if step.root is None:
-        return one_shot(step, partition, _with_files(step, complete(ahead(batches, AHEAD))))
+        return one_shot(step, partition, _reader(step).rows(complete(ahead(batches, AHEAD))))
     cell = _cell(step, partition)
     batches = _of_cell(batches, cell, step.grid.cells)
     if step.backfill:
-        return one_shot(step, cell, _with_files(step, complete(ahead(batches, AHEAD))))
+        return one_shot(step, cell, _reader(step).rows(complete(ahead(batches, AHEAD))))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
         raise CheckpointError(
             "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
@@ -137,11 +137,9 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     return micro_batch(step, query_id, int(batch), cell, complete(batches))
 
 
-def _with_files(step: Step, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows that came, and those of the files that some of them name."""
-    if not step.filed:
-        return batches
-    return Reader(step.filed, step.envelope, step.grid, _program(step.program)).rows(batches)
+def _reader(step: Step) -> Reader:
+    """Returns what reads the rows of the files that come for rows."""
+    return Reader(step.filed, step.envelope, step.grid, _program(step.program))
 
 
 def _cell(step: Step, partition: int) -> int:
@@ -218,7 +216,8 @@ def micro_batch(
     if step.root is None or step.scratch is None:
         raise RuntimeError("a micro-batch needs a state directory and a scratch directory")
     stamps: list[int] = []
-    changes, bad = step.envelope.split(_noting(batches, stamps))
+    reader = _reader(step)
+    changes, bad = step.envelope.split(reader.rows(_noting(batches, stamps)))
     _demand_own(step, query_id, batch, cell, stamps)
     started = time.perf_counter()
     operator = step.state() / query_id / step.operator
@@ -258,6 +257,7 @@ def micro_batch(
     found = watch.found(changes.values())
     total_ms = 1000.0 * (time.perf_counter() - started)
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
+    note["filed"] = reader.read
     note["amplified"] = None if found is None else found.line()
     log.write_note(batch, note)
 

@@ -144,7 +144,7 @@ def applied(
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
         later = stride is not given[0]
-        filed, files = ((), {}) if later or counter else read_by_cells(stride.round, step.envelope, mine)
+        filed, files = ((), {}) if later else read_by_cells(stride.round, step.envelope, mine)
         step = replace(step, filed=filed)
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later, files)
         columns = [*((out.name, out.type) for out in stride.round.maintained.output), (WEIGHT, "int64")]

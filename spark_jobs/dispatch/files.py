@@ -6,13 +6,16 @@ does, goes through Spark.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
@@ -23,12 +26,17 @@ from spark_jobs import cluster
 from spark_jobs.cell.files import Filed
 from spark_jobs.dispatch.envelope import Envelope
 from spark_jobs.dispatch.shuffle import made_of
-from spark_jobs.ingest.append_only import plan_of
+from spark_jobs.ingest.append_only import pairs, plan_of
+from spark_jobs.ingest.source_log import LOCAL
+from spark_jobs.ingest.sources import BINARY, OF_FILES
+from spark_jobs.ingest.text_files import PATH
 from spark_jobs.ingest.types import type_of_spark
 
 MOST_CELLS = 16
-"""So many cells read every file; more would read longer than Spark takes to hand each its rows."""
+"""At most so many cells read every file: more would read longer than Spark takes to hand each its rows."""
+_OF_STREAMS = {name.lower() for name in OF_FILES}
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
+_PATTERN = re.compile(r"[*?\[{\\]")
 _LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 
 
@@ -47,8 +55,8 @@ def read_by_cells(
         if files is not None:
             weighted = any(field.name.lower() == WEIGHT for field in frame.schema.fields)
             roles = () if given.roles is None else tuple(given.roles[envelope.relations[tag]] for tag in tags)
-            found.append(Filed(table, weighted, tuple(tags), roles))
-            names[base] = frame.sparkSession.createDataFrame(pa.table({"file": pa.array(files, pa.string())}))
+            names[base], folder = files
+            found.append(Filed(table, weighted, tuple(tags), roles, folder))
     return tuple(found), names
 
 
@@ -71,22 +79,46 @@ def _alike(frame: DataFrame, table: Table) -> bool:
     return True
 
 
-def _files(frame: DataFrame) -> list[str] | None:
-    """Returns the local Parquet files that a frame consists of; None if it is anything else."""
-    plan: Any = plan_of(frame)
+def _files(frame: DataFrame) -> tuple[DataFrame, str | None] | None:
+    """Returns the names of the local Parquet files that a frame consists of, and the folder of a stream; None if it is
+    anything else."""
+    plan, spark = plan_of(frame), frame.sparkSession
     while plan.nodeName() in ("SubqueryAlias", "Project") and _bare(plan):
         plan = plan.children().head()
-    if plan.getClass().getSimpleName() != "LogicalRelation":
+    if any(spark.conf.get(name) == "true" for name in _LENIENT):
+        return None
+    kind = plan.getClass().getSimpleName()
+    if kind == "StreamingRelation":
+        return _files_to_come(spark, plan.dataSource())
+    if kind != "LogicalRelation":
         return None
     relation = plan.relation()
     if relation.getClass().getSimpleName() != "HadoopFsRelation" or not relation.partitionSchema().isEmpty():
         return None
     if relation.fileFormat().getClass().getSimpleName() != "ParquetFileFormat":
         return None
-    if any(frame.sparkSession.conf.get(name) == "true" for name in _LENIENT):
-        return None
     parts = [urlsplit(name) for name in frame.inputFiles()]
-    return [unquote(part.path) for part in parts] if all(part.scheme == "file" for part in parts) else None
+    if any(part.scheme != "file" for part in parts):
+        return None
+    names = pa.array([unquote(part.path) for part in parts], pa.string())
+    return spark.createDataFrame(pa.table({"file": names})), None
+
+
+def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str] | None:
+    """Returns the stream of the names of the files that a stream of Parquet files reads, and their folder; None if it
+    reads others."""
+    options = pairs(source.options())
+    where = [value for name, value in options if name.lower() == "path"]
+    others = {name: value for name, value in options if name.lower() != "path"}
+    if source.className() != "parquet" or len(where) != 1 or {name.lower() for name in others} - _OF_STREAMS:
+        return None
+    folder, home = re.sub(LOCAL, "/", where[0]), spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS")
+    if "://" in folder or not (home.startswith("file:") or where[0] != folder) or _PATTERN.search(folder):
+        return None
+    if any(Path(folder).glob("*=*")):
+        return None  # partitions
+    files = spark.readStream.format("binaryFile").schema(BINARY).options(**others).load(where[0])
+    return files.select(F.regexp_replace(PATH, LOCAL, "/").alias("file")), folder
 
 
 def _bare(node: Any) -> bool:

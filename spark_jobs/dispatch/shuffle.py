@@ -25,6 +25,7 @@ from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Env
 from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
+from spark_jobs.ingest.text_files import FILES
 from spark_jobs.ingest.types import spark_type
 
 _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
@@ -71,7 +72,7 @@ def dispatched(
     by_engine = counter is not None and cells == 1 and not envelope.quarantine
     files = files or {}
     made = [
-        _file_names(given, envelope, name, frames[name], files[name])
+        _file_names(given, envelope, name, frames[name], files[name], counter)
         if name in files
         else _relation(given, envelope, name, frames[name], later, by_engine, bool(files))
         for name in frames
@@ -114,10 +115,14 @@ def made_of(given: Exchange, envelope: Envelope, base: str) -> tuple[Table, list
     return replace(given.maintained.table(envelope.relations[tags[0]]), name=base), tags
 
 
-def _file_names(given: Exchange, envelope: Envelope, base: str, frame: DataFrame, files: DataFrame) -> DataFrame:
+def _file_names(
+    given: Exchange, envelope: Envelope, base: str, frame: DataFrame, files: DataFrame, counter: str | None
+) -> DataFrame:
     """Returns a row per file and cell for a base relation that the cells read from its files."""
     table, tags = made_of(given, envelope, base)
     check(frame, table, list(envelope.placed[tags[0]]))  # that it has the columns
+    if counter is not None:
+        files = files.observe(f"{FILES}{counter}.{base}", F.count(F.lit(1)).alias("rows"))
     cells = F.explode(F.array(*map(F.lit, range(given.grid.cells))))
     made = {CELL: cells, TAG: F.lit(tags[0]), MASK: _long(0), WEIGHT: _long(0), FILE: F.col(files.columns[0])}
     return _carried(envelope, files, made, True)

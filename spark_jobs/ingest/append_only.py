@@ -82,7 +82,7 @@ def _replacing(relation: str, node: Any) -> SourceError | None:
             '"append"'
         )
     if kind == "StreamingRelation":
-        given = {name.lower(): value for name, value in _pairs(node.dataSource().options())}
+        given = {name.lower(): value for name, value in pairs(node.dataSource().options())}
         if given.get(_REWRITES, "").lower() == "true":
             return SourceError(
                 f"relation {relation!r}: the frame is read with ignoreChanges, which gives rows again that were there "
@@ -92,7 +92,7 @@ def _replacing(relation: str, node: Any) -> SourceError | None:
     return None
 
 
-def _pairs(options: Any) -> list[tuple[str, str]]:
+def pairs(options: Any) -> list[tuple[str, str]]:
     """Returns the options of a source, a map of Scala's."""
     return [(str(pair._1()), str(pair._2())) for pair in _each(options.toSeq())]
 

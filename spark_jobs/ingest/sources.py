@@ -42,11 +42,11 @@ _KINDS = {formats.CSV: "csv", formats.TSV: "csv", formats.JSON: "json", formats.
 _UNPACKED_BY_SPARK = (None, formats.GZIP, formats.ZSTD, formats.BZ2)
 _SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
 _OF_TEXT = ("header", "sep")
-_OF_FILES = (
+OF_FILES = (
     "maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "maxFileAge", "maxCachedFiles", "fileNameOnly",
     "cleanSource", "sourceArchiveDir", "pathGlobFilter", "modifiedBefore", "modifiedAfter",
 )  # fmt: skip
-_BINARY = T.StructType([
+BINARY = T.StructType([
     T.StructField(PATH, T.StringType()), T.StructField("modificationTime", T.TimestampType()),
     T.StructField("length", T.LongType()), T.StructField("content", T.BinaryType()),
 ])  # fmt: skip
@@ -121,14 +121,14 @@ def changes(spark: SparkSession, given: Input, table: Table | None, change: str 
 
 def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
     for option in given.options:
-        if option not in (*_OF_TEXT, *_OF_FILES):
+        if option not in (*_OF_TEXT, *OF_FILES):
             raise SourceError(
                 f"relation {given.name!r}: CSV is not read by Spark, and has no option {option}; it has "
                 f"{', '.join(_OF_TEXT)}, and those of Spark's sources of files"
             )
     files = _text_files(given, table, change)
     named = [T.StructField(name, T.StringType()) for name in (*files.names, UNREADABLE, FILE)]
-    found = _load(spark, given, "binaryFile", _BINARY, {}, streaming)
+    found = _load(spark, given, "binaryFile", BINARY, {}, streaming)
     logged = F.lit(None).cast("string") if streaming else F.col(FILE)
     found = found.select(PATH, logged.alias(FILE))
     count = F.count(F.lit(1)).alias("rows")

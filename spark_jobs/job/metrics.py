@@ -24,7 +24,7 @@ from pyspark.sql.streaming.listener import (
 from crown.analysis.prometheus import Metric, Sample, rendered, written
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
-from spark_jobs.job.progress import rows_read
+from spark_jobs.job.progress import rows_of_files, rows_read
 from spark_jobs.job.vitals import prometheus, vitals
 from spark_jobs.log.state_location import located
 from spark_jobs.storage.folder import Folder
@@ -82,7 +82,8 @@ class Metrics(StreamingQueryListener):
                 return  # a stream of something else
             self._newest[stream] = progress
             cells = [cell for stream in self._newest for state in _operators(root / stream) for cell in vitals(state)]
-            written(self._file, [*prometheus(cells), *of_streams(self._newest)])
+            filed = {id_: rows_of_files(root / id_, newest["batchId"]) for id_, newest in self._newest.items()}
+            written(self._file, [*prometheus(cells), *of_streams(self._newest, filed)])
         except (OSError, SparkJobError) as error:
             if not self._told:
                 why = error.strerror if isinstance(error, OSError) else error
@@ -125,9 +126,12 @@ _TRIGGER = Metric("crown_stream_trigger_milliseconds", "gauge", "What that micro
 _SENT = Metric("crown_stream_sent_rows", "gauge", "Rows that an operator sent to its cells in it")
 
 
-def of_streams(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yields what Spark says of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format."""
-    newest = {stream: {**progress, **_in_rows(progress)} for stream, progress in newest.items()}
+def of_streams(newest: Mapping[str, Mapping[str, Any]], filed: Mapping[str, int]) -> Iterator[str]:
+    """Yields what Spark says of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format.
+
+    ``filed``: how many rows of it the cells have read from files.
+    """
+    newest = {stream: {**progress, **_in_rows(progress, filed.get(stream, 0))} for stream, progress in newest.items()}
     for metric, field in _STREAM:
         yield from rendered(metric, [({"stream": s}, progress.get(field) or 0) for s, progress in newest.items()])
     took = {stream: progress.get("durationMs", {}).get("triggerExecution", 0) for stream, progress in newest.items()}
@@ -142,8 +146,8 @@ def _sent(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[Sample]:
                 yield {"stream": stream, "operator": observed.removeprefix(OBSERVED)}, values["rows"]
 
 
-def _in_rows(progress: Mapping[str, Any]) -> dict[str, float]:
-    """Returns what Spark's progress says of rows, of which a file of text is one to it, in rows."""
-    given, rows = progress.get("numInputRows") or 0, rows_read(progress)
+def _in_rows(progress: Mapping[str, Any], filed: int) -> dict[str, float]:
+    """Returns what Spark's progress says of rows, of which a file that others read is one to it, in rows."""
+    given, rows = progress.get("numInputRows") or 0, rows_read(progress, filed)
     rate = progress.get("processedRowsPerSecond") or 0
     return {"numInputRows": rows, "processedRowsPerSecond": rate * rows / given if given else 0}

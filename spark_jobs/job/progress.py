@@ -170,7 +170,7 @@ class Watcher:
         within = [window for state in states for window in state.get("windows", {}).values()]
         return BatchProgress(
             batch=batch,
-            rows=rows_read(progress),
+            rows=rows_read(progress, rows_of_files(self._folder.parent, batch)),
             deltas=sum(note["deltas"] for note in merged or first),
             seconds=progress["durationMs"]["triggerExecution"] / 1000,
             state_rows=sum(state["input_rows"] for state in states),
@@ -187,12 +187,22 @@ class Watcher:
         )
 
 
-def rows_read(progress: Mapping[str, Any]) -> int:
-    """Returns how many rows a batch has read, by Spark's progress, to which a file of text is one row."""
+def rows_read(progress: Mapping[str, Any], filed: int) -> int:
+    """Returns how many rows a batch has read, by Spark's progress, to which a file that others read is one row.
+
+    ``filed``: how many of them the cells have read from files.
+    """
     told = progress.get("observedMetrics") or {}
     rows = sum(values["rows"] for name, values in told.items() if name.startswith(READ))
     files = sum(values["rows"] for name, values in told.items() if name.startswith(FILES))
-    return int(progress.get("numInputRows") or 0) + rows - files
+    return int(progress.get("numInputRows") or 0) + rows + filed - files
+
+
+def rows_of_files(stream: Folder, batch: int) -> int:
+    """Returns how many rows the cells of a stream have read from files in a batch: all cells of an operator the same
+    ones. O(cells)."""
+    operators = [_notes(stream / name, batch) for name in stream.folders()]
+    return sum(max((note.get("filed", 0) for note in notes), default=0) for notes in operators)
 
 
 def without_record(source: Mapping[str, Any], readers: int) -> int:

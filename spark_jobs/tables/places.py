@@ -1,8 +1,9 @@
-"""Where a result is kept, as one text: a folder, or a URL of PostgreSQL or Kafka that can say table and key, too.
+"""Where a result is kept, as one text: a folder, or what names a table elsewhere and can say its key, too.
 
 - a folder, or ``s3://``, ``gs://``, ``az://``: a Delta table
 - ``postgresql://user@host/database?table=totals&key=shop``
 - ``kafka://host:9092,host2:9092/topic?key=shop``
+- ``iceberg:CATALOG.NAMESPACE.TABLE?key=shop``
 
 What else a URL asks is a setting of its client: ``&sslmode=require``, ``&security.protocol=SSL``.
 """
@@ -17,12 +18,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from spark_jobs.errors import SourceError
 from spark_jobs.storage.opening import folder_at
+from spark_jobs.tables.iceberg import IcebergResult
 from spark_jobs.tables.kafka import KafkaResult
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import Net
 from spark_jobs.tables.postgres import PostgresResult
 
-_POSTGRES, _KAFKA = ("postgresql", "postgres"), "kafka"
+_POSTGRES, _KAFKA, _ICEBERG = ("postgresql", "postgres"), "kafka", "iceberg:"
 
 
 class Target(Protocol):
@@ -55,8 +57,11 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
     """
     if not isinstance(given, str):
         raise SourceError(
-            f"a result is kept in the folder of a table, postgresql://... or kafka://..., not {given!r:.100}"
+            "a result is kept in the folder of a table, postgresql://..., kafka://... or iceberg:..., not "
+            f"{given!r:.100}"
         )
+    if given.startswith(_ICEBERG):
+        return _in_iceberg(given, table)
     scheme = given.partition("://")[0] if "://" in given else ""
     if scheme != _KAFKA and scheme not in _POSTGRES:
         if table is not None:
@@ -83,6 +88,18 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
     conninfo = f"{scheme}://{parts.netloc}{parts.path}" + (f"?{urlencode(asked, quote_via=quote)}" if asked else "")
     name = f"postgresql://{hosts}{parts.path}?table={table}{key}"
     return Place(name, keys, False, partial(PostgresResult, conninfo, table))
+
+
+def _in_iceberg(given: str, table: str | None) -> Place:
+    name, _, asked = given.removeprefix(_ICEBERG).partition("?")
+    known = dict(parse_qsl(asked))
+    keys = tuple(known.pop("key").split(",")) if "key" in known else None
+    if name.count(".") < 2 or known or table is not None:
+        raise SourceError(
+            f"{given}: write iceberg:CATALOG.NAMESPACE.TABLE, with a catalog of pyiceberg's, or "
+            "iceberg:CATALOG.NAMESPACE.TABLE?key=a,b"
+        )
+    return Place(given, keys, False, partial(IcebergResult, name))
 
 
 def _once(made: Callable[[], Target]) -> Callable[[], Target]:

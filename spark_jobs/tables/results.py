@@ -27,7 +27,8 @@ def to_table(
 
     - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), changed by
       MERGE; ``postgresql://user@host/db?table=name`` (needs ``psycopg``), where ``table=`` may say the table, too; or
-      ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a row that is gone.
+      ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a row that is gone;
+      or ``iceberg:CATALOG.NAMESPACE.TABLE`` (needs ``pyiceberg``), with a catalog of pyiceberg's.
       What is not there is made. ``storage_options``: obstore's, of an object store; by default the environment's.
     - ``keys``: columns that no two rows of the result share; then the table has the result's columns, and a batch
       inserts, updates and deletes rows by key. None: the table has a column ``_count`` more, the copies of each row.

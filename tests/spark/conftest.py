@@ -54,3 +54,16 @@ def spark(quick_jvm):
     yield session
     session.stop()
     gc.collect()
+
+
+@pytest.fixture
+def iceberg_catalog(tmp_path, monkeypatch):
+    """The catalog ``here`` of pyiceberg's, in SQLite, with the namespace ``shop``."""
+    catalogs = pytest.importorskip("pyiceberg.catalog", reason="pyiceberg is not there", exc_type=ImportError)
+    pytest.importorskip("sqlalchemy", reason="a catalog in SQLite needs sqlalchemy")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", f"sqlite:///{tmp_path / 'catalog.db'}")
+    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", f"file://{tmp_path}")
+    monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
+    catalog = catalogs.load_catalog("here")
+    catalog.create_namespace("shop")
+    return catalog

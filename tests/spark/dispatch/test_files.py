@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 from decimal import Decimal
 
@@ -13,6 +14,8 @@ import pytest
 import crown
 from plans.errors import PlanError
 from spark_jobs import plain_errors
+from spark_jobs.job.progress import rows_of_files, rows_read
+from spark_jobs.storage.opening import folder_at
 
 ORDERS = pa.schema([
     ("id", pa.int64()), ("customer", pa.int32()), ("amount", pa.decimal128(10, 2)), ("day", pa.date32()),
@@ -130,6 +133,52 @@ def summed(deltas):
         key = repr({name: value for name, value in row.items() if name != "_weight"})
         found[key] = found.get(key, 0) + row["_weight"]
     return {key: weight for key, weight in found.items() if weight}
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+def test_a_stream_of_files(spark, folder, tmp_path, cells):
+    """Oracle: Spark's rows of the same files, as one batch."""
+    query, rng, state = QUERIES["groups of a join"], random.Random(cells), str(tmp_path / "state")
+    given = {"orders": ORDERS, "customers": CUSTOMERS}
+    frames = {}
+    for name, schema in given.items():
+        (tmp_path / name).mkdir()
+        pq.write_table(rows(schema, rng, 30), tmp_path / name / "0.parquet")
+        reader = spark.readStream.schema(spark.read.parquet(str(folder / name)).schema)
+        frames[name] = reader.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / name))
+    whole, read = [], 0
+    for number in range(1, 4):
+        more = {name: rows(schema, rng, 10 * number) for name, schema in given.items()}
+        if number == 2:  # what came goes
+            first = pq.read_table(tmp_path / "orders" / "0.parquet")
+            more["orders"] = first.set_column(5, "_weight", pa.compute.negate(first["_weight"]))
+        for name, table in more.items():
+            pq.write_table(table, tmp_path / name / f"{number}.parquet")
+        deltas = crown.spark.maintain(spark, query, frames, checkpoint=state, cells=cells)
+        assert reads_files(deltas)
+        writer = deltas.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        stream = writer.option("checkpointLocation", state).trigger(availableNow=True).start()
+        stream.awaitTermination()
+        for progress in (json.loads(one.json) for one in stream.recentProgress):
+            if "addBatch" in progress["durationMs"]:
+                at = folder_at(tmp_path / "state" / "crown" / str(stream.id))
+                read += rows_read(progress, rows_of_files(at, progress["batchId"]))
+        through = {name: spark.read.parquet(str(tmp_path / name)).where("true") for name in given}
+        whole = crown.spark.maintain(spark, query, through).toArrow().to_pylist()
+        assert summed(pq.read_table(tmp_path / "out").to_pylist()) == summed(whole)
+    assert len(whole) > 1
+    assert read == sum(frame.count() for frame in through.values())
+
+
+def test_a_file_that_is_gone_is_an_error(spark, tmp_path):
+    (tmp_path / "t").mkdir()
+    for name in ("1.parquet", "2.parquet"):
+        pq.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "t" / name)
+    frame = spark.read.parquet(str(tmp_path / "t"))
+    deltas = crown.spark.maintain(spark, GROUPS, {"t": frame})
+    (tmp_path / "t" / "1.parquet").unlink()
+    with pytest.raises(crown.CrownError, match=r"1\.parquet is gone: put it back"), plain_errors():
+        deltas.collect()
 
 
 GROUPS = "SELECT b, SUM(a) AS s FROM t GROUP BY b"

@@ -16,9 +16,11 @@ import crown
 from crown.commands.main import main
 from crown.durable.database import DurableDatabase
 from spark_jobs.errors import ForeignRowsError, SourceError
+from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.pipelines.delivery import Delivery
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState
+from spark_jobs.tables.iceberg import IcebergResult
 from spark_jobs.tables.kafka import KafkaResult
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.postgres import PostgresResult
@@ -74,6 +76,9 @@ class Places:
         if place.startswith("kafka://"):
             address, _, topic = place.removeprefix("kafka://").partition("/")
             return in_kafka(address, topic.partition("?")[0])
+        if place.startswith("iceberg:"):
+            rows = IcebergVersions(place.removeprefix("iceberg:").partition("?")[0]).frame(self.spark)
+            return Counter(tuple(row) for row in rows.select("k", "n", "x").collect())
         if place.startswith("postgresql://"):
             address, _, name = place.partition("?table=")
             with psycopg.connect(address) as connection:
@@ -171,6 +176,27 @@ def test_a_topic_is_one_of_the_places(places: Places, kafka: str, monkeypatch: p
                     places.pipeline().run()
             places.pipeline().run()
             places.check()
+
+
+def test_an_iceberg_table_is_one_of_the_places(places: Places, iceberg_catalog, monkeypatch) -> None:
+    places.into[:] = ["iceberg:here.shop.v?key=k"]
+    places.pipeline().run()
+    places.check()
+    for step, before in (("_opened", False), ("_commit", True), ("_commit", False)):
+        places.change()
+        with monkeypatch.context() as patch:
+            patch.setattr(IcebergResult, step, _dies(getattr(IcebergResult, step), 0, before))
+            with pytest.raises(Died):
+                places.pipeline().run()
+        places.pipeline().run()
+        places.check()
+    iceberg_catalog.load_table("shop.v").delete("k >= 0")
+    places.change()
+    with pytest.raises(ForeignRowsError, match="does not fit what is in"):
+        places.pipeline().run()
+    for name in ("here.v", "here.shop.v?table=x"):
+        with pytest.raises(SourceError, match="write iceberg:CATALOG"):
+            places.pipeline().view("w", QUERY, into=f"iceberg:{name}")
 
 
 def test_a_project_says_where_its_views_go(spark, tmp_path: Path, database: str, capsys) -> None:

@@ -24,15 +24,9 @@ QUERY = "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM r GROUP BY s"
 
 
 @pytest.fixture
-def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def iceberg(iceberg_catalog: Any):
     """A table of Iceberg in a catalog of pyiceberg's, in SQLite."""
-    catalogs = pytest.importorskip("pyiceberg.catalog")
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__URI", f"sqlite:///{tmp_path / 'catalog.db'}")
-    monkeypatch.setenv("PYICEBERG_CATALOG__HERE__WAREHOUSE", f"file://{tmp_path}")
-    monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
-    catalog = catalogs.load_catalog("here")
-    catalog.create_namespace("shop")
-    return catalog.create_table("shop.r", pa.schema([("k", pa.int64()), ("s", pa.string())]))
+    return iceberg_catalog.create_table("shop.r", pa.schema([("k", pa.int64()), ("s", pa.string())]))
 
 
 class Rows:

@@ -15,6 +15,7 @@ import crown
 from spark_jobs import maintain, to_table
 from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
 from spark_jobs.storage.local import LocalFolder
+from spark_jobs.tables.iceberg import IcebergResult
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.postgres import PostgresResult, _typed
@@ -65,10 +66,34 @@ class InPostgres:
             connection.execute(f'DELETE FROM "{self.name}" WHERE a = {key}')
 
 
-@pytest.fixture(params=["delta", "postgres"])
+class InIceberg:
+    """A result in an Iceberg table."""
+
+    def __init__(self, catalog):
+        self.catalog = catalog
+        self.address = "iceberg:here.shop.result"
+        self.options = {}
+
+    def result(self):
+        return IcebergResult("here.shop.result")
+
+    def table(self):
+        return self.catalog.load_table("shop.result")
+
+    def rows(self):
+        table = self.table().scan().to_arrow()
+        return Counter(zip(*table.to_pydict().values(), strict=True)) if table.num_rows else Counter()
+
+    def tamper(self, key):
+        self.table().delete(f"a = {key}")
+
+
+@pytest.fixture(params=["delta", "postgres", "iceberg"])
 def target(request, tmp_path):
     if request.param == "delta":
         return InDelta(tmp_path / "the result")
+    if request.param == "iceberg":
+        return InIceberg(request.getfixturevalue("iceberg_catalog"))
     return InPostgres(request.getfixturevalue("database"), f"T{abs(hash(request.node.name)) % 10**9}")
 
 

@@ -1,0 +1,164 @@
+"""An Iceberg table that holds a result, by pyiceberg: one snapshot per batch, and the batch is a property of the table.
+
+A batch rewrites the files that have rows which it changes: pyiceberg writes no deletes beside files. Which files these
+can be is told by the bounds that the table has of their columns.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import needs
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.storage.address import in_a_line
+from spark_jobs.tables.commits import follows
+from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, Net, another_s, unfit
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import FileScanTask, Table
+
+_STREAM, _BATCH = "crown.stream", "crown.batch"
+
+
+class IcebergResult:
+    """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog pyiceberg's own configuration describes; made if it is not
+    there. See ``spark_jobs.tables.results.Target``.
+
+    Cost of a batch: the files that may have rows of its keys are read, those that have some are written anew.
+    """
+
+    def __init__(self, name: str) -> None:
+        with needs("a result in Iceberg"):
+            import pyiceberg  # noqa: F401
+        self._name = name
+
+    def apply(self, stream: str, batch: int, net: Net) -> bool:
+        """Applies a batch, once. False if it was applied before."""
+        with self._telling(batch):
+            kept = net.rows.drop_columns([OP]) if net.keyed else net.rows
+            table = self._opened(kept.schema)
+            owner, newest = table.properties.get(_STREAM), int(table.properties.get(_BATCH, -1))
+            if owner not in (None, stream):
+                raise another_s(self._name, f"the result of the stream {owner}")
+            if owner is None and table.current_snapshot() is not None:
+                raise another_s(self._name, "an Iceberg table with rows that this stream has not written")
+            has = [field.name for field in table.schema().fields]
+            if has != kept.column_names:
+                raise SourceError(
+                    f"the Iceberg table {self._name} has the columns {', '.join(has)}, but the result has "
+                    f"{', '.join(kept.column_names)}: give another table"
+                )
+            if not follows(self._name, newest, batch):
+                return False
+            gone, fresh = self._changed(table, batch, net) if net.rows.num_rows else ([], None)
+            self._commit(table, {_STREAM: stream, _BATCH: str(batch)}, gone, fresh)
+            return True
+
+    def _changed(self, table: Table, batch: int, net: Net) -> tuple[list[Any], pa.Table]:
+        """Returns the files that the batch replaces, and the rows in place of theirs. Raises ForeignRowsError if it
+        does not fit the table."""
+        found, gone, rest = np.zeros(net.rows.num_rows, bool), [], []
+        counts = np.zeros(net.rows.num_rows, np.int64)
+        for task in table.scan(row_filter=_bounds(net)).plan_files():
+            rows = _rows(table, task).cast(net.rows.select(table.schema().column_names).schema)
+            at = _matched(rows, net)
+            hit = at >= 0
+            if not hit.any():
+                continue
+            found[at[hit]] = True
+            if not net.keyed:
+                counts[at[hit]] += rows[COUNT].to_numpy()[hit]
+            gone.append(task.file)
+            rest.append(rows.filter(pa.array(~hit)))
+        if net.keyed:
+            inserts = pc.equal(net.rows[OP], INSERT).to_numpy()
+            fits = bool((found != inserts).all())
+            come = net.rows.filter(pc.not_equal(net.rows[OP], DELETE)).drop_columns([OP])
+        else:
+            left = net.rows[COUNT].to_numpy() + counts
+            fits = bool((left >= 0).all())
+            place = net.rows.column_names.index(COUNT)
+            come = net.rows.set_column(place, COUNT, pa.array(left)).filter(pa.array(left > 0))
+        if not fits:
+            raise unfit(self._name, batch)
+        return gone, pa.concat_tables([*rest, come])
+
+    def _commit(self, table: Table, properties: dict[str, str], gone: list[Any], fresh: pa.Table | None) -> None:
+        from pyiceberg.io.pyarrow import _dataframe_to_data_files
+
+        with table.transaction() as transaction:
+            transaction.set_properties(properties)
+            if gone or (fresh is not None and fresh.num_rows):
+                made = _dataframe_to_data_files(table.metadata, fresh, table.io, uuid.uuid4())
+                with transaction.update_snapshot().overwrite() as update:
+                    for file in gone:
+                        update.delete_data_file(file)
+                    for file in made if fresh is not None and fresh.num_rows else ():
+                        update.append_data_file(file)
+
+    def _opened(self, schema: pa.Schema) -> Table:
+        from pyiceberg.catalog import load_catalog
+
+        catalog, _, name = self._name.partition(".")
+        known = load_catalog(catalog)
+        known.create_namespace_if_not_exists(name.rpartition(".")[0])
+        return known.create_table_if_not_exists(name, schema)
+
+    @contextmanager
+    def _telling(self, batch: int) -> Iterator[None]:
+        """Has what pyiceberg raises end in one sentence."""
+        import pyiceberg.exceptions as raised
+
+        ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
+        try:
+            yield
+        except (*ours, ValueError, OSError, pa.ArrowException) as error:
+            raise CheckpointError(
+                f"batch {batch} cannot be written to the Iceberg table {self._name} "
+                f"({in_a_line(error)[:300].rstrip('. ')}): mend that, and start again; its catalog is described in "
+                ".pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
+            ) from None
+
+
+def _bounds(net: Net) -> BooleanExpression:
+    """Returns what holds of every row of the table that the batch can change."""
+    from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual
+
+    found: BooleanExpression = AlwaysTrue()
+    for name in net.match:
+        column = net.rows[name]
+        whole = pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_date(column.type)
+        if whole and not column.null_count:
+            low, high = (pc.min_max(column)[end].as_py() for end in ("min", "max"))
+            ends = GreaterThanOrEqual(name, low), LessThanOrEqual(name, high)  # type: ignore[call-arg, arg-type]
+            found = And(found, And(*ends))
+    return found
+
+
+def _rows(table: Table, task: FileScanTask) -> pa.Table:
+    """Returns all rows of a file, also those that the filter of a scan leaves out."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    task.residual = AlwaysTrue()
+    return ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table([task])
+
+
+def _matched(rows: pa.Table, net: Net) -> np.ndarray:
+    """Returns for each row the row of the batch with its key, −1 if there is none. NULL is a value like any other."""
+    codes = np.zeros(rows.num_rows + net.rows.num_rows, np.int64)
+    for name in net.match:
+        both = pa.concat_arrays([*rows[name].chunks, *net.rows[name].chunks])
+        one = both.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+        codes = np.unique(codes * (int(one.max(initial=0)) + 1) + one, return_inverse=True)[1]
+    places = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
+    places[codes[rows.num_rows :]] = np.arange(net.rows.num_rows)
+    return places[codes[: rows.num_rows]]
