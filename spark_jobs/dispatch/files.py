@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
-from plans.nested import is_nested
 from plans.schema import Table
 from plans.search.exchanges import Exchange
+from plans.types import decimal_parts
 from spark_jobs import cluster
 from spark_jobs.cell.files import Filed
 from spark_jobs.dispatch.envelope import Envelope
@@ -35,6 +35,7 @@ from spark_jobs.ingest.types import type_of_spark
 MOST_CELLS = 16
 """At most so many cells read every file: more would read longer than Spark takes to hand each its rows."""
 _OF_STREAMS = {name.lower() for name in OF_FILES}
+_ALIKE = {"bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"}
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 _PATTERN = re.compile(r"[*?\[{\\]")
 _LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
@@ -70,13 +71,18 @@ def _alike(frame: DataFrame, table: Table) -> bool:
         return False
     for column in table.columns:
         field = fields.get(column.name.lower())
-        if field is None or is_nested(column.type) or column.rounded or _PADDED in field.metadata:
+        if field is None or _unlike(column.type) or column.rounded or _PADDED in field.metadata:
             return False
         if isinstance(field.dataType, T.StringType) and field.dataType.collation != "UTF8_BINARY":
             return False
         if type_of_spark(field.dataType) != column.type:
             return False
     return True
+
+
+def _unlike(type_: str) -> bool:
+    """Returns True for a type that Spark writes into files as another one, or that Arrow reads otherwise."""
+    return type_ not in _ALIKE and decimal_parts(type_) is None
 
 
 def _files(frame: DataFrame) -> tuple[DataFrame, str | None] | None:
