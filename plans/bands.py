@@ -18,10 +18,10 @@ class Band:
     """Pairs of a row of `bands` and a row of `points` with equal keys (NULL equals NULL), whose point is in the band.
 
     `keys` are pairs of feed columns. A point is in the band if it is above `low`, a column of `bands`, and below
-    `high`, each of which may be missing; `outside` says whether the bound itself is outside. The feeds leave out rows
-    whose point or bound is NULL, and bands that no value is in. `outputs` are columns of both feeds, whose names
-    differ. `kept`: how each side finds the other's rows. With `terms`, of which the first is empty, the rows also carry
-    the sums of these products, and only group stages read them.
+    `high`, each of which may be missing, or NULL: the band is open there. `outside` says whether the bound itself is
+    outside. The feeds leave out points that are NULL, and bands that no value is in. `outputs` are columns of both
+    feeds, whose names differ. `kept`: how each side finds the other's rows. With `terms`, of which the first is empty,
+    the rows also carry the sums of these products, and only group stages read them.
     """
 
     keys: tuple[tuple[str, str], ...]

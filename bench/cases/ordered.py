@@ -11,9 +11,11 @@ from bench.cases.workload import Workload
 SCHEMA = {
     "trades": {"id": "int64", "ts": "timestamp_ntz", "account": "int64", "price": "int64"},
     "quotes": {"ts": "timestamp_ntz", "price": "int64"},
+    "buckets": {"id": "int64", "low": "timestamp_ntz", "high": "timestamp_ntz"},
 }
 _SECOND = 1_000_000
 _ACCOUNT = 100  # trades of an account, on average
+_BUCKETS = 1_000  # of a thousandth of the time each, beginning anywhere
 _TRADES = ("trades",)
 _SESSIONS = (
     "SELECT COUNT(*) AS n, SUM(price) AS s FROM (SELECT price, SUM(o) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) "
@@ -51,22 +53,45 @@ ORDERED: dict[str, Workload] = {
             "ord-session", "Sessions", _SESSIONS, _TRADES,
             "SELECT COUNT(*) AS n, SUM(price) AS s FROM trades GROUP BY SESSION(ts, INTERVAL '3' SECOND)",
         ),
+        _workload(
+            "ord-band", "COUNT by bucket",
+            "SELECT b.id, COUNT(*) AS n FROM trades t, buckets b WHERE t.ts >= b.low AND t.ts < b.high GROUP BY b.id",
+            ("trades", "buckets"),
+        ),
+        _workload(
+            "ord-before", "SUM over pairs in order (BSP)",
+            "SELECT SUM(x.price - 2 * y.price) AS s FROM trades x, trades y WHERE x.ts > y.ts",
+        ),
+        _workload(
+            "ord-apart", "SUM over pairs that are apart (axfinder)",
+            "SELECT SUM(t.price - q.price) AS s FROM trades t, quotes q WHERE t.price > q.price + 1000 OR t.price < "
+            "q.price - 1000",
+            ("trades", "quotes"),
+        ),
     )
 }  # fmt: skip
+QUADRATIC = ("ord-before", "ord-apart")
+"""Those of which another system looks at every pair of rows."""
 
 
 def stream(rows: int, tables: tuple[str, ...], seed: int = 7) -> Stream:
     """Returns updates of which ``rows`` rows are alive, a second apart on average: they come in any order of time, and
-    leave in that in which they came."""
+    leave in that in which they came. Buckets come first, and stay."""
     rng = np.random.default_rng(seed)
-    number = 2 * rows // len(tables)
+    moving = [name for name in tables if name != "buckets"]
+    number = 2 * rows // len(moving)
     made, born, dies = {}, {}, {}
-    for i, name in enumerate(tables):
+    if "buckets" in tables:
+        low = rng.choice(rows * _SECOND, _BUCKETS, replace=False)
+        low, high = (pa.array(at, pa.timestamp("us")) for at in (low, low + rows * _SECOND // _BUCKETS))
+        made["buckets"] = pa.table({"id": np.arange(_BUCKETS), "low": low, "high": high})
+        born["buckets"], dies["buckets"] = np.zeros(_BUCKETS, np.int64), np.full(_BUCKETS, np.iinfo(np.int64).max)
+    for i, name in enumerate(moving):
         ts = rng.choice(rows * _SECOND, number, replace=False)
         columns = {"ts": pa.array(ts, pa.timestamp("us")), "price": rng.integers(1, 10_000, number)}
         if name == "trades":
             columns |= {"id": np.arange(number), "account": rng.integers(0, max(rows // _ACCOUNT, 1), number)}
         made[name] = pa.table({column: columns[column] for column in SCHEMA[name]})
-        born[name] = 4 * len(tables) * np.arange(number) + i
-        dies[name] = born[name] + 4 * len(tables) * (number // 2) + 2
+        born[name] = 4 * len(moving) * np.arange(number) + i
+        dies[name] = born[name] + 4 * len(moving) * (number // 2) + 2
     return timed(f"{rows:,} {' and '.join(tables)} in a window", made, born, dies)

@@ -100,11 +100,11 @@ PARTS = (
     ),
     Part(
         "ordered", "Rows in order",
-        "Window functions, MEDIAN, first rows, ASOF joins and sessions over trades (and quotes) that come at any "
-        "moment and leave in the order in which they came; all in one partition, but for the running values, whose "
-        "partitions have a hundred rows. Every batch returns the exact change of the result as an Arrow table. Beside "
-        "it DuckDB, recomputing the query after every batch and counting the values of its columns; times: of the "
-        "medians.",
+        "Window functions, MEDIAN, first rows, ASOF joins, sessions and joins by a comparison over trades (and quotes, "
+        "or a thousand buckets) that come at any moment and leave in the order in which they came; all in one "
+        "partition, but for the running values, whose partitions have a hundred rows. Every batch returns the exact "
+        "change of the result as an Arrow table. Beside it DuckDB, recomputing the query after every batch and "
+        "counting the values of its columns; times: of the medians.",
         None, (ordered.rates,),
     ),
     Part(

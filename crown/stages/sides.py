@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 
+from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.results.columns import Frame
 from crown.stages.frames import ordered
@@ -116,6 +117,7 @@ class Side:
         self.keys = [place[pair[0 if is_bands else 1]] for pair in band.keys]
         names = (band.low, band.high) if is_bands else (band.point,)
         self._bounds = [None if name is None else place[name] for name in names]
+        self._places = [at for at in self._bounds if at is not None]
         self.kept = band.kept[0 if is_bands else 1]
         self.products = Products(band.terms or ((),), columns, part.dictionary)
         shown = [place[o.name] for o in band.outputs if o.name in place and place[o.name] not in self.keys]
@@ -127,10 +129,13 @@ class Side:
             self._by = [*self._by, len(columns) - 1]
         types = [column.type for column in columns]
         shape = self.products.shape if self.kept != ROWS else None
+        ends = [Order(columns[at].name, nulls_last=is_bands and at == self._bounds[1]) for at in self._places]
         self._trees = [
-            Partitions(part, int(table_at(table + i)), types, self._by,
-                       order_words(columns, (Order(columns[at].name),), self._by), shape)
-            for i, at in enumerate(at for at in self._bounds if at is not None)
+            Partitions(
+                part, int(table_at(table + i)), types, self._by,
+                order_words(columns, (end,), self._by), shape,
+            )
+            for i, end in enumerate(ends)
         ]  # fmt: skip
         self._groups: Partitions | None = None
         if self.kept == GROUPS:  # which groups a key has
@@ -179,7 +184,10 @@ class Side:
     def _with_splits(self, columns: np.ndarray) -> np.ndarray:
         if not self._splits:
             return columns
-        low, high = (self._numbers(columns[at], at) for at in self._bounds if at is not None)
+        low, high = (
+            np.where(columns[at] == NULL, open_, self._numbers(columns[at], at))
+            for at, open_ in zip(self._bounds, (np.uint64(0), ~np.uint64(0)), strict=True) if at is not None
+        )  # fmt: skip
         apart = low ^ high
         bit = _highest(np.where(apart == 0, low & -low, apart))
         split = (high >> bit) << bit
@@ -257,13 +265,13 @@ class Side:
             if low is not None:
                 firsts = self._positions(trees, place, handles, low, BEHIND if self._outside[0] else FIRST)
             if high is not None:
-                ends = self._positions(trees, place, handles, high, FIRST if self._outside[1] else BEHIND)
+                behind = self._positions(trees, place, handles, high, FIRST if self._outside[1] else BEHIND)
+                ends = np.where(high == NULL, ends, behind)  # NULLs come first, and this end is open
             yield _Ranges(trees, handles, firsts, np.maximum(firsts, ends), of)
             return
         (codes,) = bounds
         assert codes is not None, "a point is there"
-        places = [at for at in self._bounds if at is not None]
-        for number, (trees, at) in enumerate(zip(self._trees, places, strict=True)):
+        for number, (trees, at) in enumerate(zip(self._trees, self._places, strict=True)):
             handles = self._find(trees, keys)
             there = (handles != 0).nonzero()[0]
             found = self._side_of(trees, at, handles[there], codes[there], of[there])

@@ -6,6 +6,9 @@ kept in its order, and a change finds what it matches there as a range.
 
     conditions -> the two sides, and what ties them -> a feed per side -> BandStage
 
+What lies outside of a band, `c.y < p.x - 5 OR c.y > p.x + 5`, is in one of two bands with an open end, or in one with
+two where they overlap: each row makes two bands that do not meet, or one.
+
 That is worth it unless an equality names a declared key, by which a row has one partner, or unless every pair of a
 join with equalities is delivered, of which the equalities may leave few.
 """
@@ -16,16 +19,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
-from plans.expressions.build import MIRROR, Expr, call, col
+from plans.expressions.build import MIRROR, NULL, Expr, call, cast, col
 from plans.lowering.expansion import Expansion, carried, shown
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, one_word
 from plans.lowering.stages import Stages, renamed
 from plans.payloads.payload import VALID, VALUE, sum_bits
 from plans.plan import Output
-from plans.program import BandStage, Feed, GroupStage, once_each
+from plans.program import BandStage, Feed, GroupStage, once_each, passed
 from plans.queries.algebra import Group, Query, split
 
+_LOW, _HIGH = "low", "high"
 _ORDERING = ("lt", "le", "gt", "ge")
 Lowered = Callable[[Query, Stages], Feed]
 """Returns the rows of a join core as a feed."""
@@ -63,6 +67,7 @@ class _Edge:
     point: Expr
     low: tuple[Expr, bool] | None
     high: tuple[Expr, bool] | None
+    either: bool = False  # one of the bounds suffices
 
     @property
     def sides(self) -> tuple[_Side, _Side]:
@@ -146,7 +151,7 @@ def _edge(query: Query) -> _Edge | None:
     if len(query.sources) < 2 or any(source.join != "inner" or source.group for source in query.sources):
         return None
     parts = [part for one in query.conditions for part in one.conjuncts()]
-    first = next((part for part in parts if _compares(part)), None)
+    first = next((one for part in parts for one in _comparisons(part)), None)
     if first is None:
         return None
     one, other = (frozenset(aliases_of(arg)) for arg in first.args)
@@ -170,6 +175,13 @@ def _edge(query: Query) -> _Edge | None:
     return None
 
 
+def _comparisons(part: Expr) -> tuple[Expr, ...]:
+    """Returns the comparisons between two relations of which a condition asks for one: one, or two with OR."""
+    if part.op == "or" and len(part.args) == 2 and all(map(_compares, part.args)):
+        return part.args
+    return (part,) if _compares(part) else ()
+
+
 def _compares(part: Expr) -> bool:
     """Returns whether a condition is a comparison between two relations."""
     if part.op not in _ORDERING:
@@ -180,10 +192,12 @@ def _compares(part: Expr) -> bool:
 
 def _between(part: Expr, one: frozenset[str], other: frozenset[str]) -> bool:
     """Returns whether a condition compares, or equates, what is of one side with what is of the other."""
-    if not _compares(part) and part.op not in ("eq", "nseq"):
-        return False
-    left, right = map(aliases_of, part.args)
-    return bool(left) and bool(right) and ((left <= one and right <= other) or (left <= other and right <= one))
+    tied = _comparisons(part) or ((part,) if part.op in ("eq", "nseq") else ())
+    ways = [tuple(map(aliases_of, found.args)) for found in tied]
+    return bool(ways) and all(
+        left and right and ((left <= one and right <= other) or (left <= other and right <= one))
+        for left, right in ways
+    )
 
 
 def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None:
@@ -192,7 +206,9 @@ def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None
     point: Expr | None = None
     low: tuple[Expr, bool] | None = None
     high: tuple[Expr, bool] | None = None
-    for part in crossing:
+    ties = [part.args if part.op == "or" else (part,) for part in crossing]
+    either = any(len(tie) > 1 for tie in ties)
+    for part in (part for tie in ties for part in tie):
         mine, bound = part.args
         op = part.op
         if aliases_of(mine) & bands.aliases:
@@ -207,8 +223,9 @@ def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None
             low = bound, op == "gt"
         else:
             high = bound, op == "lt"
-    assert point is not None
-    return _Edge(bands, points, keys, point, low, high)
+    if point is None or (either and not (low and high and len(ties) == 1 + len(keys))):
+        return None
+    return _Edge(bands, points, keys, point, low, high, either)
 
 
 # What is worth it
@@ -230,7 +247,7 @@ def _kept(query: Query, edge: _Edge, side: _Side, parts: Iterable[Expr]) -> str:
     told = [part for part in parts if edge.side_of(part) is side and part not in keys]
     if not told:
         return SUMS
-    if side is edge.bands and edge.low and edge.high and one_word(edge.point.type):
+    if side is edge.bands and edge.low and edge.high and not edge.either and one_word(edge.point.type):
         return ROWS  # few bands with two ends hold a point
     bounds = {edge.point, *(bound[0] for bound in (edge.low, edge.high) if bound)}
     single = _covers(query, side, [*told, *keys]) or any(part in bounds for part in told)
@@ -279,23 +296,46 @@ def _stage(
     """Returns the number of the stage, and the names of the outputs."""
     bands, points = edge.sides
     keys = tuple((bands.name(key.of[0]), points.name(key.of[1])) for key in edge.keys)
-    low, high = (None if bound is None else bands.name(bound[0]) for bound in (edge.low, edge.high))
+    own = (_LOW, _HIGH) if edge.either else tuple(b and bands.name(b[0]) for b in (edge.low, edge.high))
     point = points.name(edge.point)
     outside = tuple(bound is not None and bound[1] for bound in (edge.low, edge.high))
     names = {part: edge.side_of(part).name(part) for part in parts}
     outputs = tuple(Output(name, part.type, col(name, part.type)) for part, name in names.items())
-    compared = [[bound[0] for bound in (edge.low, edge.high) if bound], [edge.point]]
+    bounds = [] if edge.either else [bound[0] for bound in (edge.low, edge.high) if bound]
+    compared = [bounds, [edge.point]]
     for number, side in enumerate(edge.sides):
         exprs = [*compared[number], *(key.of[number] for key in edge.keys if not key.null_safe)]
         side.inside += [call("not", call("isnull", expr)) for expr in exprs if not _required(query, expr)]
-    if edge.low and edge.high:
-        bands.inside.append(call("lt" if any(outside) else "le", edge.low[0], edge.high[0]))
+    if len(bounds) == 2:
+        bands.inside.append(call("lt" if any(outside) else "le", *bounds))
     made = BandStage(
-        lowered(_rows(query, bands), stages),
+        _outside(query, edge, stages, lowered) if edge.either else lowered(_rows(query, bands), stages),
         lowered(_rows(query, points), stages),
-        Band(keys, low, high, (outside[0], outside[1]), point, outputs, (kept[0], kept[1]), terms),
+        Band(keys, own[0], own[1], (outside[0], outside[1]), point, outputs, (kept[0], kept[1]), terms),
     )
     return stages.add(made), names
+
+
+def _outside(query: Query, edge: _Edge, stages: Stages, lowered: Lowered) -> Feed:
+    """Returns two bands for each row, below `high` and above `low`; one with open ends where these would overlap."""
+    assert edge.low is not None
+    assert edge.high is not None
+    (low, low_outside), (high, high_outside) = edge.low, edge.high
+    apart = call("le" if low_outside or high_outside else "lt", high, low)
+    no_low, no_high = (call("isnull", bound) for bound in (low, high))
+    rows = _rows(query, edge.bands)
+    none = cast(NULL, low.type)
+    parts = (
+        (none, high, (call("not", no_high), call("or", no_low, apart))),
+        (low, none, (call("not", no_low), call("or", no_high, apart))),
+        (none, none, (call("not", apart),)),
+    )
+    terms = [
+        replace(rows, conditions=(*rows.conditions, *conditions), outputs=(*rows.outputs, (_LOW, one), (_HIGH, other)))
+        for one, other, conditions in parts
+    ]
+    number = stages.linear(*(lowered(term, stages) for term in terms))
+    return Feed(number, passed(stages.columns(number)))
 
 
 def _rows(query: Query, side: _Side) -> Query:

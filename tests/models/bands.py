@@ -28,8 +28,9 @@ def meets(band: Band, row: Mapping[str, Any]) -> bool:
     """Returns whether the halves of a pair have equal keys, and the point of one is in the band of the other."""
     if any((normalise(row[one]),) != (normalise(row[other]),) for one, other in band.keys):
         return False
-    above = band.low is None or holds(gt if band.outside[0] else ge, row[band.point], row[band.low])
-    return above and (band.high is None or holds(lt if band.outside[1] else le, row[band.point], row[band.high]))
+    low, high = (None if name is None else row[name] for name in (band.low, band.high))  # None: open
+    above = low is None or holds(gt if band.outside[0] else ge, row[band.point], low)
+    return above and (high is None or holds(lt if band.outside[1] else le, row[band.point], high))
 
 
 def holds(operator: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
