@@ -128,9 +128,6 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         raise PlanError(f"{_words(kind)} changes by itself", hint="filter by a column of the tables")
     if kind in _RANDOM:
         raise PlanError(f"{_words(kind)} is not deterministic", hint="compute it before the rows enter the stream")
-    if kind == "PreciseTimestampConversion":  # only the windows of time have it
-        hint = "write the query as text: GROUP BY session_window(at, '10 minutes'), or TUMBLE and HOP"
-        raise PlanError("window() and session_window() of a DataFrame are not supported", hint=hint)
     if kind == "OuterReference":
         raise PlanError(
             "a subquery inside of another one cannot read the query around it", hint="join the tables step by step"
@@ -312,7 +309,19 @@ def _struct_field(node: Node, part: Part) -> Expr:
     return call("get_field", value, lit(made.names[int(node.fields["ordinal"])]))
 
 
+def _micros(node: Node, part: Part) -> Expr:
+    """Returns a moment as microseconds, or the other way round, as the windows of time have them."""
+    if node.child.kind == node.kind:  # there and back again: only sessions have that
+        hint = "write the query as text: GROUP BY session_window(at, '10 minutes')"
+        raise PlanError("session_window() of a DataFrame is not supported", hint=hint)
+    type_ = type_of(node.fields["toType"])
+    if type_ == "int64":
+        return call("unix_micros", cast(part(node.child), "timestamp"))
+    return cast(call("timestamp_micros", part(node.child)), type_)
+
+
 _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
+    "PreciseTimestampConversion": _micros,
     "GetStructField": _struct_field,
     "DateAddYMInterval": _plus,
     "TimestampAddYMInterval": _plus,

@@ -20,6 +20,7 @@ from plans.frontends.sql.shape import hoisted
 from plans.frontends.sql.text.parse import statements
 from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.frontends.sql.text.reader import DROPPED
+from plans.frontends.sql.window_calls import with_windows
 from plans.queries.algebra import Relation
 from plans.schema import Schema
 
@@ -46,7 +47,7 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
         about.check_sequence(node)
         if isinstance(node, exp.Subquery):
             about.check_parentheses(node)
-    root = with_constants(first_rows(root, about), schema, about)
+    root = with_constants(first_rows(with_windows(root, about), about), schema, about)
     relation = read(root, Scope(Reading(about, schema, read, flatten), {}, Frame(Names())))
     for part in root.find_all(exp.Expression):  # afterwards: a function that is not supported is refused as such
         if part.meta.get(DROPPED):

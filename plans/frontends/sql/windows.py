@@ -73,7 +73,7 @@ def _windows(
     """Returns the rows with the window that began `back` microseconds before the last one; `partly`: some are in none
     that began so early."""
     last = exp.Anonymous(this="TUMBLE_START", expressions=[moment.copy(), slide.copy()])
-    start, end = _shifted(last, -back), _shifted(last, size - back)
+    start, end = shifted(last, -back), shifted(last, size - back)
     condition: exp.Expression = exp.Not(this=exp.Is(this=moment.copy(), expression=exp.Null()))
     if partly:
         condition = exp.And(this=condition, expression=exp.LT(this=moment.copy(), expression=end.copy()))
@@ -82,7 +82,8 @@ def _windows(
     return exp.Select(expressions=[exp.Star(), *named]).from_(table).where(condition)
 
 
-def _shifted(moment: exp.Expression, by: int) -> exp.Expression:
+def shifted(moment: exp.Expression, by: int) -> exp.Expression:
+    """Returns a moment so many microseconds later."""
     if by == 0:
         return moment.copy()
     count, unit = durations.shown(abs(by)).split(" ")

@@ -183,8 +183,9 @@ def _length(units: Expr, type_: str) -> Expr:
     return call("of_months" if type_ == "months" else "of_micros", units)
 
 
-TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END")
-"""Functions of a moment and a length: the window of that length that the moment is in, by its start or its end."""
+TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END", "HOP", "WINDOW")
+"""Functions of a moment and a length: the window of that length that the moment is in, by its start or its end. HOP and
+WINDOW are what is left of them by `plans.frontends.sql.window_calls`."""
 
 
 SESSION, SESSION_WINDOW = "SESSION", "SESSION_WINDOW"

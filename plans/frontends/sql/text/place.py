@@ -124,8 +124,6 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
         return word, "its value changes while no table does; store it in a column"
     if node.key in _SUBQUERIES or has_query(node):
         return "a subquery here", "put it into FROM"
-    if node.key == "anonymous" and word == "WINDOW":
-        return word, "group by TUMBLE(at, INTERVAL '10' MINUTE), or read FROM TUMBLE(t, at, '10 minutes') or HOP"
     if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
         return word, f"did you mean {near[0]}?"
     return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or where the result is read")

@@ -3,7 +3,7 @@
 Flink calls a table function so: `TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '10' MINUTES))`. It is read as
 `TUMBLE(orders, at, INTERVAL '10' MINUTES)`: words are left out, those that stay have their places. `TABLE(SESSION(TABLE
 orders PARTITION BY shop, ...))` is `SESSION(orders, shop, ...)`. Snowflake's MATCH_CONDITION is a word of its own where
-a parenthesis follows, and else a name; SESSION is a name, and so is WINDOW where it is Spark's function.
+a parenthesis follows, and else a name; SESSION is a name, and so is WINDOW that begins no clause.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def plain(tokens: Sequence[Any]) -> list[Any]:
     as such."""
     words = [" ".join(token.text.upper().split()) for token in tokens]
     dropped: set[int] = set()
-    for i in range(len(words) - 1):
+    for i in range(len(words)):
         if words[i] == "MATCH_CONDITION":
-            tokens[i].token_type = TokenType.MATCH_CONDITION if words[i + 1] == "(" else TokenType.VAR
-        elif words[i] == "SESSION" or words[i : i + 2] == ["WINDOW", "("]:
+            tokens[i].token_type = TokenType.MATCH_CONDITION if words[i + 1 : i + 2] == ["("] else TokenType.VAR
+        elif words[i] == "SESSION" or (words[i] == "WINDOW" and words[i + 2 : i + 3] != ["AS"]):
             tokens[i].token_type = TokenType.VAR
     for i in range(len(words) - 3):
         if words[i : i + 2] == ["TABLE", "("] and words[i + 2] in (*CALLS, SESSION) and words[i + 3] == "(":
