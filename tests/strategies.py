@@ -23,7 +23,7 @@ UTC = dt.UTC
 VALUES: dict[str, tuple[object, ...]] = {
     "int64": (0, 1, 2, -1, 2**63 - 1, -(2**63) + 1),  # -2^63 is the engine's code for NULL
     "int32": (0, 1, 2, -(2**31), 2**31 - 1),
-    "string": ("", "a", "b", "ä€", "a b"),
+    "string": ("", "a", "b, which its code does not hold", "ä€", "a b"),
     "bool": (False, True),
     "float64": (0.0, -0.0, 1.5, float("nan"), float("inf"), float("-inf")),
     "date": (dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(1903, 12, 17), dt.date(9999, 12, 31)),
@@ -38,7 +38,7 @@ VALUES: dict[str, tuple[object, ...]] = {
         dt.datetime(1903, 12, 17, 10, 35, 0, 1),
     ),
     "decimal(10,2)": (Decimal("0.00"), Decimal("-1.50"), Decimal("99999999.99")),
-    "binary": (b"", b"\x00", b"a\xff"),
+    "binary": (b"", b"\x00", b"a\xff" * 4),
 }
 """Per type, the values that random rows are made of; the first ones are the most frequent."""
 

@@ -6,7 +6,7 @@ from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.runs import fill_run
-from crown.kernels.strings import NULL, bytes_at, length_of
+from crown.kernels.strings import NULL, copy_bytes, length_of, value_word
 from crown.kernels.tables import LOW32, mix
 
 WORD, HALF, BIT, PAIR, TEXT, WIDE = 0, 1, 2, 3, 4, 5
@@ -208,7 +208,7 @@ def write_record(arena, octets, values, across, down, weights, template, columns
                 code = values[first + i * down]
                 low, high = ZERO, ZERO
                 if code != NULL:
-                    low, high = arena[code + 1], arena[code + 2]
+                    low, high = value_word(arena, code, 0), value_word(arena, code, 1)
                 out[at + 2 * i], out[at + 2 * i + 1] = low, high
             at += 2 * n
         else:
@@ -235,24 +235,14 @@ def _write_texts(arena, octets, values, first, down, n, out, at, out_octets, sta
     for i in range(0, n + 1, 2):
         ends = ZERO + total
         if i < n:
-            total += _write_text(arena, octets, values[first + i * down], out_octets, start + total)
+            total += copy_bytes(arena, octets, values[first + i * down], out_octets, start + total)
             ends |= (ZERO + total) << 32
         if i + 1 < n:
-            total += _write_text(arena, octets, values[first + (i + 1) * down], out_octets, start + total)
+            total += copy_bytes(arena, octets, values[first + (i + 1) * down], out_octets, start + total)
         out[at + (i >> 1)] = ends
     for b in range(start + total, start + ((total + 7) & ~7)):
         out_octets[b] = 0
     return total
-
-
-@device
-def _write_text(arena, octets, code, out_octets, start):
-    """Writes the bytes of a value of the dictionary; how many."""
-    length = length_of(arena, code)
-    at = bytes_at(code)
-    for b in range(length):
-        out_octets[start + b] = octets[at + b]
-    return length
 
 
 @kernel("words, int, int, int, words, words")

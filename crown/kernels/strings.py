@@ -2,8 +2,15 @@
 
 Entry: word 0 holds the length in bytes (and a mark bit while sweeping), then come the bytes. A code stays the same as
 long as its entry lives. Entries are not counted per use: ``mark`` / ``sweep`` free what no row refers to, when the
-dictionary has doubled since the last sweep, so a stream of fresh strings with deletes does not leak and an insert
+dictionary has grown enough since the last sweep, so a stream of fresh strings with deletes does not leak and an insert
 pays nothing.
+
+A short value has no entry: it is in its code, which is negative, as that of NULL is. There are two kinds::
+
+    up to 7 bytes                         1 0 ... length + 1 (bits 56-59), the bytes (bits 0-55, the first one lowest)
+    16 bytes, a number of 62 bits or less 1 1, the number (bits 0-61)
+
+The second kind is that of most decimals of more than 18 digits.
 """
 
 from __future__ import annotations
@@ -22,12 +29,18 @@ from crown.kernels.arena import (
     release,
 )
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import words
-from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, make_room, remove, spread, step
+from crown.kernels.pointers import prefetch, words
+from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, make_room, remove, slot_of, spread, step
 
 NULL = -(2**63)  # the code of NULL in every domain
 MARK = 1 << 62
 LENGTH = (1 << 31) - 1
+_MOST_SHORT = 7  # bytes
+_LENGTH_AT = 56  # the bit at which the length of a short value begins
+_SHORT_BYTES = (1 << _LENGTH_AT) - 1
+_NUMBER = 1 << 62
+_NUMBER_BYTES = 16
+_BLOCK, _AHEAD = 64, 8  # values: what is read of the table is asked for in steps over a block
 
 
 @device
@@ -46,15 +59,67 @@ def _tag(arena, data, start, length):
 
 
 @device
-def bytes_at(handle):
-    """Returns the number of the first byte of an entry, in the arena as bytes."""
-    return 8 * (handle + 1)
+def length_of(arena, code):
+    """Returns how many bytes the value of a code has; none if that is NULL."""
+    if code > 0:
+        return arena[code] & LENGTH
+    if code == NULL:
+        return ZERO
+    return ZERO + _NUMBER_BYTES if code & _NUMBER else ((code >> _LENGTH_AT) & 15) - 1
 
 
 @device
-def length_of(arena, code):
-    """Returns how many bytes the value of a code has; none if that is NULL."""
-    return 0 if code == NULL else arena[code] & LENGTH
+def value_word(arena, code, w):
+    """Returns word ``w`` of the bytes that a code, not that of NULL, stands for; those after the last may be any."""
+    if code > 0:
+        return arena[code + 1 + w]
+    if code & _NUMBER:
+        number = (code << 2) >> 2
+        return number if w == 0 else number >> 63
+    return code & _SHORT_BYTES
+
+
+@device
+def value_byte(arena, octets, code, i):
+    """Returns byte ``i`` of those that a code, not that of NULL, stands for."""
+    if code > 0:
+        return ZERO + octets[8 * (code + 1) + i]
+    return (value_word(arena, code, i >> 3) >> (8 * (i & 7))) & 255
+
+
+@device
+def copy_bytes(arena, octets, code, out, start):
+    """Writes the bytes that a code stands for to ``out``, from number ``start`` on; returns how many."""
+    length = length_of(arena, code)
+    if code > 0:
+        first = 8 * (code + 1)
+        for b in range(length):
+            out[start + b] = octets[first + b]
+    else:
+        for b in range(length):
+            out[start + b] = (value_word(arena, code, b >> 3) >> (8 * (b & 7))) & 255
+    return length
+
+
+@device
+def _word_at(data, start, size):
+    """Returns up to 8 bytes as a word, the first one lowest."""
+    word = ZERO
+    for i in range(size):
+        word |= (ZERO + data[start + i]) << (8 * i)
+    return word
+
+
+@device
+def _short(data, start, length):
+    """Returns the code of a short value; 0 if it is none."""
+    if length <= _MOST_SHORT:
+        return NULL | ((length + 1) << _LENGTH_AT) | _word_at(data, start, length)
+    if length == _NUMBER_BYTES:
+        low, high = _word_at(data, start, 8), _word_at(data, start + 8, 8)
+        if high == low >> 63 and (low << 2) >> 2 == low:
+            return NULL | _NUMBER | (low & (_NUMBER - 1))
+    return ZERO
 
 
 @device
@@ -69,7 +134,7 @@ def _lookup(arena, octets, t, tag, data, start, length):
         if ((word >> 32) & LOW32) == tag:
             handle = word & LOW32
             if (arena[handle] & LENGTH) == length:
-                at = bytes_at(handle)
+                at = 8 * (handle + 1)
                 same = True
                 for i in range(length):
                     if octets[at + i] != data[start + i]:
@@ -91,29 +156,44 @@ def encode(arena, octets, t, data, ends, rows, codes, done, add):
     """Fills ``codes`` (int64[n]), from number ``done`` on, of the byte values ``data[ends[r]:ends[r+1]]`` (uint8; int32
     or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if there are none.
 
-    With ``add`` 0 unknown values are not entered and get code 0. Returns how many codes are filled: all, unless the
-    budget is used up. O(bytes).
+    With ``add`` 0 unknown values that are not short are not entered and get code 0. Returns how many codes are filled:
+    all, unless the budget is used up; the others may be any. O(bytes).
     """
     n, every = codes.size, rows.size == 0
     arena, octets, data, codes = words(arena), words(octets), words(data), words(codes)
     ends, rows = words(ends), words(rows)
-    for i in range(done, n):
-        row = i if every else rows[i]
-        start = np.int64(ends[row])
-        length = ends[row + 1] - start
-        tag = _tag(arena, data, start, length)
-        handle = _lookup(arena, octets, t, tag, data, start, length)
-        if handle == 0 and add == 1:
-            if arena[H_LIVE] > arena[H_BUDGET]:
-                return i
-            make_room(arena, t)  # before the entry: an exhausted arena then leaves nothing half done
-            handle = alloc(arena, entry_words(length))
-            arena[handle] = length
-            at = bytes_at(handle)
-            for b in range(length):
-                octets[at + b] = data[start + b]
-            insert(arena, t, tag, handle)
-        codes[i] = handle
+    for block in range(done, n, _BLOCK):
+        stop = min(block + _BLOCK, n)
+        for i in range(block, stop):  # a tag stands for its code until the entry is found
+            row = i if every else rows[i]
+            start = np.int64(ends[row])
+            length = ends[row + 1] - start
+            codes[i] = _short(data, start, length)
+            if codes[i] == 0:
+                codes[i] = _tag(arena, data, start, length)
+                prefetch(arena, slot_of(arena, t, codes[i]))
+        for i in range(block, stop):
+            coming = i + _AHEAD
+            if coming < stop and codes[coming] >= 0:
+                prefetch(arena, arena[slot_of(arena, t, codes[coming])] & LOW32)
+            tag = codes[i]
+            if tag < 0:
+                continue
+            row = i if every else rows[i]
+            start = np.int64(ends[row])
+            length = ends[row + 1] - start
+            handle = _lookup(arena, octets, t, tag, data, start, length)
+            if handle == 0 and add == 1:
+                if arena[H_LIVE] > arena[H_BUDGET]:
+                    return i
+                make_room(arena, t)  # before the entry: an exhausted arena then leaves nothing half done
+                handle = alloc(arena, entry_words(length))
+                arena[handle] = length
+                at = 8 * (handle + 1)
+                for b in range(length):
+                    octets[at + b] = data[start + b]
+                insert(arena, t, tag, handle)
+            codes[i] = handle
     return n
 
 
@@ -132,11 +212,7 @@ def decoded_size(arena, codes, offsets):
 def decode(arena, octets, codes, offsets, data):
     """Copies the bytes of every code to ``data`` (uint8) at ``offsets``."""
     for i in range(codes.size):
-        if codes[i] != NULL:
-            at = bytes_at(codes[i])
-            start = offsets[i]
-            for b in range(offsets[i + 1] - start):
-                data[start + b] = octets[at + b]
+        copy_bytes(arena, octets, codes[i], data, offsets[i])
 
 
 @kernel("words, words, int, int")
@@ -149,15 +225,15 @@ def mark(arena, owner, t, attribute):
     for s in range(slots, slots + owner[t + T_CAPACITY]):
         if owner[s] != 0:
             code = owner[(owner[s] & LOW32) + attribute]
-            if code != NULL and code != 0:
+            if code > 0:
                 arena[code] |= MARK
 
 
 @kernel("words, words")
 def mark_codes(arena, codes):
-    """Marks the entries of ``codes`` (int64[n]); 0 is that of none."""
+    """Marks the entries of ``codes`` (int64[n]), of those that have one."""
     for i in range(codes.size):
-        if codes[i] != NULL and codes[i] != 0:
+        if codes[i] > 0:
             arena[codes[i]] |= MARK
 
 

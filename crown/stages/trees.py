@@ -112,6 +112,11 @@ class Trees:
             m = kernels.scan(self.part.arena, handles, self.k, self.shape, cursor, offset, end, rows, weights)
             yield Zset(rows[:m], weights[:m])
 
+    @property
+    def refers(self) -> bool:
+        """Returns True if rows may refer to the dictionary."""
+        return bool(self._marked)
+
     def mark_values(self, handles: np.ndarray) -> None:
         """Marks what trees refer to in the dictionary. O(rows)."""
         for column in self._marked:

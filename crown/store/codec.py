@@ -2,8 +2,9 @@
 
 int64, int32, bool, date, timestamp, lengths of time and decimal up to 18 digits are their own code; float64 its bits,
 with one zero and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary, wider decimals
-and values with parts (``plans.expressions.packed``) go through the dictionary in the arena. NULL is the code -2^63 in
-every domain; an integer or timestamp of exactly that value cannot be told from NULL and is refused.
+and values with parts (``plans.expressions.packed``) go through the dictionary in the arena, where short ones are their
+own codes, too. NULL is the code -2^63 in every domain; an integer or timestamp of exactly that value cannot be told
+from NULL and is refused.
 """
 
 from __future__ import annotations

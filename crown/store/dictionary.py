@@ -1,7 +1,8 @@
 """The dictionary of an engine: byte values <-> codes, in an arena.
 
-A code is the handle of the value's entry, so decoding is a copy and no second structure exists. Entries are not
-counted: what no row refers to is marked and swept when the dictionary has doubled since the last sweep.
+A code is the handle of the value's entry, so decoding is a copy and no second structure exists; a short value is its own
+code and has no entry. Entries are not counted: what no row refers to is marked and swept when the dictionary has doubled
+since the last sweep, and has grown by a share of the state.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from crown.store.codec import of_bytes
 from crown.store.memory import SLACK
 
 Result = TypeVar("Result")
+_WORDS_READ = 64  # words of state that a sweep may read per value that was entered
 _EVERY = np.empty(0, np.int64)
 
 
@@ -46,8 +48,9 @@ class Dictionary:
 
     @property
     def overgrown(self) -> bool:
-        """Returns True when a sweep is due: amortized O(1) per value ever entered."""
-        return len(self) > 2 * int(self._arena[H_DICT_SWEPT]) + 1024
+        """Returns True when a sweep is due: amortized O(1) per value ever entered, as a sweep reads all of the state
+        that may refer to one."""
+        return len(self) > 2 * int(self._arena[H_DICT_SWEPT]) + 1024 + self.budget.whole.used // _WORDS_READ
 
     def intern(self, texts: Texts, add: bool) -> np.ndarray:
         """Returns codes (int64[n]) of values of any bytes.

@@ -27,7 +27,7 @@ VALUES: dict[str, list[Any]] = {
     "timestamp_ntz": [NOON - dt.timedelta(microseconds=1), NOON, NOON + dt.timedelta(1)],
     "float64": [float("-inf"), -0.0, 0.0, 1.5, float("nan")],
     "decimal(6,2)": [Decimal("-0.01"), Decimal("0.00"), Decimal("9.99")],
-    "string": ["", "a", "b"],
+    "string": ["", "a", "b and more"],
 }
 
 

@@ -193,7 +193,7 @@ _VALUES: dict[str, tuple[object, ...]] = {
     "o_orderdate": (dt.date(1993, 8, 1), dt.date(1993, 11, 5), dt.date(1994, 2, 3), dt.date(1995, 2, 1)),
     "l_shipdate": (dt.date(1994, 1, 1), dt.date(1995, 6, 1), dt.date(1995, 9, 9), dt.date(1996, 2, 2)),
     "date": (dt.date(1994, 1, 10), dt.date(1994, 3, 2), dt.date(1994, 6, 1)),
-    "string": ("a", "b"),
+    "string": ("a", "b and more"),
     "int32": (1, 2, 3),
     "decimal(15,2)": (Decimal("3.00"), Decimal("10.50"), Decimal("17.25"), Decimal("-2.10")),
 }

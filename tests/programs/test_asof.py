@@ -29,7 +29,7 @@ TIMES: dict[str, tuple[Any, ...]] = {
     "float64": (0.5, -1.5, 2.0, 3.25, float("inf"), float("-inf"), NAN, None),
     "date": (*(date(2024, 2, day) for day in range(25, 30)), None),
     "timestamp_ntz": (*(datetime(2024, 1, 1, 0, 0, second) for second in range(6)), None),
-    "string": ("", "a", "ab", "b", "é", "zz", None),
+    "string": ("", "a", "a and more", "b", "é", "zzzzzzzz", None),
 }
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">=": ge, ">": gt, "<=": le, "<": lt}
 QUOTES = {"trades": {"k": "int64", "at": "int64", "x": "int64"}, "quotes": {"k": "int64", "at": "int64", "p": "int64"}}

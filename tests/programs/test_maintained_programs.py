@@ -18,7 +18,7 @@ from tests.programs.keyed_batches import absent_rows, keyed_batch, together
 
 POOLS = {
     "r": ((0, 1, 2, 3, None), (0, 1, 2, 3, None)),
-    "s": ((0, 1, 2, 3, None), ("p", "q", None)),
+    "s": ((0, 1, 2, 3, None), ("p", "q", "p and more", None)),
     "t": (range(5), (0, 1, 2, None), (Decimal("1.50"), Decimal("-0.25"), None)),
     "u": ((0, 1, 2, 3, None), (0.5, 1.0, 2.0, -1.25, None)),
 }

@@ -29,7 +29,7 @@ POOLS: dict[str, tuple[Any, ...]] = {
         Decimal(-(10**24)),
         Decimal(7),
     ),
-    "string": ("", "a", "b", "ab", "ä€", "a\0", "z" * 9),
+    "string": ("", "a", "a" * 8, "ab", "ä€", "a\0", "z" * 9),
     "binary": (b"", b"\x00", b"a\xff", b"a\x7f", b"\xff"),
     "bool": (False, True),
     "date": (dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(1903, 12, 17)),

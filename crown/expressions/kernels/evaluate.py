@@ -15,7 +15,7 @@ from crown.kernels.doubles import double_of, word_of
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import product_leaves, sum_leaves
 from crown.kernels.pointers import constants, words
-from crown.kernels.strings import NULL
+from crown.kernels.strings import NULL, value_word
 
 WORDS, CODES, PAIRS = 0, 1, 2  # forms of an input: words, codes of wide decimals, wide decimals themselves
 ADD, SUB, MUL, MOD, NEGATE, ABSOLUTE, NARROW = 0, 1, 2, 3, 4, 5, 6  # of whole numbers
@@ -250,7 +250,7 @@ def _load(arena, form, values, first, pairs, start, n, registers, to):
             code = values[first + i]
             low, high = ZERO, ZERO + NULL
             if code != NULL:
-                low, high = arena[code + 1], arena[code + 2]
+                low, high = value_word(arena, code, 0), value_word(arena, code, 1)
             registers[to + i], registers[to + BLOCK + i] = low, high
     else:
         for i in range(n):

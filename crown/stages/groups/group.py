@@ -375,7 +375,7 @@ class Groups(Stage):
     @override
     def mark_values(self) -> None:
         self._part.mark_words(self._table, self._keys)
-        self._multisets.mark_values(self._every())
+        self._multisets.mark_values(self._every)
 
     def _every(self) -> np.ndarray:
         """Returns the handles of all groups; of the only one also before the first batch."""

@@ -229,11 +229,13 @@ class Multisets:
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
-    def mark_values(self, handles: np.ndarray) -> None:
-        """Marks what the multisets of groups refer to in the dictionary. O(state)."""
+    def mark_values(self, every: Callable[[], np.ndarray]) -> None:
+        """Marks what the multisets of groups refer to in the dictionary; ``every`` returns the handles of all groups.
+        O(1) if nothing does, else O(state)."""
         for multiset in self.all:
             if multiset.kept == kernels.TREE:
-                multiset.trees.mark_values(multiset.roots(handles))
+                if multiset.trees.refers:
+                    multiset.trees.mark_values(multiset.roots(every()))
             elif uses_dictionary(multiset.types[0]):
                 out = np.empty(int(self._part.arena[self._table + T_COUNT]), np.int64)
                 n = kernels.codes_of(self._part.arena, self._table, multiset.number, kernels.OWNER, out)

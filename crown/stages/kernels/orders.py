@@ -2,13 +2,13 @@
 
 Whole numbers, dates and short decimals are their codes. Doubles are compared by their bits, NaN is the greatest.
 Strings and binary values are compared by their bytes, longer decimals as numbers of 128 bits: both lie in the
-dictionary, whose arena is ``values`` and whose bytes are ``octets``.
+dictionary, whose arena is ``values`` and whose bytes are ``octets``, or in their codes.
 """
 
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.strings import LENGTH, NULL
+from crown.kernels.strings import NULL, value_byte, length_of, value_word
 
 BY_WORD, BY_FLOAT, BY_BYTES, BY_DECIMAL = 0, 1, 2, 3
 
@@ -21,12 +21,13 @@ def less(values, octets, order, a, b):
     if order == BY_FLOAT:  # the bits of negative doubles fall as the doubles rise; NaN has the greatest bits
         return (a ^ ((a >> 63) & ~NULL)) < (b ^ ((b >> 63) & ~NULL))
     if order == BY_DECIMAL:
-        if values[a + 2] != values[b + 2]:
-            return values[a + 2] < values[b + 2]
-        return (values[a + 1] ^ NULL) < (values[b + 1] ^ NULL)
-    long, short = values[a] & LENGTH, values[b] & LENGTH
+        high, other = value_word(values, a, 1), value_word(values, b, 1)
+        if high != other:
+            return high < other
+        return (value_word(values, a, 0) ^ NULL) < (value_word(values, b, 0) ^ NULL)
+    long, short = length_of(values, a), length_of(values, b)
     for i in range(min(long, short)):
-        left, right = octets[8 * (a + 1) + i], octets[8 * (b + 1) + i]
+        left, right = value_byte(values, octets, a, i), value_byte(values, octets, b, i)
         if left != right:
             return left < right
     return long < short
