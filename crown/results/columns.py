@@ -203,8 +203,21 @@ class Frame:
 
     def _evaluated(self, program: Program) -> list[Column]:
         """Returns the values of expressions in native form. O(n)."""
+        n = self.n
+        out = program.run(*self.inputs(program.inputs), self._dictionary)
+        found, at = [], 0
+        for type_ in program.types:
+            size = 2 * n if is_wide(type_) else n
+            found.append(Column.of_words(type_, self._dictionary, out[at : at + size]))
+            at += size
+        return found
+
+    def inputs(self, columns: Mapping[str, str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns columns, given with their types, as kernels take them: int64[columns, n]; their forms, int64[2 *
+        columns]; and wide decimals that have no codes, which come without. See ``crown.expressions.kernels.evaluate``.
+        O(columns * n)."""
         n, forms, pairs, words = self.n, [], [_NO_PAIRS], []
-        for name, type_ in program.inputs.items():
+        for name, type_ in columns.items():
             made = self._made.get(name)
             if not is_wide(type_):
                 forms.append((WORDS, 0))
@@ -219,13 +232,7 @@ class Frame:
         if len(pairs) > 1:
             given, inputs = inputs, np.empty((len(forms), n), np.int64)
             inputs[[form != PAIRS for form, _ in forms]] = given
-        out = program.run(inputs, np.array(forms, np.int64).reshape(-1), np.concatenate(pairs), self._dictionary)
-        found, at = [], 0
-        for type_ in program.types:
-            size = 2 * n if is_wide(type_) else n
-            found.append(Column.of_words(type_, self._dictionary, out[at : at + size]))
-            at += size
-        return found
+        return inputs, np.array(forms, np.int64).reshape(-1), np.concatenate(pairs)
 
 
 class Projection:

@@ -58,6 +58,7 @@ class Sums:
         }
         terms = [term for rule in self.rules.values() for term in rule.terms]
         self.layout = Layout(terms, types, {})
+        self._addends = Addends(self.layout.placed(self.layout.terms), types)
         self.far = self.layout.words if terms else None
         filters = [one.where for one in functions if one.function in frames.PICKED and one.where is not None]
         first = self.layout.words + 1 if terms else 0
@@ -87,8 +88,7 @@ class Sums:
         if self.far is not None:
             frame = Frame({}, n, self._dictionary, codes, places)
             near = np.zeros((n, self.layout.words), np.int64)
-            terms = self.layout.placed(self.layout.terms)
-            Addends(frame, weights, np.arange(n)).add(terms, near, far)
+            self._addends.add(frame, weights, np.arange(n), near, far, self._dictionary)
             out[:, : self.far] = near
             if far.sums:
                 rows = far.having(self.layout.terms)

@@ -1,8 +1,8 @@
 """The dictionary of an engine: byte values <-> codes, in an arena.
 
-A code is the handle of the value's entry, so decoding is a copy and no second structure exists; a short value is its own
-code and has no entry. Entries are not counted: what no row refers to is marked and swept when the dictionary has doubled
-since the last sweep, and has grown by a share of the state.
+A code is the handle of the value's entry, so decoding is a copy and no second structure exists; a short value is its
+own code and has no entry. Entries are not counted: what no row refers to is marked and swept when the dictionary has
+doubled since the last sweep, and has grown by a share of the state.
 """
 
 from __future__ import annotations

@@ -5,110 +5,110 @@ A join stage may have added up products of factors already; then the group adds 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from crown.engine.payload import Parts
+from crown.expressions.program import is_wide
 from crown.kernels.fixed import FAR_LIMBS, FLOAT_LIMBS
-from crown.results.columns import Frame
+from crown.results.columns import Column, Frame
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout, Placed, product
 from crown.stages.kernels import far as far_kernels
 from crown.stages.kernels import sums
+from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.payloads.carried import JoinSum
 from plans.payloads.sums import Term, term_of
 from plans.plan import Plan
 
-_INFINITY = 2047 << 52
-_MINUS_INFINITY = _INFINITY - 2**63
-
 
 class Addends:
-    """The events of a batch, as the terms need them: each column is lifted, and each filter worked out, once."""
+    """Adds rows to ``terms`` of the states of groups; their arguments have the ``types``."""
 
-    def __init__(self, frame: Frame, weights: np.ndarray, where: np.ndarray) -> None:
-        self._frame = frame
-        self._weights = weights
-        self._where = where  # number of the group of each event
-        self._lifted: dict[str, np.ndarray] = {}
-        self._far: dict[str, np.ndarray] = {}  # per column where some doubles are far
-        self._valid: dict[tuple[tuple[str, ...], str | None], np.ndarray] = {}
+    def __init__(self, terms: Sequence[Placed], types: Mapping[str, str]) -> None:
+        self._terms = [one.term for one in terms]
+        read = [
+            name
+            for term in self._terms
+            for name in (*([] if term.where is None else [term.where]), *term.needs, *term.factors, *_sided(term))
+        ]
+        self._inputs = {name: types[name] for name in read}
+        at = {name: i for i, name in enumerate(self._inputs)}
+        recipe = [len(terms)]
+        for term, first, limbs in terms:
+            condition = -1 if term.where is None else at[term.where]
+            of = at[term.of] if term.side else 0
+            recipe += [first, limbs, condition, len(term.needs), len(term.factors), term.side, of]
+            recipe += [at[name] for name in term.needs]
+            recipe += [word for name in term.factors for word in (at[name], _kind(types[name]))]
+        self._recipe = np.array(recipe, np.int64)
+        self._room = 3 * max([1, *(limbs for _, _, limbs in terms)]) + FLOAT_LIMBS
 
-    def add(self, terms: Iterable[Placed], deltas: np.ndarray, far: Far) -> None:
-        """Adds the events to ``terms`` of the groups' states, ``deltas`` int64[groups, words], and to their far parts.
-
-        O(events * terms).
+    def add(
+        self, frame: Frame, weights: np.ndarray, where: np.ndarray, state: np.ndarray, far: Far, dictionary: Dictionary
+    ) -> None:
+        """Adds rows, times their weights, to the states of their groups (``where`` int64[n]), int64[groups, words], and
+        to their far parts. O(rows * terms).
         """
-        words = deltas.shape[1]
-        for term, at, limbs in terms:
-            weights = self.weights(term.needs, term.where)
-            if term.side:
-                weights = weights * _beyond(self._frame[term.of].codes, term.side)
-            if not term.factors:
-                sums.count(self._where, weights, deltas, words, at)
-                continue
-            values = self._lift(term.factors[0])
-            for name in term.factors[1:]:
-                values = product(values, self._lift(name))
-            scratch = np.empty(limbs, np.int64)
-            sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, words, at, limbs)
-            if self._far:
-                rows = self._far_rows(term.factors, weights)
-                if len(rows):
-                    far.of(term).add(self._where[rows], weights[rows], self._far_product(term.factors, rows))
+        scratch = np.empty(self._room, np.int64)
+        inputs, forms, pairs = frame.inputs(self._inputs)
+        arena, recipe = dictionary.memory[0], self._recipe
+        if sums.add_terms(arena, where, weights, inputs, forms, pairs, recipe, scratch, state):
+            self._add_far(frame, weights, where, far)
 
-    def weights(self, needs: tuple[str, ...], where: str | None) -> np.ndarray:
-        """Returns the weights (int64[n]) of the events, 0 where an argument is NULL or the filter not TRUE."""
-        found = self._valid.get((needs, where))
-        if found is None:
-            found = self._weights
-            if where is not None:
-                found = found * (self._frame[where].codes == 1)
-            for name in needs:
-                valid = self._frame[name].valid()
-                found = found if valid is None else found * valid
-            self._valid[needs, where] = found
-        return found
+    def _add_far(self, frame: Frame, weights: np.ndarray, where: np.ndarray, far: Far) -> None:
+        """Adds what rows with doubles that are far have beyond what is near."""
+        doubles = {name: _are_far(frame[name].codes) for name, type_ in self._inputs.items() if type_ == "float64"}
+        for term in self._terms:
+            some = np.zeros(len(weights), np.bool_)
+            for name in term.factors:
+                some |= doubles.get(name, False)
+            rows = (some & (counted(frame, weights, term.needs, term.where) != 0)).nonzero()[0]
+            if len(rows):
+                values = _lifted(frame[term.factors[0]], rows)
+                for name in term.factors[1:]:
+                    values = product(values, _lifted(frame[name], rows))
+                far.of(term).add(where[rows], weights[rows], values)
 
-    def _lift(self, name: str) -> np.ndarray:
-        """Returns a column as integers, int64[n, limbs]; of doubles those that are near, the others as 0."""
-        if name not in self._lifted:
-            column = self._frame[name]
-            self._lifted[name] = self._lift_floats(name) if column.type == "float64" else column.words()
-        return self._lifted[name]
 
-    def _lift_floats(self, name: str) -> np.ndarray:
-        codes = np.ascontiguousarray(self._frame[name].codes)
-        out, far = np.empty((len(codes), FLOAT_LIMBS), np.int64), np.empty(len(codes), np.bool_)
-        if sums.lift_floats(codes, out, far):
-            self._far[name] = far
-        return out
+def counted(frame: Frame, weights: np.ndarray, needs: Sequence[str], where: str | None) -> np.ndarray:
+    """Returns the weights (int64[n]) of rows, 0 where one of the columns ``needs`` is NULL or the filter not TRUE."""
+    found = weights if where is None else weights * (frame[where].codes == 1)
+    for name in needs:
+        valid = frame[name].valid()
+        found = found if valid is None else found * valid
+    return found
 
-    def _far_rows(self, factors: tuple[str, ...], weights: np.ndarray) -> np.ndarray:
-        """Returns the events that count and of which some factor is far."""
-        some = np.zeros(len(weights), np.bool_)
-        for name in factors:
-            if name in self._far:
-                some |= self._far[name]
-        return (some & (weights != 0)).nonzero()[0]
 
-    def _far_product(self, factors: tuple[str, ...], rows: np.ndarray) -> np.ndarray:
-        """Returns the products of the factors of some events, as far parts have them: int64[rows, limbs]."""
-        values = self._lift_far(factors[0], rows)
-        for name in factors[1:]:
-            values = product(values, self._lift_far(name, rows))
-        return values
+def _sided(term: Term) -> tuple[str, ...]:
+    return (term.of,) if term.side else ()
 
-    def _lift_far(self, name: str, rows: np.ndarray) -> np.ndarray:
-        if self._frame[name].type != "float64":
-            return self._lifted[name][rows]
-        out = np.empty((len(rows), FLOAT_LIMBS + FAR_LIMBS), np.int64)
-        far_kernels.lift(np.ascontiguousarray(self._frame[name].codes[rows]), out.shape[1], out)
-        return out
+
+def _kind(type_: str) -> int:
+    """Returns how a factor of a type is read."""
+    if type_ == "float64":
+        return sums.DOUBLE
+    return sums.WIDE if is_wide(type_) else sums.WHOLE
+
+
+def _are_far(codes: np.ndarray) -> np.ndarray:
+    """Returns where doubles (their codes) are far."""
+    codes, far = np.ascontiguousarray(codes), np.zeros(len(codes), np.bool_)
+    sums.lift_floats(codes, np.empty((len(codes), FLOAT_LIMBS), np.int64), far)
+    return far
+
+
+def _lifted(column: Column, rows: np.ndarray) -> np.ndarray:
+    """Returns some rows of a column as far parts have them, int64[rows, limbs]."""
+    if column.type != "float64":
+        return column.words()[rows]
+    out = np.empty((len(rows), FLOAT_LIMBS + FAR_LIMBS), np.int64)
+    far_kernels.lift(np.ascontiguousarray(column.codes[rows]), out.shape[1], out)
+    return out
 
 
 class CarriedTerm(NamedTuple):
@@ -204,9 +204,3 @@ class _Recipe:
             words[1 + at : 3 + at] = [len(found), len(words)]
             words += found.tolist()
         return np.array(words, np.int64)
-
-
-def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
-    """Returns where doubles (their codes) are NaN or the infinity of a sign."""
-    nan = np.isnan(codes.view(np.float64))
-    return np.asarray(nan | (codes == (_INFINITY if side > 0 else _MINUS_INFINITY)))

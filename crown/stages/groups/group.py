@@ -29,7 +29,7 @@ from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
-from crown.stages.kernels import groups, sums
+from crown.stages.kernels import groups
 from crown.stages.kernels.multisets import TREE
 from crown.stages.protocol import Part, Stage
 from crown.store.codec import named_values
@@ -92,12 +92,11 @@ class Groups(Stage):
         )
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
-        placed = self._layout.placed(self._layout.terms)
-        self._of_rows = [one for one in placed if one.term.distinct is None and one.term not in given]
-        self._of_values: dict[Values, list[Placed]] = {multiset.values: [] for multiset in self._multisets.all}
+        placed = self._layout.placed(term for term in self._layout.terms if term not in given)
+        of: dict[Values | None, list[Placed]] = {None: [], **{one.values: [] for one in self._multisets.all}}
         for one in placed:
-            if one.term.distinct is not None:
-                self._of_values[one.term.distinct].append(one)
+            of[one.term.distinct].append(one)
+        self._addends = {values: Addends(ones, self._types) for values, ones in of.items()}
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
         changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
@@ -126,7 +125,8 @@ class Groups(Stage):
         """Makes the only group, which stays."""
         handles, done = np.empty(1, np.int64), np.zeros(2, np.int64)
         keys, where = np.empty((0, 1), np.int64), np.empty(1, np.int64)
-        groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, where, handles, done)
+        rows = np.empty((1, 0), np.int64)
+        groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, 0, where, handles, rows, done)
         self.parts[0][handles[0]] = 0  # it has a number in no batch
         self.parts[0][A.H_ROOT] = handles[0]
 
@@ -147,10 +147,10 @@ class Groups(Stage):
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
         fed = [reader.frame(net) for reader, net in zip(self._readers, nets, strict=True)]
-        handles, where = self._located([frame for frame, _ in fed], [len(weights) for _, weights in fed])
+        handles, where, rows = self._located([frame for frame, _ in fed], [len(weights) for _, weights in fed])
         try:
-            events = [Events(Addends(f, w, at), f, at) for (f, w), at in zip(fed, where, strict=True)]
-            old, new, far = self._totals(nets[0], events, fed[0], handles)
+            events = [Events(frame, weights, at) for (frame, weights), at in zip(fed, where, strict=True)]
+            old, new, far = self._totals(nets[0], events, handles, rows)
             changed = self._difference(handles, old, new, sign)
             gone = self._far.stored(new.rows[len(handles) :], far, new.far) if far.sums else None
         except BaseException:
@@ -170,53 +170,57 @@ class Groups(Stage):
         arena[A.H_VERSION] += sign
         return changed
 
-    def _located(self, frames: Sequence[Frame], sizes: Sequence[int]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Returns the handles of the groups of events, each once, and per feed the number of each event's group."""
-        n = sum(sizes)
+    def _located(
+        self, frames: Sequence[Frame], sizes: Sequence[int]
+    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+        """Returns the handles of the groups of events, each once; per feed the number of each event's group; and the
+        sums of the groups, int64[2 * groups, words]: room for what they become is behind what they are."""
+        n, width = sum(sizes), self._layout.words
         arena, where = self.parts[0], np.zeros(n, np.int64)
         by_feed = [where] if len(sizes) == 1 else np.split(where, np.cumsum(sizes)[:-1])
         if self.stage.whole:
-            return arena[A.H_ROOT : A.H_ROOT + 1].copy(), by_feed
+            handles, rows = arena[A.H_ROOT : A.H_ROOT + 1].copy(), np.empty((2, width), np.int64)
+            groups.gather(arena, handles, 1, width, rows[:1])
+            return handles, by_feed, rows
         every = [frame.matrix(self.stage.keys) for frame in frames]
         keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
         strides = self._identity * n
-        handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
+        handles, done, rows = np.empty(n, np.int64), np.zeros(2, np.int64), np.empty((2 * n, width), np.int64)
 
         def work() -> bool:
-            return bool(groups.locate(arena, self._table, strides, self._k, keys, self._words, where, handles, done))
+            how = self._table, strides, self._k, keys, self._words, width
+            return bool(groups.locate(arena, *how, where, handles, rows, done))
 
         try:
             self._part.insist(work)
         except BaseException:
             self._abandon(handles[: done[1]])
             raise
-        return handles[: done[1]], by_feed
+        return handles[: done[1]], by_feed, rows[: 2 * done[1]]
 
     def _abandon(self, handles: np.ndarray) -> None:
         if not self.stage.whole:
             groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
     def _totals(
-        self, net: Zset, events: Sequence[Events], fed: tuple[Frame, np.ndarray], handles: np.ndarray
+        self, net: Zset, events: Sequence[Events], handles: np.ndarray, rows: np.ndarray
     ) -> tuple[Totals, Totals, Far]:
         """Returns the totals of groups before and after the events of each feed, and how their far parts change; those
-        of multisets change at once."""
-        layout, n, (frame, weights) = self._layout, len(handles), fed
-        rows = np.empty((2 * n, layout.words), np.int64)  # before, then after: worked out together later
-        old = self._stored(handles, rows[:n])
-        deltas, far = np.zeros((n, layout.words), np.int64), Far(layout, n)
-        events[0].addends.add(self._of_rows, deltas, far)
+        of multisets change at once. ``rows``: see ``_located``."""
+        layout, n, first, dictionary = self._layout, len(handles), events[0], self._part.dictionary
+        old = self._as_totals(handles, rows[:n])
+        after, far = rows[n:], Far(layout, n)
+        after[:] = old.rows
+        self._addends[None].add(first.frame, first.weights, first.where, after, far, dictionary)
         if self._join_sums is not None:
-            self._join_sums.add(net, events[0].where, deltas, far)
+            self._join_sums.add(net, first.where, after, far)
         if self._imported_sums is not None:
-            self._imported_sums.add(frame, weights, events[0].where, deltas, far)
+            self._imported_sums.add(first.frame, first.weights, first.where, after, far)
         for values, changed, flips, of in self._multisets.apply(events, handles) if self._multisets.all else ():
-            Addends(changed, flips, of).add(self._of_values[values], deltas, far)
-        rows[n:] = old.rows
-        sums.add_states(rows[n:], deltas, layout.words, layout.places)
-        self._refuse_counts(weights, rows[n:, 0], handles)
-        after = old.far.plus(far) if far.sums else old.far
-        return old, Totals(layout, rows, after, self._read(handles) if self._readings else {}), far
+            self._addends[values].add(changed, flips, of, after, far, dictionary)
+        self._refuse_counts(first.weights, after[:, 0], handles)
+        new = old.far.plus(far) if far.sums else old.far
+        return old, Totals(layout, rows, new, self._read(handles) if self._readings else {}), far
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
@@ -234,11 +238,14 @@ class Groups(Stage):
         if np.abs(weights).sum(dtype=np.float64) + float(high) > _MOST_ROWS:
             raise ChangeError(f"{self._named(handles[counts.argmax()])} would have more than 2^62 rows")
 
-    def _stored(self, handles: np.ndarray, rows: np.ndarray | None = None) -> Totals:
-        """Returns what is stored of groups; ``rows`` is room for it."""
-        if rows is None:
-            rows = np.empty((len(handles), self._layout.words), np.int64)
+    def _stored(self, handles: np.ndarray) -> Totals:
+        """Returns what is stored of groups."""
+        rows = np.empty((len(handles), self._layout.words), np.int64)
         groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
+        return self._as_totals(handles, rows)
+
+    def _as_totals(self, handles: np.ndarray, rows: np.ndarray) -> Totals:
+        """Returns what is stored of groups, whose sums are ``rows``."""
         far = self._far.loaded(rows) if self._far.words else Far(self._layout, len(rows))
         return Totals(self._layout, rows, far, self._read(handles) if self._readings else {})
 

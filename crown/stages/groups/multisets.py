@@ -10,7 +10,7 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT, T_TALLIES
 from crown.results.columns import Column, Frame
-from crown.stages.groups.addends import Addends
+from crown.stages.groups.addends import counted
 from crown.stages.kernels import heaps
 from crown.stages.kernels import multisets as kernels
 from crown.stages.orders import order_of
@@ -57,10 +57,10 @@ def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
 
 @dataclass(slots=True, eq=False)
 class Events:
-    """What a feed brings in a batch: rows as a ``frame``, in form for sums, and the number of each row's group."""
+    """What a feed brings in a batch: rows as a ``frame``, their weights, and the number of each row's group."""
 
-    addends: Addends
     frame: Frame
+    weights: np.ndarray
     where: np.ndarray
 
 
@@ -123,7 +123,7 @@ class Multisets:
         """
         for multiset in self.all:
             argument, given = multiset.values.argument, fed[multiset.feed]
-            weights = given.addends.weights((argument,), multiset.values.where)
+            weights = counted(given.frame, given.weights, (argument,), multiset.values.where)
             keep = weights != 0
             named = (given.frame[name].codes[keep] for name in multiset.values.columns)
             net = Zset.of_columns(np.stack([given.where[keep], *named]), weights[keep]).net()

@@ -8,7 +8,7 @@ dictionary, whose arena is ``values`` and whose bytes are ``octets``, or in thei
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.strings import NULL, value_byte, length_of, value_word
+from crown.kernels.strings import NULL, length_of, value_byte, value_word
 
 BY_WORD, BY_FLOAT, BY_BYTES, BY_DECIMAL = 0, 1, 2, 3
 

@@ -6,8 +6,10 @@ other. Near doubles are integers of four limbs, and so is the sum of 2^63 of the
 
 from __future__ import annotations
 
+from crown.expressions.kernels.evaluate import PAIRS
+from crown.kernels.arena import ZERO
 from crown.kernels.fixed import FLOAT_LIMBS, lift_float
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import (
     add,
     add_multiple,
@@ -20,7 +22,15 @@ from crown.kernels.limbs import (
     sum_of_pairs,
     times,
 )
-from crown.kernels.pointers import words
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL, value_word
+
+_INFINITY = 2047 << 52
+_MANTISSA = (1 << 52) - 1
+T_AT, T_LIMBS, T_CONDITION, T_NEEDS, T_FACTORS, T_SIDE, T_OF, T_HEAD = 0, 1, 2, 3, 4, 5, 6, 7
+"""Words of a term: its first word in a state, its limbs; the input that must be TRUE, or -1; how many inputs must not
+be NULL, how many factors there are; the sign of the infinities that are counted, or 0, and the input that has them."""
+WHOLE, DOUBLE, WIDE = 0, 1, 2
 
 
 @kernel("words, table, flags")
@@ -53,15 +63,6 @@ def products(left, m, right, k, scratch, out):
         multiply(out, i * limbs, scratch, 0, scratch, limbs, limbs)
 
 
-@kernel("words, words, table, int, int")
-def count(where, weights, state, width, at):
-    """Adds the weights of events to word ``at`` of the states (``state`` int64[groups, width]) of their groups."""
-    n = weights.size
-    where, weights, state = words(where), words(weights), words(state)
-    for i in range(n):
-        state[where[i] * width + at] += weights[i]
-
-
 @kernel("words, words, const table, int, words, table, int, int, int")
 def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
     """Adds weight times value to the numbers of ``limbs`` limbs at word ``at`` of the states of the events' groups.
@@ -89,6 +90,112 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
         else:
             extend(scratch, 0, limbs, values, i * m, m)
             add_multiple(state, place, scratch, 0, limbs, weight)
+
+
+@device
+def _is_null(inputs, forms, pairs, n, column, i):
+    """Returns True iff an input has no value in a row."""
+    if forms[2 * column] == PAIRS:
+        return pairs[forms[2 * column + 1] + 2 * i + 1] == NULL
+    return inputs[column * n + i] == NULL
+
+
+@device
+def _is_beyond(code, side):
+    """Returns True iff a double (its bits) is NaN or the infinity of a sign."""
+    if code & _INFINITY != _INFINITY:
+        return False
+    return code & _MANTISSA != 0 or (code < 0) == (side < 0)
+
+
+@device
+def _counted(inputs, forms, pairs, weights, recipe, r, n, i):
+    """Returns how often row ``i`` of ``n`` counts for the term at ``recipe[r]``: not at all, or its weight."""
+    if recipe[r + T_CONDITION] >= 0 and inputs[recipe[r + T_CONDITION] * n + i] != 1:
+        return ZERO
+    for x in range(r + T_HEAD, r + T_HEAD + recipe[r + T_NEEDS]):
+        if _is_null(inputs, forms, pairs, n, recipe[x], i):
+            return ZERO
+    if recipe[r + T_SIDE] != 0 and not _is_beyond(inputs[recipe[r + T_OF] * n + i], recipe[r + T_SIDE]):
+        return ZERO
+    return weights[i]
+
+
+@device
+def _load(dictionary, inputs, forms, pairs, n, column, kind, i, out, at):
+    """Writes a factor as an integer from ``out[at]`` on; returns its limbs, and 1 if it is a far double, written as 0,
+    else 0."""
+    code = inputs[column * n + i]
+    if kind == DOUBLE:
+        return FLOAT_LIMBS, ZERO + lift_float(code, out, at)
+    if kind == WHOLE:
+        out[at] = code
+        return 1, ZERO
+    if forms[2 * column] == PAIRS:
+        first = forms[2 * column + 1] + 2 * i
+        out[at], out[at + 1] = pairs[first], pairs[first + 1]
+    else:
+        out[at], out[at + 1] = value_word(dictionary, code, 0), value_word(dictionary, code, 1)
+    return 2, ZERO
+
+
+@device
+def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, width):
+    """Adds ``n`` rows to the term at ``recipe[r]``; returns how many times it met a far double."""
+    at, limbs, needs, factors = recipe[r + T_AT], recipe[r + T_LIMBS], recipe[r + T_NEEDS], recipe[r + T_FACTORS]
+    first = r + T_HEAD + needs
+    far = ZERO
+    if factors == 0:
+        for i in range(n):
+            state[where[i] * width + at] += _counted(inputs, forms, pairs, weights, recipe, r, n, i)
+        return far
+    if factors == 1 and limbs == 2 and recipe[first + 1] == WHOLE:
+        column = recipe[first] * n
+        for i in range(n):
+            weight = _counted(inputs, forms, pairs, weights, recipe, r, n, i)
+            if weight != 0:
+                value, place = inputs[column + i], where[i] * width + at
+                low, high = times(value, weight), high_product(value, weight)
+                high = minus(minus(high, (value >> 63) & weight), (weight >> 63) & value)
+                state[place], state[place + 1] = sum_of_pairs(state[place], state[place + 1], low, high)
+        return far
+    for i in range(n):
+        weight = _counted(inputs, forms, pairs, weights, recipe, r, n, i)
+        if weight == 0:
+            continue
+        for f in range(first, first + 2 * factors, 2):
+            m, beyond = _load(dictionary, inputs, forms, pairs, n, recipe[f], recipe[f + 1], i, scratch, limbs)
+            far += beyond
+            if f == first:
+                extend(scratch, 0, limbs, scratch, limbs, m)
+            elif m == 1:
+                multiply_word(scratch, 0, limbs, scratch[limbs])
+            else:
+                extend(scratch, limbs, limbs, scratch, limbs, m)
+                multiply(scratch, 2 * limbs, scratch, 0, scratch, limbs, limbs)
+                extend(scratch, 0, limbs, scratch, 2 * limbs, limbs)
+        add_multiple(state, where[i] * width + at, scratch, 0, limbs, weight)
+    return far
+
+
+@kernel("words, words, words, table, words, words, const words, words, table")
+def add_terms(dictionary, where, weights, inputs, forms, pairs, recipe, scratch, state):
+    """Adds rows, times their weights, to the sums of the groups that they belong to (``where`` int64[n]).
+
+    ``dictionary``: where wide decimals are. ``inputs``, ``forms``, ``pairs``: the columns, see
+    ``crown.expressions.kernels.evaluate``. ``recipe``: how many sums; of each the words ``T_AT`` ..., then the inputs
+    that must not be NULL, then its factors: the input, and ``WHOLE``, ``DOUBLE`` or ``WIDE``. ``scratch``: room for
+    three numbers, and four limbs. ``state`` int64[groups, width]. Returns how many times there was a far double: it
+    is added as 0. O(n * factors).
+    """
+    n, width = where.size, state.shape[1]
+    dictionary, where, weights, inputs = words(dictionary), words(where), words(weights), words(inputs)
+    forms, pairs, recipe, scratch, state = words(forms), words(pairs), constants(recipe), words(scratch), words(state)
+    far, r = ZERO, 1
+    for _ in range(recipe[0]):
+        far += _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, width)
+        r += T_HEAD + recipe[r + T_NEEDS] + 2 * recipe[r + T_FACTORS]
+    return far
 
 
 @kernel("words, words | table, int, words, words, table, int")
@@ -134,17 +241,6 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
                 add(state, at, scratch, 0, limbs)
                 r += 5
     return slices
-
-
-@kernel("table, table, int, words")
-def add_states(rows, deltas, width, places):
-    """Adds: ``rows += deltas``, both int64[groups, width]; ``places`` int64[2 * numbers] has word and limbs of each."""
-    n = rows.size
-    numbers = places.size
-    rows, deltas, places = words(rows), words(deltas), words(places)
-    for base in range(0, n, width):
-        for p in range(0, numbers, 2):
-            add(rows, base + places[p], deltas, base + places[p], places[p + 1])
 
 
 @kernel("table, table, int")
