@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+from crown.kernels.arena import ZERO
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import add, extend, is_zero, negate
 from crown.kernels.pointers import words
 from crown.kernels.strings import NULL
+from crown.kernels.tables import LOW32
 
+_SHORT = 1 << 31
 _EXACT = 1 << 53  # integers up to this are doubles
 _TOP = 61  # the quotient below has this many bits behind its first
 _LEAST = -1074  # 2^-1074 is the least double > 0
@@ -132,6 +135,52 @@ def _quotient(scratch, limbs):
 
 
 @device
+def _word_from(a, i, n, bit):
+    """Returns 64 bits of a number of ``n`` limbs, from one on; those behind its last are 0."""
+    limb, rest = bit >> 6, bit & 63
+    word = ZERO
+    if limb < n:
+        word = a[i + limb]
+        if rest > 0:
+            word = (word >> rest) & ((1 << (64 - rest)) - 1)
+            if limb + 1 < n:
+                word |= a[i + limb + 1] << (64 - rest)
+    return word
+
+
+@device
+def _has_bits_below(a, i, bit):
+    """Returns True iff a number has a bit below one."""
+    limb, rest = bit >> 6, bit & 63
+    for x in range(limb):
+        if a[i + x] != 0:
+            return True
+    return rest > 0 and a[i + limb] << (64 - rest) != 0
+
+
+@device
+def _quotient_by_word(scratch, limbs, divisor):
+    """Returns what ``_quotient`` does, of the number > 0 at ``scratch[0]``, which is overwritten, and a divisor from 1
+    to 2^31 - 1."""
+    size = ZERO
+    while divisor >> size != 0:
+        size += 1
+    exponent = _length(scratch, 0, limbs) - _TOP - 1 - size  # of the bits from there on the quotient has 62 or 63
+    if exponent < 0:
+        _shift_left(scratch, 0, limbs, -exponent)
+    start = max(exponent, 0)
+    low, rest = _word_from(scratch, 0, limbs, start), _word_from(scratch, 0, limbs, start + 64)  # rest < divisor
+    upper = (rest << 32) | ((low >> 32) & LOW32)
+    first = upper // divisor
+    lower = ((upper - first * divisor) << 32) | (low & LOW32)
+    second = lower // divisor
+    quotient = (first << 32) | second
+    if lower != second * divisor or _has_bits_below(scratch, 0, start):
+        quotient |= 1
+    return quotient, exponent
+
+
+@device
 def _rounded(quotient, exponent):
     """Returns quotient * 2^exponent, rounded once.
 
@@ -176,7 +225,10 @@ def ratios(rows, m, divisors, k, shift, scratch, out):
             negate(scratch, 0, limbs)
         quotient, exponent = 0, 0
         if not is_zero(scratch, 0, limbs):
-            quotient, exponent = _quotient(scratch, limbs)
+            if k == 1 and bottom < _SHORT:
+                quotient, exponent = _quotient_by_word(scratch, limbs, bottom)
+            else:
+                quotient, exponent = _quotient(scratch, limbs)
         value = _rounded(quotient, exponent - shift)
         out[i] = -value if sign < 0 else value
 
