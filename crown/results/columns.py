@@ -128,7 +128,7 @@ class Frame:
     ) -> None:
         self.n = n
         self._made = made
-        self._dictionary = dictionary
+        self.dictionary = dictionary
         self._codes = codes
         self._places = places
 
@@ -142,7 +142,7 @@ class Frame:
         if column is None:
             assert self._codes is not None, "else all columns were made"
             word, type_ = self._places[name]
-            column = self._made[name] = Column(type_, self._dictionary, self._codes[word])
+            column = self._made[name] = Column(type_, self.dictionary, self._codes[word])
         return column
 
     def matrix(self, names: Sequence[str]) -> np.ndarray:
@@ -168,7 +168,7 @@ class Frame:
     def _taken(self, rows: np.ndarray) -> Frame:
         codes = None if self._codes is None else self._codes.take(rows, axis=1)
         made = {name: column.taken(rows) for name, column in self._made.items()}
-        return Frame(made, len(rows), self._dictionary, codes, self._places)
+        return Frame(made, len(rows), self.dictionary, codes, self._places)
 
     def exploded(self, element: Output) -> tuple[Frame, np.ndarray]:
         """Returns the frame with a row for each element of the array of that name, which takes its place, and the row
@@ -177,7 +177,7 @@ class Frame:
         rows = np.repeat(np.arange(self.n), sizes)
         del self._made[element.name]
         found = self._taken(rows)
-        found._made[element.name] = Column(element.type, self._dictionary, None, elements)
+        found._made[element.name] = Column(element.type, self.dictionary, None, elements)
         return found, rows
 
     def projected(self, projection: Projection) -> Frame:
@@ -190,8 +190,8 @@ class Frame:
             arrays = projection.evaluator.evaluate(columns, self.n)
             for (name, type_, target), array in zip(projection.computed, arrays, strict=True):
                 found = array if array.type == target else array.cast(target)
-                made[name] = Column(type_, self._dictionary, None, found)
-        return Frame(made, self.n, self._dictionary, self._codes, projection.places)
+                made[name] = Column(type_, self.dictionary, None, found)
+        return Frame(made, self.n, self.dictionary, self._codes, projection.places)
 
     def holds(self, predicate: Expr) -> np.ndarray:
         """Returns bool[n]: where the predicate is TRUE."""
@@ -204,11 +204,11 @@ class Frame:
     def _evaluated(self, program: Program) -> list[Column]:
         """Returns the values of expressions in native form. O(n)."""
         n = self.n
-        out = program.run(*self.inputs(program.inputs), self._dictionary)
+        out = program.run(*self.inputs(program.inputs), self.dictionary)
         found, at = [], 0
         for type_ in program.types:
             size = 2 * n if is_wide(type_) else n
-            found.append(Column.of_words(type_, self._dictionary, out[at : at + size]))
+            found.append(Column.of_words(type_, self.dictionary, out[at : at + size]))
             at += size
         return found
 

@@ -88,7 +88,7 @@ class Sums:
         if self.far is not None:
             frame = Frame({}, n, self._dictionary, codes, places)
             near = np.zeros((n, self.layout.words), np.int64)
-            self._addends.add(frame, weights, np.arange(n), near, far, self._dictionary)
+            self._addends.add(frame, weights, np.arange(n), near, far)
             out[:, : self.far] = near
             if far.sums:
                 rows = far.having(self.layout.terms)

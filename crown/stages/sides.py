@@ -52,7 +52,9 @@ class Products:
         self._dictionary = dictionary
         mine = [tuple(factor for factor in term if factor[0] in self._columns) for term in terms]
         made = [Term(tuple(sorted({n for n, _ in of})), None, tuple(n for n, w in of if w == VALUE)) for of in mine]
-        self.layout = Layout(made, {name: type_ for name, (_, type_) in self._columns.items()}, {})
+        types = {name: type_ for name, (_, type_) in self._columns.items()}
+        self.layout = Layout(made, types, {})
+        self._addends = Addends(self.layout.placed(self.layout.terms), types)
         self.of_term = [self.layout.terms.index(term) for term in made]
         places = self.layout.places
         self.shape = np.array([len(columns), self.layout.words, len(places) // 2, *places], np.int64)
@@ -61,8 +63,7 @@ class Products:
         """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words]."""
         out = np.zeros((len(weights), self.layout.words), np.int64)
         frame = Frame({}, len(weights), self._dictionary, codes, self._columns)
-        terms = self.layout.placed(self.layout.terms)
-        Addends(frame, weights, np.arange(len(weights))).add(terms, out, Far(self.layout, len(weights)))
+        self._addends.add(frame, weights, np.arange(len(weights)), out, Far(self.layout, len(weights)))
         return out
 
     def limbs(self, product: int) -> int:

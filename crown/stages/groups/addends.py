@@ -19,7 +19,6 @@ from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout, Placed, product
 from crown.stages.kernels import far as far_kernels
 from crown.stages.kernels import sums
-from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.payloads.carried import JoinSum
 from plans.payloads.sums import Term, term_of
@@ -48,15 +47,13 @@ class Addends:
         self._recipe = np.array(recipe, np.int64)
         self._room = 3 * max([1, *(limbs for _, _, limbs in terms)]) + FLOAT_LIMBS
 
-    def add(
-        self, frame: Frame, weights: np.ndarray, where: np.ndarray, state: np.ndarray, far: Far, dictionary: Dictionary
-    ) -> None:
+    def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, state: np.ndarray, far: Far) -> None:
         """Adds rows, times their weights, to the states of their groups (``where`` int64[n]), int64[groups, words], and
         to their far parts. O(rows * terms).
         """
         scratch = np.empty(self._room, np.int64)
         inputs, forms, pairs = frame.inputs(self._inputs)
-        arena, recipe = dictionary.memory[0], self._recipe
+        arena, recipe = frame.dictionary.memory[0], self._recipe
         if sums.add_terms(arena, where, weights, inputs, forms, pairs, recipe, scratch, state):
             self._add_far(frame, weights, where, far)
 

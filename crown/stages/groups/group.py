@@ -207,17 +207,17 @@ class Groups(Stage):
     ) -> tuple[Totals, Totals, Far]:
         """Returns the totals of groups before and after the events of each feed, and how their far parts change; those
         of multisets change at once. ``rows``: see ``_located``."""
-        layout, n, first, dictionary = self._layout, len(handles), events[0], self._part.dictionary
+        layout, n, first = self._layout, len(handles), events[0]
         old = self._as_totals(handles, rows[:n])
         after, far = rows[n:], Far(layout, n)
         after[:] = old.rows
-        self._addends[None].add(first.frame, first.weights, first.where, after, far, dictionary)
+        self._addends[None].add(first.frame, first.weights, first.where, after, far)
         if self._join_sums is not None:
             self._join_sums.add(net, first.where, after, far)
         if self._imported_sums is not None:
             self._imported_sums.add(first.frame, first.weights, first.where, after, far)
         for values, changed, flips, of in self._multisets.apply(events, handles) if self._multisets.all else ():
-            self._addends[values].add(changed, flips, of, after, far, dictionary)
+            self._addends[values].add(changed, flips, of, after, far)
         self._refuse_counts(first.weights, after[:, 0], handles)
         new = old.far.plus(far) if far.sums else old.far
         return old, Totals(layout, rows, new, self._read(handles) if self._readings else {}), far
