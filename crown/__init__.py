@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         DamagedStateError,
         DataWarning,
         DuplicateKeyError,
+        FunctionError,
         LateRowError,
         LockedStateError,
         MemoryBudgetError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         SnapshotError,
         UnusableStateError,
     )
+    from crown.functions import aggregate, function
     from crown.planning import explain, plan
     from crown.results.factorized import unfold
     from crown.views import View, load, view
@@ -71,6 +73,7 @@ __all__ = [
     "DuplicateKeyError",
     "DurableDatabase",
     "DurableView",
+    "FunctionError",
     "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",
@@ -92,10 +95,12 @@ __all__ = [
     "UnusableStateError",
     "View",
     "Window",
+    "aggregate",
     "changes",
     "database",
     "errors",
     "explain",
+    "function",
     "graph",
     "last_rows",
     "load",
@@ -125,8 +130,10 @@ _HOMES = {
     "Triangle": "ivm_triangle.triangle",
     "View": "crown.views",
     "Window": "plans.windows",
+    "aggregate": "crown.functions",
     "database": "crown.databases",
     "explain": "crown.planning",
+    "function": "crown.functions",
     "last_rows": "plans.windows",
     "load": "crown.views",
     "load_database": "crown.databases",

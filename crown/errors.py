@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plans.errors import CrownError, PlanError, QueryWarning
+from plans.errors import CrownError, FunctionError, PlanError, QueryWarning
 
 __all__ = [
     "AmplifiedWarning",
@@ -16,6 +16,7 @@ __all__ = [
     "DamagedStateError",
     "DataWarning",
     "DuplicateKeyError",
+    "FunctionError",
     "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",

@@ -65,6 +65,11 @@ class PlanError(CrownError):
         return pointed(self.message, self.text, self.position, self.witness, self.hint)
 
 
+class FunctionError(CrownError):
+    """A function that a user has registered fails, returns something else than it should, or is not the one that the
+    state was made with. A batch that it stops is not applied."""
+
+
 class FileError(CrownError):
     """A file of rows cannot be read, or not as rows of the table it is given for."""
 

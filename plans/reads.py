@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from plans.errors import PlanError
 from plans.expressions.expr import Expr
+from plans.expressions.functions.user import UserFunction, of_json
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
     BandStage,
@@ -286,3 +287,22 @@ def _columns(feed: Feed, table: Table) -> tuple[str, ...]:
     if feed.where is not None:
         read |= {name.lower() for name in feed.where.columns}
     return tuple(column.name for column in table.columns if column.name.lower() in read)
+
+
+def asks_users(plan: Plan) -> bool:
+    """Returns whether a join calls functions of users for its outputs: these may refuse a batch."""
+    exprs = (*plan.residual, *(output.expr for output in plan.output))
+    return any(expr.functions for expr in exprs)
+
+
+def functions_of(program: Program) -> tuple[UserFunction, ...]:
+    """Returns the functions of users that a program calls: it names them, so they travel beside it."""
+    found: dict[str, UserFunction] = {}
+    todo: list[Any] = [program.to_json()]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict) and item.keys() == {"function", "fingerprint"}:
+            found[item["fingerprint"]] = of_json(item)
+        elif isinstance(item, (dict, list, tuple)):
+            todo += item.values() if isinstance(item, dict) else item
+    return tuple(found[key] for key in sorted(found))

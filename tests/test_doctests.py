@@ -15,6 +15,7 @@ MODULES = (
     "crown.changes",
     "crown.changing",
     "crown.databases",
+    "crown.functions",
     "crown.durable.database",
     "crown.durable.opening",
     "crown.durable.view",

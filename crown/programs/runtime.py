@@ -20,7 +20,7 @@ from weakref import ref
 import pyarrow as pa
 
 from crown.engine.delivery import LOST, is_running, refuse
-from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.errors import ChangeError, CrownError, FunctionError, MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.guards.arguments import path_of, same_file
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
@@ -46,12 +46,12 @@ from crown.store.zset import Zset
 from plans.clock import reads_clock
 from plans.program import JoinStage, LinearStage, Program
 from plans.program import Stage as Planned
-from plans.reads import feeds, key_of
+from plans.reads import asks_users, feeds, key_of
 from plans.schema import Column
 from plans.search.shares import Grid, grids_of
 from plans.wiring import wiring
 
-_REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
+_REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)  # the last two: of expressions
 
 
 class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -105,6 +105,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._resting = [not (isinstance(stage, Groups) and stage.stage.whole) for stage in self.stages]
         self._nothing_of = [Zset.empty(len(stage.columns)) for stage in self.stages]
         self._streaming = last if streams and isinstance(last := self.stages[-1], Join) else None
+        shown = program.stages[-1] if self._streaming is not None else None
+        self._asks = isinstance(shown, JoinStage) and asks_users(shown.plan)
         self._gathering = list(enumerate(self.stages))[: len(self.stages) - (self._streaming is not None)]
         self.tallies = Tallies(self.stages)
         self._header = numbers(memory.parts[0][: A.H_TABLES])
@@ -201,7 +203,11 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             else:
                 inputs = [nets[source] for source in self._sources[last]]
                 delivered = streaming.deltas(
-                    inputs, self.uninterrupted.check, deltas=deltas, consolidate=consolidate, factorized=factorized
+                    inputs,
+                    self.uninterrupted.check,
+                    deltas=deltas or self._asks,
+                    consolidate=consolidate,
+                    factorized=factorized,
                 )
             self._torn = streaming is not None
             try:

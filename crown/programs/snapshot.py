@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from crown.errors import CrownError, MemoryBudgetError, SnapshotError
+from crown.errors import CrownError, FunctionError, MemoryBudgetError, SnapshotError
 from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
 from crown.programs.database_engine import DatabaseEngine
@@ -127,6 +127,8 @@ def _program(given: Any, path: Path) -> Program:
             lines_of(stage)
         occurrences(program)
         return program
+    except FunctionError:
+        raise
     except PlanError as error:
         raise SnapshotError(f"{path} holds a program that this version cannot read: {error.message}") from error
     except _DAMAGED as error:

@@ -35,6 +35,7 @@ from plans.expressions.coercion import (
 from plans.expressions.expr import Expr
 from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
+from plans.expressions.functions.user import USER
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.nested import has_map, is_nested
@@ -117,6 +118,10 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
         return call("mul", args[0], lit(-1))
     if op in ("and", "or", "not"):
         return Expr(op, "bool", tuple(_boolean(op.upper(), arg) for arg in args))
+    if op == USER:
+        value.fit([arg.type for arg in args])
+        pairs = zip(args, value.takes, strict=True)
+        return Expr(op, value.gives, tuple(cast(arg, type_) for arg, type_ in pairs), value)
     if op == "isnull":
         return Expr(op, "bool", args)
     if op == "in":

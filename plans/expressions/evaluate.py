@@ -18,6 +18,7 @@ from plans.expressions import arithmetic, characters, decimals, intervals, packe
 from plans.expressions.arrays import repeated
 from plans.expressions.casts import convert
 from plans.expressions.functions.table import FUNCTIONS
+from plans.expressions.functions.user import USER
 from plans.nested import is_nested
 from plans.types import INTERVALS, arrow_type
 
@@ -206,5 +207,6 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "like": lambda expr, value, pattern: characters.like(pc.cast(value, pa.string()), pattern.as_py(), expr.value),
     **dict.fromkeys(("add", "sub", "mul", "div", "mod"), _arithmetic),
     "cast": _cast,
+    USER: lambda expr, *values: expr.value.evaluate(*values),
     "case": _case,
 }

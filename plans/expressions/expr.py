@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from plans.expressions import literals
 from plans.expressions.evaluate import Evaluator, scalar_of
+from plans.expressions.functions.user import USER, UserFunction, of_json
 from plans.expressions.sqltext import sql_of
 
 _JSON_DEPTH = 40
@@ -102,7 +103,15 @@ class Expr:
     @property
     def exact_value(self) -> Any:
         """Returns a JSON-able form of the value, in which what is equal but not the same differs: 0.0 and -0.0."""
-        return literals.to_json(self.value) if self.body is None else self.body.to_json()
+        if isinstance(self.value, (Expr, UserFunction)):
+            return self.value.to_json()
+        return literals.to_json(self.value)
+
+    @cached_property
+    def functions(self) -> frozenset[UserFunction]:
+        """Returns the functions of users that the expression calls."""
+        own = frozenset(node.value for node in self.postorder() if node.op == USER)
+        return own.union(*(node.body.functions for node in self.postorder() if node.body is not None))
 
     @cached_property
     def scalar(self) -> pa.Scalar:
@@ -185,5 +194,5 @@ def _of_postfix(nodes: Iterable[tuple[Any, ...]]) -> Expr:
 def _value(node: Mapping[str, Any]) -> Any:
     value = node.get("value")
     if isinstance(value, Mapping):
-        return Expr.from_json(value)
+        return of_json(value) if node["op"] == USER else Expr.from_json(value)
     return literals.from_json(value, node["type"]) if node["op"] == "literal" else value

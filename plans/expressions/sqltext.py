@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plans.expressions import literals
 from plans.expressions.functions.function import HigherOrder, listing, place
 from plans.expressions.functions.table import FUNCTIONS
+from plans.expressions.functions.user import USER
 from plans.expressions.intervals import text_of
 from plans.nested import is_nested, parts
 from plans.types import INTERVALS, decimal_parts
@@ -147,6 +148,8 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if op == "case":
         whens = (f"WHEN {c} THEN {v}" for c, v in zip(texts[:-1:2], texts[1:-1:2], strict=True))
         return f"CASE {' '.join(whens)} ELSE {texts[-1]} END"
+    if op == USER:
+        return f"{expr.value.shown or expr.value.name}({', '.join(texts)})"
     if op == "concat":
         return " || ".join(operand(i) for i in range(len(args)))
     function = FUNCTIONS.get(op)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, conjoin, lit, mean, of_units, units
 from plans.expressions.coercion import check_ordered, numeric
+from plans.expressions.functions.user import NAMED, USER, UserAggregate
+from plans.nested import parts
 from plans.types import INTERVALS, decimal_parts
 
 
@@ -36,12 +38,26 @@ def rewritten(given: Called, add: Add) -> Expr:
     """Returns an aggregate by those of the engine's, which `add` adds to a group."""
     for value, _, _ in given.order:
         check_ordered(value.type, "ORDER BY")
+    own = NAMED.get(given.function)
+    if isinstance(own, UserAggregate):
+        return _of_user(given, own, add)
     rewrite = _REWRITES.get(given.function)
     if rewrite is not None:
         return rewrite(given, add)
     if given.function == "count" and len(given.values) > 1:
         return _count(given, add)
     return add(given)
+
+
+def _of_user(given: Called, own: UserAggregate, add: Add) -> Expr:
+    """Returns a user's aggregate: its result of the sums of what it makes of each row."""
+    lifted = call(USER, *given.values, value=own.lift)
+    struct = parts(own.lift.gives)
+    assert struct is not None, "what is summed is a struct"
+    where = (*given.where, call("not", call("isnull", lifted)))
+    plain = replace(given, function="sum", where=where)
+    sums = [add(replace(plain, values=(call("get_field", lifted, lit(name)),))) for name in struct.names]
+    return call(USER, *sums, add(replace(plain, function="count", values=())), value=own.finish)
 
 
 def _count(given: Called, add: Add) -> Expr:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from crown.analysis.amplified import Amplification
 from crown.errors import BadRowError, ChangeError, LateRowError
 from crown.store.display import rows_shown
+from plans.expressions.functions.user import UserFunction
 from plans.program import Program
 from plans.search.shares import Grid
 from spark_jobs.cell import engines, table
@@ -56,7 +57,8 @@ class Step:
     ``limits``: of each cell; ``backfill``: True in the batch job that fills the
     state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
     to be bad go to the ``quarantine``, too; ``first``: which partition of its stage is the first cell's, where the
-    cells are part of a union; ``filed``: the relations that the cells read from files.
+    cells are part of a union; ``filed``: the relations that the cells read from files; ``functions``: those of users
+    that the query calls, which the plan names.
     """
 
     program: str
@@ -82,6 +84,7 @@ class Step:
     aside: bool = False
     first: int = 0
     filed: tuple[Filed, ...] = ()
+    functions: tuple[UserFunction, ...] = ()
 
     def state(self) -> Folder:
         """Returns the folder of the state."""

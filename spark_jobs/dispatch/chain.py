@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from plans.reads import functions_of
 from plans.search.exchanges import Exchange
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step
@@ -101,6 +102,7 @@ def strides(
             sample=sample if last else 0,
             amplified=amplified if last else None,
             whole=whole if first else None,
+            functions=functions_of(given.maintained),
             aside=first and quarantine is not None and _once(given),
             **common,
         )

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from plans.expressions.sqltext import spark_sql
 from plans.plan import Plan
 from plans.program import Program
-from plans.reads import occurrences, used
+from plans.reads import functions_of, occurrences, used
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.names import quoted
@@ -80,6 +80,11 @@ def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bo
     recomputed by its plan, if its predicates mean the same in Spark SQL. Raises :class:`SparkJobError` if another query
     was not given as SQL.
     """
+    functions = functions_of(program)
+    if functions:
+        raise SparkJobError(
+            f"--verify recomputes with Spark's SQL, and this query calls {functions[0].name}, which Spark does not know"
+        )
     if program.plan is not None:
         return _recomputed(program, program.plan, frames, clamped=clamped)
     if program.windows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from plans.expressions.functions.user import UserFunction
+from plans.reads import functions_of
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.errors import CheckpointError
@@ -63,7 +65,9 @@ def read_view(
     fields += [T.StructField(batch_column, T.LongType())] if batch_column is not None else []
     cells = place.meta["cells"]
     with quietly():
-        return spark.range(0, cells, 1, cells).mapInArrow(_task(place, batch_column), T.StructType(fields))
+        return spark.range(0, cells, 1, cells).mapInArrow(
+            _task(place, batch_column, functions_of(plan)), T.StructType(fields)
+        )
 
 
 def view_batch(
@@ -115,12 +119,17 @@ def _only_state(where: Whereabouts, operator: str) -> Folder:
     return streams[0]
 
 
-def _task(place: Place, batch_column: str | None) -> Callable[[Iterable[pa.RecordBatch]], Any]:
+def _task(
+    place: Place, batch_column: str | None, functions: Sequence[UserFunction]
+) -> Callable[[Iterable[pa.RecordBatch]], Any]:
     """Returns the function that travels; it imports what it needs in the worker."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from plans.expressions.functions.user import known
         from spark_jobs.tables import view as module
 
+        for function in functions:
+            known(function)
         for cells in batches:
             for cell in cells.column(0).to_pylist():
                 yield from module.cell_rows(place, cell, batch_column)

@@ -128,6 +128,10 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         raise PlanError(f"{_words(kind)} changes by itself", hint="filter by a column of the tables")
     if kind in _RANDOM:
         raise PlanError(f"{_words(kind)} is not deterministic", hint="compute it before the rows enter the stream")
+    if kind in ("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF"):
+        name = node.fields.get("name") or node.fields.get("udfName") or "a function of the session"
+        hint = "register it by crown.function(name, ...), and give the query as text"
+        raise PlanError(f"{name} is a function of users that Spark's plan does not say the code of", hint=hint)
     if kind == "OuterReference":
         raise PlanError(
             "a subquery inside of another one cannot read the query around it", hint="join the tables step by step"

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from plans.expressions.functions.user import NAMED, UserAggregate
+
 _FUNCTIONS = {
     "count": "count", "countif": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
     "variance": "var_samp", "variancepop": "var_pop",
@@ -28,9 +30,10 @@ _NAMED = {
 
 
 def function_of(node: exp.Expression) -> str | None:
-    """Returns the aggregate that a call is; None if it is none that is maintained."""
+    """Returns the aggregate that a call is, a user's by its name in capitals; None if it is none that is maintained."""
     if isinstance(node, exp.Anonymous):
-        return _NAMED.get(str(node.this).upper())
+        name = str(node.this).upper()
+        return name if isinstance(NAMED.get(name), UserAggregate) else _NAMED.get(name)
     wrapped = isinstance(node, (exp.IgnoreNulls, exp.WithinGroup))
     return function_of(node.this) if wrapped else _FUNCTIONS.get(node.key)
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, cast, col, lit
+from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import result_type
 from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
@@ -196,6 +197,8 @@ class Groups:
         word = spelling(text.text, inner)
         text.check_arguments(inner, _CARRIED, word)
         takes = 2 if function.startswith(("covar", "corr", "regr")) else PICKED.get(function, (1, True))[0]
+        own = NAMED.get(function)
+        takes = len(own.lift.takes) if isinstance(own, UserAggregate) else takes
         if len(given) < takes:
             raise text.error(f"{word} lacks an argument", node)
         if len(given) > takes and function != "count":

@@ -16,6 +16,7 @@ from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.functions.function import HigherOrder
+from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.leaf import never
 from plans.expressions.macros.times import part_of
@@ -173,6 +174,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     name = str(node.this).upper() if key == "anonymous" else ""
     if name in SESSIONS:
         raise PlanError(f"{name} needs a session in GROUP BY", hint="group by SESSION(at, INTERVAL '10' MINUTE)")
+    own = NAMED.get(name)
+    if isinstance(own, UserFunction):
+        return call(USER, *(scalar(item, resolve, text) for item in node.expressions), value=own)
     if name in NAMES and (_has_lambda(node) or isinstance(NAMES[name][0], HigherOrder)):
         return _with_lambdas(name, node.expressions, resolve, text)
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):

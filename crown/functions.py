@@ -1,0 +1,167 @@
+"""Functions and aggregates of one's own in queries: `crown.function` and `crown.aggregate`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from crown.errors import PlanError
+from plans.expressions.coercion import numeric
+from plans.expressions.functions.user import UserAggregate, UserFunction, register
+from plans.frontends.aggregates import result_type
+from plans.nested import struct_of
+from plans.types import normal_type, type_of_python
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def function(
+    name: str,
+    call: Callable[..., Any],
+    *,
+    arguments: Sequence[Any],
+    result: Any,
+    deterministic: bool = True,
+    version: str | None = None,
+) -> UserFunction:
+    """Lets the queries of this process call a function by a name, wherever a value may stand.
+
+    ``call`` takes an Arrow array per argument, of the types ``arguments``, and returns an array of as many values of
+    the type ``result``. NULLs are given to it like other values. It is called with many rows at once, also with rows
+    for which CASE takes another branch. It must return the same value for the same row whenever it is called, because
+    a deleted row must find what its insertion made: with ``deterministic=False`` crown rejects queries that call it.
+
+    If it raises an error, or returns something else, the batch is rejected with a FunctionError that names the
+    function and its arguments. A state knows the function that it was made with by a fingerprint of its code.
+    ``version`` takes the place of the code: give another one where results change.
+
+    >>> import crown, pyarrow.compute as pc
+    >>> def initial(names):
+    ...     return pc.utf8_slice_codeunits(names, 0, 1)
+    >>> _ = crown.function("initial", initial, arguments=["string"], result="string")
+    >>> view = crown.view("SELECT initial(n) AS i, COUNT(*) AS c FROM t GROUP BY initial(n)", {"t": {"n": "string"}})
+    >>> view.apply({"t": [{"n": "Ann"}, {"n": "Al"}]}).to_pylist()
+    [{'i': 'A', 'c': 2, '_weight': 1}]
+    """
+    _check_name(name)
+    made = _made(name, call, _types("arguments", arguments), _type("result", result), version)
+    made = replace(made, deterministic=deterministic)
+    register(made)
+    return made
+
+
+def aggregate(
+    name: str,
+    lift: Callable[..., Any],
+    finish: Callable[..., Any],
+    *,
+    arguments: Sequence[Any],
+    sums: Mapping[str, Any],
+    result: Any,
+    version: str | None = None,
+) -> UserAggregate:
+    """Lets the queries of this process call an aggregate by a name.
+
+    It is a commutative group: ``lift`` takes an array per argument and returns a struct array with the numbers ``sums``
+    (names and types), one struct per row. They are added when a row is inserted and subtracted when it is deleted,
+    exactly. ``finish`` takes an array per sum, one value per group, and after them the number of rows of each group. It
+    returns the values of the aggregate. A row whose struct is NULL counts as no row. A change costs O(1), and partial
+    sums of several cells are added. An aggregate that needs all values of a group is a ``function`` of
+    ``ARRAY_AGG(x)``.
+
+    >>> import crown, pyarrow as pa, pyarrow.compute as pc
+    >>> _ = crown.aggregate(
+    ...     "geo_mean",
+    ...     lambda x: pa.StructArray.from_arrays([pc.ln(x)], ["logs"]),
+    ...     lambda logs, n: pc.exp(pc.divide(logs, n)),
+    ...     arguments=["double"], sums={"logs": "double"}, result="double",
+    ... )
+    >>> view = crown.view("SELECT geo_mean(x) AS g FROM t", {"t": {"x": "double"}})
+    >>> view.apply({"t": [{"x": 1.0}, {"x": 1.0}]})["g"].to_pylist()
+    [1.0]
+    """
+    _check_name(name)
+    if not isinstance(sums, Mapping) or not sums:
+        raise PlanError(f"aggregate {name!r}: sums= takes names and types of numbers, like {{'total': 'double'}}")
+    kinds = {str(key): _type(f"sums[{key!r}]", kind) for key, kind in sums.items()}
+    for key, kind in kinds.items():
+        if not numeric(kind):
+            raise PlanError(f"aggregate {name!r}: the sum {key!r} is of type {kind}", hint="make it a number")
+    struct = struct_of(list(kinds), list(kinds.values()))
+    lifted = _made(name, lift, _types("arguments", arguments), normal_type(struct), version, "lift of ")
+    given = (*(result_type("sum", kind) for kind in kinds.values()), "int64")
+    finished = _made(name, finish, given, _type("result", result), version, "finish of ")
+    made = UserAggregate(name, lifted, finished)
+    register(made)
+    return made
+
+
+def _made(
+    name: str, call: Any, takes: tuple[str, ...], gives: str, version: str | None, part: str = ""
+) -> UserFunction:
+    if not callable(call):
+        raise PlanError(f"function {name!r} is given as {type(call).__name__}", hint="give a function of Arrow arrays")
+    if version is not None and not isinstance(version, str):
+        raise PlanError(f"function {name!r}: version= takes a text, not {type(version).__name__}")
+    said = version if version is not None else _told(call, 0)
+    mark = hashlib.blake2b(repr((name.upper(), part, takes, gives, said)).encode(), digest_size=16).hexdigest()
+    return UserFunction(name, takes, gives, call, mark, f"{part}{name}" if part else "")
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise PlanError(f"{name!r} is no name of a function", hint="use letters, digits and _")
+    from plans.frontends.sql.named import is_free
+
+    if not is_free(name):
+        raise PlanError(f"{name.upper()} is a function or a word of SQL already", hint="choose another name")
+
+
+def _types(what: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise PlanError(f"{what}= takes a list of types, at least one, like ['int64', 'string']")
+    return tuple(_type(what, one) for one in given)
+
+
+def _type(what: str, given: Any) -> str:
+    try:
+        return normal_type(given) if isinstance(given, str) else type_of_python(given)
+    except PlanError as error:
+        raise PlanError(f"{what}: {error.message}", hint=error.hint) from None
+
+
+def _told(value: Any, depth: int) -> Any:
+    """Returns what the results of a function follow from, as far as Python tells: its code, and what that reads."""
+    if depth > _DEPTH or isinstance(value, (types.ModuleType, type)):
+        return getattr(value, "__qualname__", getattr(value, "__name__", type(value).__qualname__))
+    if isinstance(value, functools.partial):
+        return "partial", *(_told(one, depth + 1) for one in (value.func, *value.args, sorted(value.keywords.items())))
+    if isinstance(value, types.MethodType):
+        return "method", _told(value.__func__, depth + 1), _told(vars(value.__self__), depth + 1)
+    if isinstance(value, types.FunctionType):
+        code, read = value.__code__, value.__globals__
+        used = [(name, _told(read[name], depth + 1)) for name in sorted(_names(code)) if name in read]
+        held = [_told(cell.cell_contents, depth + 1) for cell in value.__closure__ or () if cell != types.CellType()]
+        return "function", _told(code, depth), used, held, _told(value.__defaults__, depth + 1)
+    if isinstance(value, types.CodeType):
+        return value.co_code.hex(), value.co_names, [_told(one, depth) for one in value.co_consts]
+    if isinstance(value, (list, tuple)):
+        return [_told(one, depth + 1) for one in value]
+    if isinstance(value, (dict, types.MappingProxyType)):
+        return [(str(key), _told(one, depth + 1)) for key, one in sorted(value.items(), key=lambda item: str(item[0]))]
+    if isinstance(value, (str, bytes, int, float, complex, type(None))):
+        return repr(value)
+    return f"{type(value).__module__}.{type(value).__qualname__} {getattr(value, '__qualname__', '')}"
+
+
+_DEPTH = 6
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = (one for one in code.co_consts if isinstance(one, types.CodeType))
+    return {*code.co_names, *(name for one in inner for name in _names(one))}

@@ -1,0 +1,163 @@
+"""Functions that users write in Python, over Arrow arrays, and aggregates that are made of them.
+
+A plan names a function by its fingerprint, and has none of its code: who opens a state must have registered the same
+function in this process. `crown.functions` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import FunctionError, PlanError
+from plans.expressions import intervals
+from plans.expressions.arrays import on_arrays
+from plans.expressions.coercion import common
+from plans.types import arrow_type
+
+USER = "user"
+"""The operator of an expression that calls such a function; its value is the function."""
+
+
+@dataclass(frozen=True, eq=False)
+class UserFunction:
+    """A function of arrays: `takes` are the types of its arguments, `gives` that of its result.
+
+    `shown`: what it is called in messages. Two with one `fingerprint` are the same.
+    """
+
+    name: str
+    takes: tuple[str, ...]
+    gives: str
+    call: Callable[..., Any]
+    fingerprint: str
+    shown: str = ""
+    deterministic: bool = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserFunction) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, tuple(getattr(self, field.name) for field in fields(self))
+
+    def to_json(self) -> dict[str, str]:
+        """Returns what a plan says of it."""
+        return {"function": self.name, "fingerprint": self.fingerprint}
+
+    def fit(self, types: Sequence[str]) -> None:
+        """Checks the types of arguments; PlanError if it does not take them."""
+        name = self.shown or self.name
+        if not self.deterministic:
+            raise PlanError(
+                f"function {name!r} is not deterministic: a deleted row would not find what its insertion made",
+                hint="compute it before the rows enter, and store it in a column",
+            )
+        if len(types) != len(self.takes):
+            one = "" if len(self.takes) == 1 else "s"
+            raise PlanError(f"{name} takes {len(self.takes)} argument{one}, not {len(types)}")
+        for given, wanted in zip(types, self.takes, strict=True):
+            if given != "null" and common(given, wanted) != wanted:
+                raise PlanError(f"{name} takes a value of type {wanted}, not {given}", hint="use CAST")
+
+    def evaluate(self, *values: Any) -> Any:
+        """Returns the values of rows. FunctionError if the function fails, or gives something else."""
+        given = [intervals.restored(value, type_) for value, type_ in zip(values, self.takes, strict=True)]
+        return intervals.carried(on_arrays(self._checked, *given), self.gives)
+
+    def _checked(self, *arrays: pa.Array) -> pa.Array:
+        wanted = arrow_type(self.gives)
+        if not len(arrays[0]):
+            return pa.nulls(0, wanted)
+        try:
+            found = self.call(*arrays)
+        except Exception as error:
+            raise FunctionError(f"{self._row(arrays)} failed: {type(error).__name__}: {error}") from error
+        found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        if not isinstance(found, pa.Array):
+            found = self._of_values(found, wanted)
+        if len(found) != len(arrays[0]):
+            raise FunctionError(
+                f"{self._call} returned {len(found)} values for {len(arrays[0])} rows: return one per row"
+            )
+        if found.type == wanted:
+            return found
+        try:
+            return found.cast(wanted)
+        except pa.ArrowException as error:
+            raise FunctionError(f"{self._call} returned {found.type}, not {wanted}, its type: {error}") from None
+
+    def _of_values(self, found: Any, wanted: pa.DataType) -> pa.Array:
+        try:
+            made = pa.array(found, wanted)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            kind = type(found).__name__
+            raise FunctionError(
+                f"{self._call} returned a value of type {kind}, not an array of {wanted}: {error}"
+            ) from None
+        return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+
+    @property
+    def _call(self) -> str:
+        return f"function {self.shown or self.name!r}"
+
+    def _row(self, arrays: Sequence[pa.Array]) -> str:
+        """Returns the call of the first row for which the function fails by itself. O(rows)."""
+        for row in range(len(arrays[0])):
+            one = [array.slice(row, 1) for array in arrays]
+            try:
+                self.call(*one)
+            except Exception:
+                return f"{self._call}, called with {', '.join(str(array[0]) for array in one)},"
+        return f"{self._call}, called with {len(arrays[0])} rows,"
+
+
+@dataclass(frozen=True, eq=False)
+class UserAggregate:
+    """An aggregate that is a commutative group: `lift` makes a struct of numbers of each row, which are summed, and
+    `finish` makes the result of the sums and the number of rows."""
+
+    name: str
+    lift: UserFunction
+    finish: UserFunction
+
+
+def _received(*given: Any) -> UserFunction:
+    """Returns a function that came from another process, which plans may name from now on."""
+    return known(UserFunction(*given))
+
+
+def known(function: UserFunction) -> UserFunction:
+    """Lets plans name a function."""
+    _KNOWN[function.fingerprint] = function
+    return function
+
+
+def register(entry: UserFunction | UserAggregate) -> None:
+    """Lets queries call a function or an aggregate by its name; a later one of the same name takes its place."""
+    NAMED[entry.name.upper()] = entry
+    for function in (entry,) if isinstance(entry, UserFunction) else (entry.lift, entry.finish):
+        known(function)
+
+
+def of_json(data: Mapping[str, str]) -> UserFunction:
+    """Returns the function that a plan names. FunctionError if it is not known, or not as it was."""
+    name, found = data["function"], _KNOWN.get(data["fingerprint"])
+    if found is not None:
+        return found
+    if any(function.name == name for function in _KNOWN.values()):
+        raise FunctionError(
+            f"function {name!r} is not the one that the state was made with: register that one, or fill a new state; "
+            "version= of crown.function says that changed code means the same"
+        )
+    raise FunctionError(f"function {name!r} is not known here: call crown.function(...) before the state is opened")
+
+
+NAMED: dict[str, UserFunction | UserAggregate] = {}
+"""What queries may call, by name in capitals."""
+_KNOWN: dict[str, UserFunction] = {}  # by fingerprint

@@ -1,0 +1,66 @@
+"""Functions and aggregates of users on Spark: their code travels to the workers; Spark's own are refused by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import functions as F
+
+import crown
+from plans import PlanError
+from plans.schema import Schema
+from spark_jobs import maintain, read_view
+from spark_jobs.catalyst import relation_of
+from tests.spark.streams import ChangeFiles, Result, run
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = {"t": {"id": "int64", "k": "int64", "x": "int64"}}
+SQL = "SELECT k, geo(added(x)) AS g, SUM(added(x)) AS s FROM t WHERE added(id) > 100 GROUP BY k"
+STEP = 100
+
+
+@pytest.fixture(autouse=True)
+def functions():
+    """The functions of these tests, which workers have not registered."""
+    crown.function("added", lambda x: pc.add(x, STEP), arguments=["int64"], result="int64")
+    crown.aggregate("geo", lambda x: pa.StructArray.from_arrays([pc.ln(pc.cast(x, pa.float64()))], ["logs"]),
+                    lambda logs, n: pc.exp(pc.divide(logs, n)), arguments=["int64"], sums={"logs": "double"},
+                    result="double")  # fmt: skip
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+def test_functions_travel_to_workers(spark, tmp_path, cells: int) -> None:
+    files, sink, view = ChangeFiles(tmp_path / "in", SCHEMA), Result(), crown.view(SQL, schema=SCHEMA)
+    wanted = []
+    for batch in ([(1, 1, 5, 1), (2, 2, 6, 1), (3, 1, 7, 1)], [(1, 1, 5, -1), (4, 2, 9, 1)], [(2, 2, 6, -1)]):
+        files.add({"t": batch})
+        view.update({"t": [dict(zip((*SCHEMA["t"], "_weight"), row, strict=True)) for row in batch]})
+        wanted.append(Counter(tuple(row.values()) for row in view))
+    run(spark, SQL, files, tmp_path / "state", sink=sink, schema=SCHEMA, cells=cells)
+    assert [sink.state(number) for number in range(3)] == wanted
+    shown = read_view(spark, str(tmp_path / "state"))
+    assert Counter(tuple(row) for row in shown.collect()) == wanted[-1]
+
+
+def test_a_function_that_fails_on_a_worker_says_so(spark) -> None:
+    def wrong(x: pa.Array) -> pa.Array:
+        raise ValueError("not today")
+
+    crown.function("wrong_one", wrong, arguments=["int64"], result="int64")
+    frame = spark.createDataFrame([(1, 1, 5)], "id BIGINT, k BIGINT, x BIGINT")
+    with pytest.raises(Exception, match="function 'wrong_one', called with 5, failed: ValueError: not today"):
+        maintain(spark, "SELECT wrong_one(x) AS y FROM t", {"t": frame}).collect()
+
+
+def test_functions_of_spark_are_refused_by_their_names(spark) -> None:
+    plus = F.udf(lambda x: x + 1, "bigint")
+    spark.udf.register("plus_one", lambda x: x + 1, "bigint")
+    spark.createDataFrame([(1, 1, 5)], "id BIGINT, k BIGINT, x BIGINT").createOrReplaceTempView("t")
+    for query in (spark.table("t").select(plus("x").alias("y")), "SELECT plus_one(x) AS y FROM t"):
+        with pytest.raises(PlanError, match="function of users") as refused:
+            relation_of(spark, query, Schema.of(SCHEMA))
+        assert "crown.function" in str(refused.value)
