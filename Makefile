@@ -9,6 +9,7 @@ PYTEST := -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 OLDEST := $(if $(PYTHON),$(PYTHON),python3.11)
 PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
+PEER_tpcds := duckdb-extension-tpcds==1.5.5
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-oldest chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
@@ -62,10 +63,10 @@ bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-fo
 bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (under 2 min); its figures mean nothing
 	@$(BIN)/crown bench run --quick --data generated --out out/bench-quick
 
-bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done native-peers  ## install Flink and Pathway, build differential dataflow and dbsp, to measure them too
+bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done $(VENV)-tpcds/.done native-peers  ## install Flink, Pathway and the generator of TPC-DS, build differential dataflow and dbsp, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway out build dist *.egg-info bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway $(VENV)-tpcds out build dist *.egg-info bench/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # What follows says in one sentence what is missing, if something is.
@@ -114,7 +115,7 @@ $(VENV)-oldest/.done: setup.cfg pyproject.toml bench/pyproject.toml
 	@$(VENV)-oldest/bin/python -m pip install -q --disable-pip-version-check uv
 	@$(VENV)-oldest/bin/uv pip install -q --python $(VENV)-oldest/bin/python --resolution lowest-direct -e '.[test]' -e ./bench && touch $@
 
-$(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
+$(VENV)-flink/.done $(VENV)-pathway/.done $(VENV)-tpcds/.done: $(VENV)-%/.done: | $(BIN)/python
 	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*
 	@$(VENV)-$*/bin/python -m pip install -q --disable-pip-version-check \
 	  '$(PEER_$*)' && touch $@

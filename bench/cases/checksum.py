@@ -1,7 +1,7 @@
 """One number for a set of rows, computed alike from codes, from Arrow batches and in SQL.
 
 A row's columns become integers (a date its days since 1970, a string its length, a decimal its digits, a float its
-thousandths, NULL zero), then
+thousandths, NULL zero, and so a decimal of more than six digits behind its point: a quotient, a float elsewhere), then
 ``h = (sum of (column mod p) * factor) mod p`` and the row counts ``h * h mod p``. Rows add up, so the checksum of a
 result can be followed through its deltas. It finds wrong, missing and surplus rows, not malice.
 """
@@ -19,6 +19,7 @@ from plans.plan import Output
 from plans.types import decimal_parts
 
 PRIME = 2147483629  # below 2^31, so that every product below fits 63 bits
+MOST_DIGITS = 6
 OFFSET = 0.3183  # added to thousandths before they are cut off: no average of integers lies on that edge
 FACTORS = (1, 65599, 131071, 24036583, 6972593, 859433, 1257787, 3021377, 43112609, 16785407)
 
@@ -40,14 +41,17 @@ def of_batch(batch: pa.RecordBatch | pa.Table, columns: int) -> np.ndarray:
 def sql(select: str, outputs: Sequence[Output]) -> str:
     """Returns SQL that returns count and checksum of the query ``select`` with these ``outputs``."""
     terms = []
-    for output, factor in zip(outputs, factors(len(outputs)).tolist(), strict=True):
-        name, parts = f'"{output.name}"', decimal_parts(output.type)
+    names = [f"v{i}" for i in range(len(outputs))]  # columns without a name have another one in each database
+    for name, output, factor in zip(names, outputs, factors(len(outputs)).tolist(), strict=True):
+        parts = decimal_parts(output.type)
         if output.type == "date":
             name = f"date_diff('day', DATE '1970-01-01', {name})"
         elif output.type == "string":
             name = f"length({name})"
         elif output.type == "float64":
             name = f"floor({name} * 1000 + {OFFSET})"
+        elif parts is not None and parts[1] > MOST_DIGITS:
+            name = "0"
         elif parts is not None:
             digits = f"replace(CAST(CAST({name} AS DECIMAL(38, {parts[1]})) AS VARCHAR), '.', '')"
             name = f"CAST({digits} AS HUGEINT) % {PRIME}"
@@ -55,7 +59,7 @@ def sql(select: str, outputs: Sequence[Output]) -> str:
         terms.append(f"((CAST(coalesce({name}, 0) AS BIGINT) % {PRIME} + {PRIME}) % {PRIME}) * {factor}")
     return (
         f"SELECT count(*), CAST(coalesce(sum(h * h % {PRIME}), 0) AS BIGINT) "
-        f"FROM (SELECT ({' + '.join(terms)}) % {PRIME} AS h FROM ({select}))"
+        f"FROM (SELECT ({' + '.join(terms)}) % {PRIME} AS h FROM ({select}) AS result({', '.join(names)}))"
     )
 
 
@@ -73,7 +77,7 @@ def _integers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     elif pa.types.is_float64(column.type):
         column = pc.floor(pc.add(pc.multiply(column, 1000.0), OFFSET))
     elif pa.types.is_decimal128(column.type):
-        return _digits(column)
+        return _digits(column) if column.type.scale <= MOST_DIGITS else np.zeros(len(column), np.int64)
     return column.cast(pa.int64()).fill_null(0).to_numpy()
 
 

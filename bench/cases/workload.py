@@ -22,14 +22,14 @@ class Workload:
     this order (default all); ``keys``: what the planner is told of them. ``motif``, ``where``: the query as the
     view has it, where that is a motif; ``view``, where others write it in another way; ``sql`` is then its equal for
     others. ``regression``: the query behind a model
-    whose sums ``sql`` has, and the column that it explains.
+    whose sums ``sql`` has, and the column that it explains. ``dialect``: that of ``sql``.
     """
 
     name: str
     title: str
     sql: str
     schema: Mapping[str, Mapping[str, str]]
-    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors, ordered
+    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors, ordered, tpcds
     copies: int = 1
     prefix: int = 0
     checked: int = 60_000
@@ -40,3 +40,4 @@ class Workload:
     where: str | None = None
     regression: tuple[str, str] | None = None
     view: str = ""
+    dialect: str = "spark"

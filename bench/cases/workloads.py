@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 import crown.ml
-from bench.cases import cofactors, datasets, ordered, shop, snb, streams
+from bench.cases import cofactors, datasets, ordered, shop, snb, streams, tpcds
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.ordered import ORDERED
 from bench.cases.streams import Stream
+from bench.cases.tpcds import TPCDS
 from bench.cases.tpch import tables as tpch
 from bench.cases.workload import GRAPH, HOP3, Workload
 from plans import Program
@@ -171,7 +172,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-} | AGGREGATES | MOTIFS | ORDERED  # fmt: skip
+} | AGGREGATES | MOTIFS | ORDERED | TPCDS  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,8 @@ class Loaded:
     where: str | None
     schema: dict[str, dict[str, str]]
     stream: Stream
+    first: int = 0
+    """So many updates at the beginning of the stream are loaded, and not measured."""
 
     @property
     def declared(self) -> dict[str, dict[str, Any]]:
@@ -198,7 +201,7 @@ class Loaded:
             return crown.ml.program(query, self.declared, target=target)
         if self.workload.motif:
             return make_program(find(self.workload.motif, self.declared, self.where)[0])
-        return make_program(self.workload.view or self.sql, self.declared)
+        return make_program(self.workload.view or self.sql, self.declared, dialect=self.workload.dialect)
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -251,6 +254,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         stream = shop.stream(options.get("events", 60_000), options.get("seed", 7))
     elif workload.kind == "ordered":
         stream = ordered.stream(options.get("rows", 20_000), workload.tables, options.get("seed", 7))
+    elif workload.kind == "tpcds":
+        return _tpcds(workload, Path(options["tpcds"]) / str(options["tpcds_scale"]), int(options.get("prefix", 0)))
     elif workload.kind == "cofactors":
         stream = cofactors.stream(options.get("rows", 20_000), options.get("seed", 7))
     else:
@@ -260,6 +265,16 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         stream = stream.head(prefix)
     where = None if workload.where is None else workload.where.replace("{n}", str(threshold))
     return Loaded(workload, workload.sql.replace("{n}", str(threshold)), where, schema, stream)
+
+
+def _tpcds(workload: Workload, folder: Path, prefix: int) -> Loaded:
+    text = tpcds.query(folder, workload.name)
+    named = tpcds.schema(folder, text)
+    read = {table.name for table in make_program(text, named, dialect=workload.dialect).tables}
+    schema = {name: columns for name, columns in named.items() if name in read}
+    stream, first = tpcds.stream(folder, schema)
+    keyed = replace(workload, keys=tpcds.keys(schema))
+    return Loaded(keyed, text, None, schema, stream.head(prefix) if prefix else stream, first)
 
 
 def _keeping(graph: datasets.Graph, share: float) -> int:

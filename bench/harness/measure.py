@@ -86,7 +86,7 @@ def _check(spec: dict[str, Any], make: Make) -> dict[str, Any]:
 
 def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress) -> dict[str, Any]:
     rows, stream = spec["batch_rows"], loaded.stream
-    preload = min(spec.get("preload", 0), len(stream))
+    preload = min(spec.get("preload", loaded.first), len(stream))
     batches = list(stream.batches(rows, preload))
     warmed = _warm_up(spec, make(loaded), stream)
     passes: list[Pass] = []

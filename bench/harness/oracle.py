@@ -27,7 +27,7 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
     expected = []
     with duckdb.connect(":memory:") as connection:
         for share in (0.4, 0.7, 0.95):
-            position = int(total * share)
+            position = loaded.first + int((total - loaded.first) * share)
             for table, rows in loaded.stream.alive(position).items():
                 connection.register(table, rows)
             ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, loaded.outputs)).fetchall()

@@ -20,6 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from bench.cases import tpcds
 from bench.cases.datasets import DataError
 from bench.cases.tpch import tables as tpch
 from bench.cases.workloads import WORKLOADS
@@ -29,8 +30,11 @@ from bench.harness.machine import machine
 from bench.harness.oracle import expectation
 from bench.harness.sections import SECTIONS, Cell
 from bench.subjects.catalogue import ENGINES
+from bench.subjects.peers.foreign import interpreter
+from bench.subjects.subject import SkipError
 
 GRACE_S = 90.0  # for imports, generating data, and the check
+TPCDS_SCALE = {"quick": tpcds.SMALL, "normal": 0.1, "full": 1.0}
 TPCH_SCALE = {"quick": 0.001, "normal": 0.05, "full": 1.0}
 Report = Callable[[Cell], None]
 
@@ -70,6 +74,10 @@ def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str
         options = dict(cell["options"])
         if WORKLOADS[cell["workload"]].kind == "tpch":
             options["tpch"] = str(tpch.prepare(folder / "data", TPCH_SCALE[scale]))
+        if WORKLOADS[cell["workload"]].kind == "tpcds":
+            options["tpcds_scale"] = TPCDS_SCALE[scale]
+            python = interpreter("duckdb_extension_tpcds", "tpcds")
+            options["tpcds"] = str(tpcds.prepare(folder / "data", TPCDS_SCALE[scale], python))
         spec = cell | {"data": data, "options": options}
         if checked:
             key = json.dumps([cell["workload"], data, options], sort_keys=True)
@@ -80,7 +88,7 @@ def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str
         return cell | {"status": "skipped", "reason": "TPC-H needs tpchgen-cli (pip install tpchgen-cli)"}
     except ImportError:
         return cell | {"status": "skipped", "reason": "checking needs DuckDB (pip install duckdb)"}
-    except DataError as error:
+    except (DataError, SkipError) as error:
         return cell | {"status": "skipped", "reason": str(error)}
     if scale == "quick":  # starting a process takes longer than what it would measure
         return cell | run(spec, io.StringIO())

@@ -10,6 +10,7 @@ from typing import Any
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.ordered import ORDERED, QUADRATIC
+from bench.cases.tpcds import TPCDS
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
@@ -20,6 +21,8 @@ _SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150, "events": 3_000}
 LAMBDA = {0.05: 1, 0.1: 2, 0.2: 4, 0.5: 10, 1.0: 20}
 PARTITIONS = ("single", "double")
 _TPCH_FEW = ("agg-tpch-q15", "agg-tpch-q16", "agg-tpch-q22")  # those of subqueries that have rows on very small data
+_TPCDS_FEW = ("tpcds-q51", "tpcds-q86")
+_TPCDS_UNCHECKED = ("tpcds-q18", "tpcds-q22", "tpcds-q78")  # they have a total of no rows, or round a float
 SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -157,6 +160,19 @@ def ordered(scale: str) -> list[Cell]:
                 if name in QUADRATIC and live > 10_000:
                     continue
                 cells.append(cell(name, "duckdb-recompute", "delta", scale, **recompute, **at, **whole))
+    return cells
+
+
+def tpcds(scale: str) -> list[Cell]:
+    """Returns the queries of TPC-DS through the public view, beside DuckDB's recompute of the same batches."""
+    names = _TPCDS_FEW if scale == "quick" else tuple(TPCDS)
+    at: Cell = {"batch_rows": 1_000, "law": "batch", "x": 1_000}
+    cells = []
+    for name in names:
+        passes: Cell = {"bound_s": 3.0, "repeat_budget_s": 3.0, "checked": name not in _TPCDS_UNCHECKED}
+        cells.append(cell(name, "crown-view", "delta", scale, **at, **passes))
+        more: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False, "arguments": {"columns": True}}
+        cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **at))
     return cells
 
 
@@ -423,6 +439,7 @@ SECTIONS = {
     "aggregates": aggregates,
     "motifs": motifs,
     "ordered": ordered,
+    "tpcds": tpcds,
     "native": native,
     "size": size,
     "lambda": enclosed,

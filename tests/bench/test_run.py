@@ -47,6 +47,7 @@ def test_the_quick_run_passes_its_checks(quick) -> None:
     for section in found.values():
         for one in section["cells"]:
             here = ENGINES[one["engine"]].kind == "ours" and (tpch.generator() or "tpch" not in one["workload"])
+            here = here and "tpcds" not in one["workload"]  # its generator is in a Python of its own
             absent = one["status"] == "skipped" and not here
             assert absent or one["status"] in ("ok", "timeout"), one
             assert one.get("check", {}).get("status") != "failed"

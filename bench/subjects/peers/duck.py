@@ -34,7 +34,13 @@ class _Duck:
 
     def create(self) -> None:
         """Makes the tables, in all versions."""
-        kinds = {"int64": "BIGINT", "string": "VARCHAR", "date": "DATE", "timestamp_ntz": "TIMESTAMP"}
+        kinds = {
+            "int64": "BIGINT",
+            "int32": "INTEGER",
+            "string": "VARCHAR",
+            "date": "DATE",
+            "timestamp_ntz": "TIMESTAMP",
+        }
         for name, columns in self.loaded.schema.items():
             declared = ", ".join(f"{column} {kinds.get(kind, kind)}" for column, kind in columns.items())
             for version in self.versions:
