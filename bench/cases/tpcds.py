@@ -25,6 +25,12 @@ from plans.types import type_of_arrow
 SMALL = 0.01
 """The scale factor at which results are compared with DuckDB."""
 
+FEW = ("tpcds-q51", "tpcds-q86")
+"""Some that have rows on very small data."""
+
+UNCHECKED = ("tpcds-q18", "tpcds-q22", "tpcds-q78")
+"""Queries in which DuckDB differs: a grand total of no rows, which Spark does not have, or a float that is rounded."""
+
 _FACTS = {
     "store_sales": "ss_ticket_number", "store_returns": "sr_ticket_number", "catalog_sales": "cs_order_number",
     "catalog_returns": "cr_order_number", "web_sales": "ws_order_number", "web_returns": "wr_order_number",

@@ -10,7 +10,7 @@ from typing import Any
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.ordered import ORDERED, QUADRATIC
-from bench.cases.tpcds import TPCDS
+from bench.cases.tpcds import FEW, TPCDS, UNCHECKED
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
@@ -18,11 +18,11 @@ from bench.subjects.peers.native import WRITTEN
 Cell = dict[str, Any]
 SCALES = ("quick", "normal", "full")
 _SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150, "events": 3_000}
+_RECOMPUTE: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False}
+_COLUMNS: Cell = {"arguments": {"columns": True}}
 LAMBDA = {0.05: 1, 0.1: 2, 0.2: 4, 0.5: 10, 1.0: 20}
 PARTITIONS = ("single", "double")
 _TPCH_FEW = ("agg-tpch-q15", "agg-tpch-q16", "agg-tpch-q22")  # those of subqueries that have rows on very small data
-_TPCDS_FEW = ("tpcds-q51", "tpcds-q86")
-_TPCDS_UNCHECKED = ("tpcds-q18", "tpcds-q22", "tpcds-q78")  # they have a total of no rows, or round a float
 SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -92,8 +92,7 @@ def workloads(scale: str) -> list[Cell]:
         rows = {"batch_rows": 100} if name == "star" else {}
         cells.append(cell(name, "crown", "delta", scale, **rows))
         if scale == "full" or name not in ("star", "dumbbell-jp"):  # one recompute takes most of a minute
-            more = {"bound_s": 2.0, "repeats": 1, "checked": False}
-            cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **rows))
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **rows))
     return cells
 
 
@@ -104,7 +103,6 @@ def aggregates(scale: str) -> list[Cell]:
     """
     quick = scale == "quick"
     passes: Cell = {} if scale == "full" else {"bound_s": 3.0, "repeat_budget_s": 3.0}
-    recompute: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False}
     # What is kept and opened again is a whole window: the stream itself ends with an empty one.
     lasting: Cell = {"options": {"prefix": 8_000 if quick else 160_000}}
     few = ("agg-star", "agg-3-hop-by", "agg-group", "agg-inner", "agg-outer", "agg-shop", *_TPCH_FEW)
@@ -115,9 +113,9 @@ def aggregates(scale: str) -> list[Cell]:
         for name in names:
             cells.append(cell(name, "crown-view", "delta", scale, **at, **passes))
             if name != "agg-star":  # the fourth power of a degree in rows: one recompute takes hours
-                cells.append(cell(name, "duckdb-recompute", "delta", scale, **recompute, **at))
+                cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at))
         for engine, mode in () if quick else (("crown-model", "none"), ("duckdb-recompute", "delta")):
-            more = passes if engine == "crown-model" else recompute
+            more = passes if engine == "crown-model" else _RECOMPUTE
             cells.append(cell("agg-cofactors", engine, mode, scale, **at, **more))
         cells.append(cell("agg-shop", "crown-folder", "delta", scale, **lasting, **at, **passes))
         for name in () if quick else ("agg-star", "agg-3-hop"):
@@ -139,8 +137,7 @@ def motifs(scale: str) -> list[Cell]:
         at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
         for name in MOTIFS:
             cells.append(cell(name, "crown-view", "delta", scale, **at))
-            more = {"bound_s": 2.0, "repeats": 1, "checked": False}
-            cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **at))
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at))
     return cells
 
 
@@ -148,7 +145,6 @@ def ordered(scale: str) -> list[Cell]:
     """Returns rows in order, in one partition that grows, beside DuckDB's recompute of the same batches."""
     quick = scale == "quick"
     sizes = (2_000,) if quick else (10_000, 100_000, 1_000_000)
-    recompute: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False}
     cells = []
     for live in sizes:
         for rows in (1_000,) if quick else (1_000, 10_000)[: 2 if live > 10_000 else 1]:
@@ -156,23 +152,20 @@ def ordered(scale: str) -> list[Cell]:
             at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
             for name in ORDERED:
                 cells.append(cell(name, "crown-view", "delta", scale, **at))
-                whole: Cell = {"arguments": {"columns": True}}
                 if name in QUADRATIC and live > 10_000:
                     continue
-                cells.append(cell(name, "duckdb-recompute", "delta", scale, **recompute, **at, **whole))
+                cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at, **_COLUMNS))
     return cells
 
 
 def tpcds(scale: str) -> list[Cell]:
     """Returns the queries of TPC-DS through the public view, beside DuckDB's recompute of the same batches."""
-    names = _TPCDS_FEW if scale == "quick" else tuple(TPCDS)
     at: Cell = {"batch_rows": 1_000, "law": "batch", "x": 1_000}
     cells = []
-    for name in names:
-        passes: Cell = {"bound_s": 3.0, "repeat_budget_s": 3.0, "checked": name not in _TPCDS_UNCHECKED}
+    for name in FEW if scale == "quick" else tuple(TPCDS):
+        passes: Cell = {"bound_s": 3.0, "repeat_budget_s": 3.0, "checked": name not in UNCHECKED}
         cells.append(cell(name, "crown-view", "delta", scale, **at, **passes))
-        more: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False, "arguments": {"columns": True}}
-        cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **at))
+        cells.append(cell(name, "duckdb-recompute", "delta", scale, **at, **_RECOMPUTE, **_COLUMNS))
     return cells
 
 
@@ -255,10 +248,8 @@ def batches(scale: str) -> list[Cell]:
 def memory(scale: str) -> list[Cell]:
     """Returns ten windows, one after the other, over a graph whose edges are drawn alike all the time: state must stay
     flat."""
-    options = {"window": 1 / 11}
-    return [
-        cell("3-hop", "crown", "delta", scale, options=options, data="generated", law="memory", x=10, checked=False)
-    ]
+    more: Cell = {"options": {"window": 1 / 11}, "data": "generated", "law": "memory", "x": 10, "checked": False}
+    return [cell("3-hop", "crown", "delta", scale, **more)]
 
 
 def state(scale: str) -> list[Cell]:

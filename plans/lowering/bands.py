@@ -183,8 +183,9 @@ def _comparisons(part: Expr) -> tuple[Expr, ...]:
 
 
 def _compares(part: Expr) -> bool:
-    """Returns whether a condition is a comparison between two relations."""
-    if part.op not in _ORDERING:
+    """Returns whether a condition is a comparison between two relations, of values of one type: those of another one
+    are in another order. Decimals of too many digits have no common type."""
+    if part.op not in _ORDERING or part.args[0].type != part.args[1].type:
         return False
     left, right = map(aliases_of, part.args)
     return bool(left) and bool(right) and not left & right

@@ -140,3 +140,21 @@ def test_a_change_costs_the_logarithm_and_what_it_tells(told: str, ends: int, gr
 
 def _steps(view: crown.View) -> int:
     return sum(stage.get("steps", 0) for stage in view.stats()["stages"])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id FROM r, s WHERE x > y",
+        "SELECT id, COUNT(*) AS n FROM r, s WHERE x > y GROUP BY id",
+        "SELECT id FROM r, s WHERE x >= y AND x < y + 3",
+    ],
+)
+def test_decimals_without_a_common_type_are_compared_by_their_values(query: str) -> None:
+    kept = {"r": {"id": "int64", "x": "decimal(38,2)"}, "s": {"y": "decimal(38,6)"}}
+    random = Random(query)
+    driver = Driver(query, plans.program(query, kept), kept)
+    for _ in range(4):
+        rows = [((n, Decimal(random.randrange(9))), 1) for n in range(5)]
+        there = list(driver.database.rows["s"].elements())
+        driver.step({"r": rows, "s": [((Decimal(random.randrange(9)),), 1), *((row, -1) for row in there[:1])]})
