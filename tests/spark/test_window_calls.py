@@ -10,7 +10,6 @@ import pytest
 
 import crown
 import plans
-from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.catalyst import relation_of
 
@@ -59,9 +58,3 @@ def _plain(value: object) -> object:
         return value.astimezone(dt.UTC).timestamp()
     fields = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else None
     return value if fields is None else tuple(map(_plain, fields))
-
-
-def test_a_session_of_a_plan_is_refused_and_not_misread(utc) -> None:
-    utc.createDataFrame([], COLUMNS).createOrReplaceTempView("t")
-    with pytest.raises(PlanError, match="session_window\\(\\) of a DataFrame is not supported"):
-        relation_of(utc, "SELECT COUNT(*) AS n FROM t GROUP BY session_window(at, '10 minutes')", SCHEMA)

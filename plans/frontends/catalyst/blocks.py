@@ -46,7 +46,8 @@ class Block:
 
 @dataclass
 class Reading:
-    """What one reading of a plan shares: the text, the tables by name, and the names that are taken."""
+    """What one reading of a plan shares: the text, the tables by name, the names that are taken, and the gaps of the
+    columns that are sessions, by their numbers."""
 
     text: str
     tables: dict[str, Table]
@@ -54,6 +55,7 @@ class Reading:
     warnings: list[str] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
     groups: int = 0
+    gaps: dict[int, int] = field(default_factory=dict)
 
     def alias(self, wish: str) -> str:
         """Returns a name for a source that no other has."""

@@ -12,6 +12,7 @@ from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, cast, col
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
+from plans.frontends.catalyst.sessions import in_sessions
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
@@ -105,6 +106,10 @@ class Rows:
             self.picks[called] = self.alias(called.function)
         return col(f"{self.picks[called]}.{VALUE}", called.values[0].type)
 
+    def greatest(self, value: Expr) -> Expr:
+        """Returns the column of a group that has the greatest of a value; adds it if need be."""
+        return rewritten(Called("max", (value,)), self._added)
+
     def of(self, query: Query, base: Block) -> Query:
         """Returns a relation, which the block ``base`` reads, with all these columns."""
         if len(self.columns) == len(query.columns):
@@ -172,15 +177,22 @@ def _constant(node: Node, message: str) -> str | None:
 def grouped(node: Node, block: Block, reading: Reading, translate: Translate) -> Block:
     """Returns the block of an Aggregate over a block."""
     rows, inside, beside = Rows(alias=reading.alias), list[Source](), list[Source]()
-    within = partial(translate, block=block, added=inside)
-    keys = {within(key): "" for key in node.trees("groupingExpressions")}
+    given, session = node.trees("groupingExpressions"), None
+    parting = next((key for key in given if key.kind == "AttributeReference" and key.id in reading.gaps), None)
+    if parting is not None:
+        others = [translate(key, block) for key in given if key is not parting]
+        block, session = in_sessions(parting, translate(parting, block), block, others, reading)
+    within = partial(translate, block=block, added=inside, more=session and session.refused)
+    keys = {session.start if session and key is parting else within(key): "" for key in given}
     keys = {expr: rows.column(expr, "key") for expr in keys}
     known = {expr: col(name, expr.type) for expr, name in keys.items()}
     if any(expr.type == "null" for expr in keys):
         raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
 
     def meaning(inner: Node) -> Expr | None:
-        return rows.call(inner, within) if inner.kind == "AggregateExpression" else None
+        if inner.kind == "AggregateExpression":
+            return rows.call(inner, within)
+        return session.part(inner, rows.greatest) if session else None
 
     named = []
     for item in node.trees("aggregateExpressions"):

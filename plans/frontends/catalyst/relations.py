@@ -10,7 +10,7 @@ from typing import Any
 from plans.clock import CLOCK, NOW
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
-from plans.frontends.catalyst import groups, windows
+from plans.frontends.catalyst import groups, sessions, windows
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names
 from plans.frontends.catalyst.generate import generate
 from plans.frontends.catalyst.scalars import CLOCKS, Meaning, literal, scalar, type_of
@@ -195,6 +195,7 @@ def _project(node: Node, reading: Reading, ctes: Ctes) -> Block:
     block, columns = _block(node.child, reading, ctes), []
     added: list[Source] = []
     for item in node.trees("projectList"):
+        sessions.note(item, reading)
         columns.append(Named(item.id, str(item.fields["name"]), _expr(item, block, reading, ctes, added)))
     return replace(block, sources=(*block.sources, *added), columns=tuple(columns))
 

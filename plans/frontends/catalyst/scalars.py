@@ -19,6 +19,7 @@ from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
+from plans.frontends.catalyst.sessions import CONVERTED, gap_of
 from plans.frontends.catalyst.tree import Node
 from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
 from plans.types import INTERVALS, normal_type, whole_span
@@ -249,7 +250,8 @@ def _in_tuples(node: Node, part: Part) -> Expr:
 
 def _plus(node: Node, part: Part) -> Expr:
     """Returns a date or a moment plus a span of time: a constant one as a number of its units."""
-    moment, span = part(node.child), part(node.children[1])
+    gap = gap_of(node.children[1])
+    moment, span = part(node.child), part(node.children[1]) if gap is None else lit(gap, "int64")
     if span.op != "literal" or span.value is None:
         return call("add", moment, span)
     type_ = "int64" if node.kind == "TimestampAddInterval" else "int32"
@@ -315,9 +317,8 @@ def _struct_field(node: Node, part: Part) -> Expr:
 
 def _micros(node: Node, part: Part) -> Expr:
     """Returns a moment as microseconds, or the other way round, as the windows of time have them."""
-    if node.child.kind == node.kind:  # there and back again: only sessions have that
-        hint = "write the query as text: GROUP BY session_window(at, '10 minutes')"
-        raise PlanError("session_window() of a DataFrame is not supported", hint=hint)
+    if node.child.kind == node.kind:  # there and back again
+        return part(node.child.child)
     type_ = type_of(node.fields["toType"])
     if type_ == "int64":
         return call("unix_micros", cast(part(node.child), "timestamp"))
@@ -325,7 +326,7 @@ def _micros(node: Node, part: Part) -> Expr:
 
 
 _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
-    "PreciseTimestampConversion": _micros,
+    CONVERTED: _micros,
     "GetStructField": _struct_field,
     "DateAddYMInterval": _plus,
     "TimestampAddYMInterval": _plus,

@@ -1,0 +1,99 @@
+"""`session_window` in Spark's plan: a struct that a projection makes of a row alone, which GROUP BY takes for sessions.
+
+The struct has a number, as every column. Which numbers are those of sessions, and what their gaps are, is noted where
+the struct is made; the plan that Spark writes does not say it of the column that is grouped by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from plans import durations
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, lit
+from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
+from plans.frontends.catalyst.tree import Node
+from plans.frontends.fields import struct
+from plans.frontends.sessions import behind, sessions
+
+CONVERTED = "PreciseTimestampConversion"
+_HIDDEN = -1_000_000  # no column of a plan
+
+
+@dataclass(frozen=True)
+class Session:
+    """The session that is grouped by: the number of Spark's struct, the first time of it as a key, the time of a row,
+    and the gap."""
+
+    id: int
+    start: Expr
+    time: Expr
+    gap: int
+
+    def part(self, node: Node, greatest: Callable[[Expr], Expr]) -> Expr | None:
+        """Returns what a node reads of the struct; None if it reads none. `greatest`: an aggregate of the rows."""
+        if node.kind == "GetStructField" and self._is(node.child):
+            return behind(greatest(self.time), self.gap) if int(node.fields["ordinal"]) else self.start
+        return struct([self.start, behind(greatest(self.time), self.gap)], ["start", "end"]) if self._is(node) else None
+
+    def refused(self, node: Node) -> None:
+        """Raises PlanError if a node is the struct: within the rows of a session it is not known yet."""
+        if self._is(node):
+            raise PlanError("an aggregate of session_window is not supported", hint="aggregate the time")
+
+    def _is(self, node: Node) -> bool:
+        return node.kind == "AttributeReference" and node.id == self.id
+
+
+def note(item: Node, reading: Reading) -> None:
+    """Notes the gap of a column of a projection, if it is a `session_window`, or one by another name."""
+    value = item.child if item.kind == "Alias" else item
+    if value.kind == "AttributeReference":
+        if value.id in reading.gaps:
+            reading.gaps[item.id] = reading.gaps[value.id]
+        return
+    if value.kind != "CreateNamedStruct" or len(value.children) != 4:
+        return
+    start, end = (_bare(value.children[i]) for i in (1, 3))
+    if start.kind != CONVERTED or start.child.kind != CONVERTED:  # that of `window` is worked out
+        return
+    sum_ = _bare(end.child.child) if end.kind == CONVERTED else end
+    gap = gap_of(sum_.children[1]) if sum_.kind == "TimestampAddInterval" else None
+    if gap is None or gap <= 0:
+        raise PlanError(
+            "session_window takes a gap above 0 as a constant", hint="write session_window(at, '10 minutes')"
+        )
+    reading.gaps[item.id] = gap
+
+
+def gap_of(span: Node) -> int | None:
+    """Returns the microseconds of a text that is cast to an interval; None if it is no constant of fixed length."""
+    if span.kind != "Cast" or span.fields["dataType"] != "interval" or span.child.kind != "Literal":
+        return None
+    return durations.microseconds(span.child.fields.get("value"))
+
+
+def _bare(node: Node) -> Node:
+    """Returns what stands below casts that keep a moment, and below notes on NULLs."""
+    while node.kind in ("KnownNullable", "Cast"):
+        node = node.child
+    return node
+
+
+def in_sessions(key: Node, value: Expr, block: Block, keys: list[Expr], reading: Reading) -> tuple[Block, Session]:
+    """Returns the rows of a block with when their sessions begin, and the session; `key` names Spark's struct, which is
+    `value`, and `keys` are the other values that are grouped by."""
+    gap = reading.gaps[key.id]
+    time = value.args[1] if value.op == "named_struct" else call("get_field", value, lit("start"))
+    more = [Named(_HIDDEN - i, "key", one) for i, one in enumerate(keys)]
+    columns = (*block.columns, *more, Named(_HIDDEN, "at", time))
+    known = call("not", call("isnull", time))
+    rows = replace(block, columns=columns, conditions=(*block.conditions, known))
+    names = distinct_names(rows)
+    first = len(block.columns)
+    over = sessions(reading.query(rows, names), names[first:-1], names[-1], gap, ends=False)
+    shown = (*columns, Named(_HIDDEN, "start", time))
+    made = reading.derived(over, shown, tuple(column.name for column in over.columns), "sessions")
+    at, start = (column.value for column in made.columns[-2:])
+    return replace(made, columns=made.columns[:first]), Session(key.id, start, at, gap)
