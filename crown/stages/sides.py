@@ -192,6 +192,8 @@ class Side:
         apart = low ^ high
         bit = _highest(np.where(apart == 0, low & -low, apart))
         split = (high >> bit) << bit
+        if self._outside[0]:  # above the greatest value is none: no point looks at 0
+            split[apart == 0] = 0
         return np.concatenate([columns, split.view(np.int64)[None]])
 
     def _numbers(self, codes: np.ndarray, place: int) -> np.ndarray:

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
-from plans.expressions.build import MIRROR, NULL, Expr, call, cast, col
+from plans.expressions.build import FALSE, MIRROR, NULL, Expr, call, cast, col
 from plans.lowering.expansion import Expansion, carried, shown
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, one_word
+from plans.lowering.offsets import ORDERING, of_sides, parted
 from plans.lowering.stages import Stages, renamed
 from plans.payloads.payload import VALID, VALUE, sum_bits
 from plans.plan import Output
@@ -30,7 +31,6 @@ from plans.program import BandStage, Feed, GroupStage, once_each, passed
 from plans.queries.algebra import Group, Query, split
 
 _LOW, _HIGH = "low", "high"
-_ORDERING = ("lt", "le", "gt", "ge")
 Lowered = Callable[[Query, Stages], Feed]
 """Returns the rows of a join core as a feed."""
 
@@ -57,17 +57,41 @@ class _Key:
     null_safe: bool
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """A bound, and whether it is outside itself; there is none where ``there`` is NULL.
+
+    Where the bound alone is NULL, it is a whole number too far away for int64, and everything is on its inner side.
+    """
+
+    expr: Expr
+    outside: bool
+    there: Expr
+
+    @property
+    def far(self) -> Expr:
+        """Returns whether everything is on its inner side."""
+        if self.there == self.expr:
+            return FALSE
+        return call("and", call("not", call("isnull", self.there)), call("isnull", self.expr))
+
+
 @dataclass
 class _Edge:
-    """Two sides, and what ties them: equal expressions, and bounds of a point, each with whether it is outside."""
+    """Two sides, and what ties them: equal expressions, and bounds of a point."""
 
     bands: _Side
     points: _Side
     keys: list[_Key]
     point: Expr
-    low: tuple[Expr, bool] | None
-    high: tuple[Expr, bool] | None
+    low: _Bound | None
+    high: _Bound | None
     either: bool = False  # one of the bounds suffices
+
+    @property
+    def bounds(self) -> list[_Bound]:
+        """Returns the bounds that there are, low before high."""
+        return [bound for bound in (self.low, self.high) if bound is not None]
 
     @property
     def sides(self) -> tuple[_Side, _Side]:
@@ -150,7 +174,7 @@ def _edge(query: Query) -> _Edge | None:
     """Returns the two sides of a join core that a comparison ties together; None if there are no such sides."""
     if len(query.sources) < 2 or any(source.join != "inner" or source.group for source in query.sources):
         return None
-    parts = [part for one in query.conditions for part in one.conjuncts()]
+    parts = [of_sides(part) for one in query.conditions for part in one.conjuncts()]
     first = next((one for part in parts for one in _comparisons(part)), None)
     if first is None:
         return None
@@ -185,7 +209,7 @@ def _comparisons(part: Expr) -> tuple[Expr, ...]:
 def _compares(part: Expr) -> bool:
     """Returns whether a condition is a comparison between two relations, of values of one type: those of another one
     are in another order. Decimals of too many digits have no common type."""
-    if part.op not in _ORDERING or part.args[0].type != part.args[1].type:
+    if part.op not in ORDERING or part.args[0].type != part.args[1].type:
         return False
     left, right = map(aliases_of, part.args)
     return bool(left) and bool(right) and not left & right
@@ -205,8 +229,8 @@ def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None
     """Returns the edge if of one side there is one point alone, with at most one bound on either side."""
     keys: list[_Key] = []
     point: Expr | None = None
-    low: tuple[Expr, bool] | None = None
-    high: tuple[Expr, bool] | None = None
+    low: _Bound | None = None
+    high: _Bound | None = None
     ties = [part.args if part.op == "or" else (part,) for part in crossing]
     either = any(len(tie) > 1 for tie in ties)
     for part in (part for tie in ties for part in tie):
@@ -214,19 +238,28 @@ def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None
         op = part.op
         if aliases_of(mine) & bands.aliases:
             mine, bound, op = bound, mine, MIRROR[op]
+        if mine.type != bound.type:
+            return None
         if op in ("eq", "nseq"):
             keys.append(_Key((bound, mine), op == "nseq"))
             continue
+        mine, bound, there = parted(mine, bound, op in ("gt", "ge"))
         if point not in (None, mine) or (low if op in ("gt", "ge") else high) is not None:
             return None
         point = mine
         if op in ("gt", "ge"):
-            low = bound, op == "gt"
+            low = _Bound(bound, op == "gt", there)
         else:
-            high = bound, op == "lt"
+            high = _Bound(bound, op == "lt", there)
     if point is None or (either and not (low and high and len(ties) == 1 + len(keys))):
         return None
     return _Edge(bands, points, keys, point, low, high, either)
+
+
+def _any(conditions: Iterable[Expr]) -> Expr:
+    """Returns whether one of some conditions holds."""
+    kept = [one for one in conditions if one != FALSE]
+    return kept[0] if len(kept) == 1 else call("or", *kept)
 
 
 # What is worth it
@@ -250,7 +283,7 @@ def _kept(query: Query, edge: _Edge, side: _Side, parts: Iterable[Expr]) -> str:
         return SUMS
     if side is edge.bands and edge.low and edge.high and not edge.either and one_word(edge.point.type):
         return ROWS  # few bands with two ends hold a point
-    bounds = {edge.point, *(bound[0] for bound in (edge.low, edge.high) if bound)}
+    bounds = {edge.point, *(bound.expr for bound in edge.bounds)}
     single = _covers(query, side, [*told, *keys]) or any(part in bounds for part in told)
     return ROWS if single else GROUPS
 
@@ -297,22 +330,24 @@ def _stage(
     """Returns the number of the stage, and the names of the outputs."""
     bands, points = edge.sides
     keys = tuple((bands.name(key.of[0]), points.name(key.of[1])) for key in edge.keys)
-    own = (_LOW, _HIGH) if edge.either else tuple(b and bands.name(b[0]) for b in (edge.low, edge.high))
+    ends = [None if bound is None else bands.name(bound.expr) for bound in (edge.low, edge.high)]
+    low, high = (_LOW, _HIGH) if edge.either else ends
     point = points.name(edge.point)
-    outside = tuple(bound is not None and bound[1] for bound in (edge.low, edge.high))
+    outside = tuple(bound is not None and bound.outside for bound in (edge.low, edge.high))
     names = {part: edge.side_of(part).name(part) for part in parts}
     outputs = tuple(Output(name, part.type, col(name, part.type)) for part, name in names.items())
-    bounds = [] if edge.either else [bound[0] for bound in (edge.low, edge.high) if bound]
-    compared = [bounds, [edge.point]]
+    bounds = [] if edge.either else edge.bounds
+    compared = [[bound.there for bound in bounds], [edge.point]]
     for number, side in enumerate(edge.sides):
         exprs = [*compared[number], *(key.of[number] for key in edge.keys if not key.null_safe)]
         side.inside += [call("not", call("isnull", expr)) for expr in exprs if not _required(query, expr)]
     if len(bounds) == 2:
-        bands.inside.append(call("lt" if any(outside) else "le", *bounds))
+        empty = [call("lt" if any(outside) else "le", *(bound.expr for bound in bounds))]
+        bands.inside.append(_any([bound.far for bound in bounds] + empty))
     made = BandStage(
         _outside(query, edge, stages, lowered) if edge.either else lowered(_rows(query, bands), stages),
         lowered(_rows(query, points), stages),
-        Band(keys, own[0], own[1], (outside[0], outside[1]), point, outputs, (kept[0], kept[1]), terms),
+        Band(keys, low, high, (outside[0], outside[1]), point, outputs, (kept[0], kept[1]), terms),
     )
     return stages.add(made), names
 
@@ -321,15 +356,15 @@ def _outside(query: Query, edge: _Edge, stages: Stages, lowered: Lowered) -> Fee
     """Returns two bands for each row, below `high` and above `low`; one with open ends where these would overlap."""
     assert edge.low is not None
     assert edge.high is not None
-    (low, low_outside), (high, high_outside) = edge.low, edge.high
-    apart = call("le" if low_outside or high_outside else "lt", high, low)
-    no_low, no_high = (call("isnull", bound) for bound in (low, high))
+    low, high = edge.low.expr, edge.high.expr
+    apart = call("le" if edge.low.outside or edge.high.outside else "lt", high, low)
+    no_low, no_high = (call("isnull", bound.there) for bound in (edge.low, edge.high))
     rows = _rows(query, edge.bands)
     none = cast(NULL, low.type)
     parts = (
-        (none, high, (call("not", no_high), call("or", no_low, apart))),
-        (low, none, (call("not", no_low), call("or", no_high, apart))),
-        (none, none, (call("not", apart),)),
+        (none, high, (call("not", call("isnull", high)), call("or", no_low, apart))),
+        (low, none, (call("not", call("isnull", low)), call("or", no_high, apart))),
+        (none, none, (_any([edge.low.far, edge.high.far, call("not", apart)]),)),
     )
     terms = [
         replace(rows, conditions=(*rows.conditions, *conditions), outputs=(*rows.outputs, (_LOW, one), (_HIGH, other)))

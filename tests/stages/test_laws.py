@@ -57,6 +57,7 @@ BANDS = (
     "SELECT x.a, COUNT(*) AS n, SUM(x.b - y.b) AS s FROM r x, r y WHERE x.b < y.a GROUP BY x.a",
     "SELECT x.a, x.b, y.b AS d FROM r x, r y WHERE y.a BETWEEN x.a AND x.b",
     "SELECT COUNT(*) AS n, SUM(y.b) AS s FROM r x, r y WHERE y.a >= x.a AND y.a < x.b",
+    "SELECT x.b, COUNT(*) AS n FROM r x, r y WHERE y.a - x.a > 1 OR y.a < x.a GROUP BY x.b",
 )
 CASES = [
     *((query, program_queries.TABLES) for query in (*program_queries.QUERIES[::4], TRIANGLES)),
