@@ -164,5 +164,6 @@ def _show_report(report: Report, as_json: bool) -> None:
     for name, (rows, how) in report.read.items():
         print(f"source {name}  {rows} changes  {how}")
     for name, (inserted, deleted) in report.changed.items():
-        print(f"view {name}  +{inserted} -{deleted}")
+        seconds = report.computed.get(name)
+        print(f"view {name}  +{inserted} -{deleted}" + (f"  Spark, {seconds:.1f} s" if seconds is not None else ""))
     print(f"version {report.version} in {report.seconds:.1f} s")

@@ -169,11 +169,11 @@ class _Reader:
             except AnalysisException as error:
                 missed = self._missed(error)
                 if missed is None:
-                    raise SourceError(f"{definition.place}: {definition.name}: {_line(error)}") from None
+                    raise SourceError(_said(definition, error)) from None
                 self._view(missed)
                 continue
             except _ANALYSIS as error:
-                raise SourceError(f"{definition.place}: {definition.name}: {_line(error)}") from None
+                raise SourceError(_said(definition, error)) from None
             shadowed = [leaf.name for leaf in leaves if leaf.name in self._definitions and leaf.name not in self._views]
             if not shadowed:
                 for leaf in leaves:
@@ -301,6 +301,20 @@ def active(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         sessions.clearActiveSession() if before.isEmpty() else sessions.setActiveSession(before.get())
+
+
+def _said(definition: Definition, error: Exception) -> str:
+    """Returns what Spark says of a definition as one sentence, with what to do about a table that is not there."""
+    own = f"view {definition.name}"
+    place = definition.place if definition.place == own else f"{definition.place}: {definition.name}"
+    condition = getattr(error, "getCondition", lambda: None)()
+    if condition == "TABLE_OR_VIEW_NOT_FOUND":
+        name = str(error.getMessageParameters().get("relationName", "")).replace("`", "")  # type: ignore[attr-defined]
+        return (
+            f"{place}: there is no table or view {name}: correct the name, create the table, or say where it is with "
+            f"crown.source.{name.rpartition('.')[2]} in the configuration, Pipeline.source() in Python"
+        )
+    return f"{place}: {_line(error)}"
 
 
 def _line(error: Exception) -> str:

@@ -53,6 +53,10 @@ class Delivery:
         for one in given:
             place = one if callable(one) else place_at(one)
             name = _called(place)
+            if self._folder.resolve() in (Path(name).resolve(), *Path(name).resolve().parents):
+                raise SourceError(
+                    f"view {view}: {name} is in the folder of the pipeline's own tables: give another one"
+                )
             if any(name in places for places in self._places.values()):
                 raise SourceError(f"view {view}: another view writes to {name} already; give it a place of its own")
             mine[name] = place

@@ -53,7 +53,7 @@ def given_by(spark: SparkSession, name: str, table: str | DataFrame | Callable[[
     kind, colon, where = table.partition(":")
     said = hashlib.sha256(table.encode()).hexdigest()[:16]
     if kind not in KINDS or not colon:
-        return Given(lambda: spark.table(table))
+        return Given(_told(name, lambda: spark.table(table)))
     if kind in (DELTA, ICEBERG):
         versions = versions_of(table)
         return Given(lambda: versions.frame(spark), versions, said, table)

@@ -100,10 +100,11 @@ class Pipeline:
         a DataFrame and a version. The function is given the changes with ``_weight``, at first all rows, and after a
         crash the same version again.
         """
+        made = Definition(name, query, temporary, f"view {name}")
         if any(known.name.lower() == name.lower() for known in self._definitions):
             raise SourceError(f"there are two views called {name}; rename one")
         self._delivery.add(name, into)
-        self._definitions.append(Definition(name, query, temporary, f"view {name}"))
+        self._definitions.append(made)
 
     # What a run would do, and what was done
     # ------------------------------------------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ class Pipeline:
             before = note["views"]
             note = {**note, "version": version, "positions": positions, "since": since, "views": views}
             deltas = [database.apply(rows, note={**note, "whole": not computed})]
-            for name, delta in self._computed(analysis, database, computed):
+            for name, delta in self._computed(analysis, database, computed, report):
                 whole = name == computed[-1].definition.name
                 deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
         self._deliver(state, database, note, deltas, report)
@@ -372,7 +373,7 @@ class Pipeline:
         database.define(fresh, drop=stale)
 
     def _computed(
-        self, analysis: Analysis, database: DurableDatabase, views: list[Analyzed]
+        self, analysis: Analysis, database: DurableDatabase, views: list[Analyzed], report: Report
     ) -> Iterator[tuple[str, pa.Table]]:
         """Yields the changes of the views that Spark computes, each behind what it reads."""
         if not views:
@@ -385,8 +386,10 @@ class Pipeline:
         for view in analysis.views:
             name, query = view.definition.name, view.definition.query
             if view in views:
+                begun = time.monotonic()
                 with active(live):
                     rows = arrow_of(live.sql(query) if isinstance(query, str) else query(), view.table)
+                report.computed[name] = time.monotonic() - begun
                 yield name, difference(with_weights(rows, 1), database.table(name))
             elif name.lower() in needed:
                 rows = database[name].to_table()

@@ -31,6 +31,9 @@ SOURCE, _INTO, _KEEP = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+
+
 @dataclass(frozen=True)
 class Definition:
     """A view of a project: SQL, or a function that returns a DataFrame. ``temporary``: it has no table of its own."""
@@ -39,6 +42,10 @@ class Definition:
     query: str | Callable[[], DataFrame]
     temporary: bool
     place: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
+            raise SourceError(f"{self.place}: {self.name!r:.100} is no name of a view: give letters, digits and _")
 
 
 @dataclass

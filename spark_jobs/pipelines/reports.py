@@ -20,13 +20,17 @@ class Step:
 
 @dataclass
 class Report:
-    """What a run did: its version, rows by source and by view, and its seconds, in all and by phase."""
+    """What a run did: its version, rows by source and by view, and its seconds, in all and by phase.
+
+    ``computed``: the seconds that Spark took for each view that cannot be maintained.
+    """
 
     version: int = 0
     read: dict[str, tuple[int, str]] = field(default_factory=dict)
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
+    computed: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

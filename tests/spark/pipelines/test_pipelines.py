@@ -246,7 +246,11 @@ def test_sources_that_are_frames_are_compared(spark, tmp_path: Path) -> None:
             "CREATE MATERIALIZED VIEW a AS SELECT * FROM b; CREATE MATERIALIZED VIEW b AS SELECT * FROM a",
             "reads itself",
         ),
-        (f"{CREATE} a AS SELECT * FROM nowhere", "a.sql:1: a: .*nowhere"),
+        (
+            f"{CREATE} a AS SELECT * FROM nowhere",
+            "a.sql:1: a: there is no table or view nowhere: .*crown.source.nowhere",
+        ),
+        (f"{CREATE} `a b` AS SELECT 1 AS x", "a.sql:1: 'a b' is no name of a view"),
         (
             "CREATE MATERIALIZED VIEW a AS SELECT 1 AS x; CREATE MATERIALIZED VIEW A AS SELECT 2 AS x",
             "two views called",

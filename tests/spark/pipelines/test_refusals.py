@@ -1,0 +1,42 @@
+"""What a pipeline refuses before it does anything, and what it says of a view that Spark computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import crown
+from spark_jobs.errors import SourceError
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a.b", None])
+def test_a_name_that_is_none_is_refused(spark, tmp_path: Path, name: Any) -> None:
+    with pytest.raises(SourceError, match="is no name of a view"):
+        crown.spark.pipeline(spark, tmp_path).view(name, "SELECT 1 AS x")
+
+
+def test_a_place_among_the_tables_of_the_pipeline_is_refused(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path / "p")
+    for name in ("v", "w", "x/.."):
+        with pytest.raises(SourceError, match="folder of the pipeline's own tables"):
+            made.view("v", "SELECT 1 AS x", into=str(tmp_path / "p" / "tables" / name))
+
+
+def test_a_source_that_the_catalog_does_not_take_is_refused(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path)
+    made.source("r", "no.such.table.at.all")
+    made.view("v", "SELECT * FROM r")
+    with pytest.raises(SourceError, match="source r cannot be read"):
+        made.run()
+
+
+def test_a_run_says_what_spark_took_for_a_view(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path)
+    made.source("r", lambda: spark.range(3))
+    made.view("kept", "SELECT id FROM r")
+    made.view("computed", "SELECT id, rand() < 2 AS always FROM r")
+    report = made.run()
+    assert list(report.computed) == ["computed"]
+    assert 0 < report.computed["computed"] <= report.seconds
