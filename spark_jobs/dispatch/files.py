@@ -48,11 +48,12 @@ def read_by_cells(
     if envelope.quarantine or given.grid.cells > MOST_CELLS:
         return (), {}
     found, names = [], {}
+    streams: list[tuple[Any, tuple[DataFrame, str]]] = []
     for base, frame in frames.items():
         table, tags = made_of(given, envelope, base)
         carried = envelope.placed[tags[0]]
         table = replace(table, columns=tuple(column for column in table.columns if column.name in carried))
-        files = _files(frame) if _alike(frame, table) else None
+        files = _files(frame, streams) if _alike(frame, table) else None
         if files is not None:
             weighted = any(field.name.lower() == WEIGHT for field in frame.schema.fields)
             roles = () if given.roles is None else tuple(given.roles[envelope.relations[tag]] for tag in tags)
@@ -85,9 +86,11 @@ def _unlike(type_: str) -> bool:
     return type_ not in _ALIKE and decimal_parts(type_) is None
 
 
-def _files(frame: DataFrame) -> tuple[DataFrame, str | None] | None:
+def _files(
+    frame: DataFrame, streams: list[tuple[Any, tuple[DataFrame, str]]]
+) -> tuple[DataFrame, str] | tuple[DataFrame, None] | None:
     """Returns the names of the local Parquet files that a frame consists of, and the folder of a stream; None if it is
-    anything else."""
+    anything else. ``streams``: those that other relations read. A stream that several read is one source of Spark's."""
     plan, spark = plan_of(frame), frame.sparkSession
     while plan.nodeName() in ("SubqueryAlias", "Project") and _bare(plan):
         plan = plan.children().head()
@@ -95,7 +98,11 @@ def _files(frame: DataFrame) -> tuple[DataFrame, str | None] | None:
         return None
     kind = plan.getClass().getSimpleName()
     if kind == "StreamingRelation":
-        return _files_to_come(spark, plan.dataSource())
+        known = next((files for other, files in streams if other.equals(plan)), None)
+        come = known or _files_to_come(spark, plan.dataSource())
+        if known is None and come is not None:
+            streams.append((plan, come))
+        return come
     if kind != "LogicalRelation":
         return None
     relation = plan.relation()
@@ -124,7 +131,7 @@ def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str] | 
     if any(Path(folder).glob("*=*")):
         return None  # partitions
     files = spark.readStream.format("binaryFile").schema(BINARY).options(**others).load(where[0])
-    return files.select(F.regexp_replace(PATH, LOCAL, "/").alias("file")), folder
+    return files.select(F.regexp_replace(PATH, LOCAL, "/").alias("file")), str(Path(folder).absolute())
 
 
 def _bare(node: Any) -> bool:

@@ -170,6 +170,19 @@ def test_a_stream_of_files(spark, folder, tmp_path, cells):
     assert read == sum(frame.count() for frame in through.values())
 
 
+def test_a_stream_that_two_relations_read_is_one_source(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k=v" / "in").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1, 2], "b": [2, 1]}), tmp_path / "k=v" / "in" / "1.parquet")
+    frame = spark.readStream.schema("a long, b long").parquet(str(tmp_path / "k=v" / "in"))
+    query = "SELECT x.a, y.b FROM x JOIN y ON x.b = y.a"
+    deltas = crown.spark.maintain(spark, query, {"x": frame, "y": frame}, checkpoint="state", cells=1)
+    writer = deltas.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start().awaitTermination()
+    assert pq.read_table(tmp_path / "out").num_rows == 2
+    assert [folder.name for folder in (tmp_path / "state" / "sources").iterdir()] == ["0"]
+
+
 def test_a_file_that_is_gone_is_an_error(spark, tmp_path):
     (tmp_path / "t").mkdir()
     for name in ("1.parquet", "2.parquet"):
