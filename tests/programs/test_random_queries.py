@@ -51,7 +51,7 @@ def maintain(query: str, seed: int, batches: int) -> None:
     driver.remove_everything()
 
 
-@pytest.mark.parametrize("seed", seeds(12, 1000))
+@pytest.mark.parametrize("seed", seeds(8, 1000))
 def test_a_random_query_is_maintained(seed: int) -> None:
     query = Writer(seed).query()
     try:
