@@ -31,6 +31,7 @@ from plans.commands.guess import completed, declaration
 from plans.commands.windows import add_windows, windows_of
 from plans.files.rows import RowsFile
 from plans.frontends.motif.patterns import looks_like
+from plans.types import arrow_type
 
 HELP = "maintain a query over change files in this process and write its deltas"
 TELLS = True
@@ -279,6 +280,10 @@ def _emitted_schema(view: View, emit: str, key: Sequence[str] | None) -> pa.Sche
     return changes.emitted(view.delta_schema.empty_table(), emit, key, 0).schema
 
 
+_LENGTHS = {".csv": (arrow_type("duration"), arrow_type("months")), ".parquet": (arrow_type("months"),)}
+"""The lengths of time that files have no form for."""
+
+
 @contextmanager
 def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
     """Yields a function that writes a delta batch."""
@@ -287,6 +292,11 @@ def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
     elif output == "-":
         yield _show_lines if lines else _show
     else:
+        lengths = _LENGTHS.get(output[output.rfind(".") :], ())
+        for field in schema:
+            if field.type in lengths:
+                text = f"CAST({field.name} AS STRING)"
+                raise ChangeError(f"column {field.name!r} is an INTERVAL, which {output} cannot hold: select {text}")
         try:
             if output.endswith(".parquet"):
                 with pq.ParquetWriter(output, schema) as parquet:

@@ -92,7 +92,9 @@ class Identity:
         if program.fingerprint == self.fingerprint:
             return
         same = program.query.split() == self.query.split()
-        why = "with another schema, rates or tree" if same else f"and this is {_quoted(program.query)}"
+        why = f"and this is {_quoted(program.query)}"
+        if same:
+            why = "with another schema, rates or tree, or with a function that has changed since"
         raise QueryChangedError(
             f"{folder} holds the state of {_quoted(self.query)}, {why}; give the changed query a folder of its own"
         )

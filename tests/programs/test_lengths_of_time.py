@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import crown
+from crown.commands.main import main
 from plans import PlanError
 from tests.marks import seeds
 
@@ -184,3 +185,12 @@ def test_a_length_from_the_clock_says_when_a_row_comes_and_goes() -> None:
         assert [row["id"] for row in view] == [2], condition
         view.tick(noon + dt.timedelta(hours=1))
         assert sorted(row["id"] for row in view) == [1, 2], condition
+
+
+def test_files_without_lengths_of_time_say_so(tmp_path, capsys) -> None:
+    (tmp_path / "t.csv").write_text("id,a,b\n1,2026-01-01 10:00:00,2026-01-01 12:30:00\n")
+    query = "SELECT b - a AS d, id * INTERVAL '1' MONTH AS m FROM t"
+    for name, column in (("out.csv", "d"), ("out.parquet", "m")):
+        given = ["run", query, "--input", f"t={tmp_path / 't.csv'}", "--output", str(tmp_path / name)]
+        assert main(given) != 0
+        assert f"column {column!r} is an INTERVAL, which" in capsys.readouterr().err

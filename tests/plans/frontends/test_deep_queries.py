@@ -15,7 +15,7 @@ from plans import Plan, PlanError, parse, plan
 from plans.expressions.build import call, col, lit
 from plans.show import explain
 from plans.stack import MAX_NESTING
-from spark_jobs.dispatch.shuffle import _same_in_spark
+from spark_jobs.dispatch.placed import _same_in_spark
 from tests.marks import every
 
 SCHEMA = {"g": {"a": "int64", "b": "int64"}}

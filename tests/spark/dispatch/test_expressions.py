@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from plans.expressions.sqltext import spark_sql
-from spark_jobs.dispatch.shuffle import _same_in_spark, _translated
+from spark_jobs.dispatch.placed import _same_in_spark
+from spark_jobs.dispatch.shuffle import _translated
 from spark_jobs.ingest.types import spark_type
 from tests.plans.expressions.expression_cases import ROWS, cases, columns, expression
 
