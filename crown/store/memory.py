@@ -32,6 +32,7 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _PAGE_WORDS = mmap.PAGESIZE // 8
 ADDRESSABLE = MAX_WORDS // _PAGE_WORDS * _PAGE_WORDS
 SLACK = 1 << 17  # words that every part of a state has to begin with
+_SMALL = 1 << 21  # bytes of an arena that are backed by small pages: the system clears a huge one when it is touched
 
 
 def numbers(words: np.ndarray) -> memoryview:
@@ -44,13 +45,13 @@ def whole_pages(words: int) -> int:
     return -(-words // _PAGE_WORDS) * _PAGE_WORDS
 
 
-def reserve(words: int = ADDRESSABLE, option: str = "memory_budget") -> np.ndarray:
-    """Returns an anonymous int64 array of ``words`` zeros.
+def reserve(words: int = ADDRESSABLE, option: str = "memory_budget", parts: int = 1) -> np.ndarray:
+    """Returns an anonymous int64 array of ``words`` zeros, for ``parts`` arenas of one length.
 
     Raises MemoryBudgetError if the system refuses the address range; ``option``: what the caller has to make it less.
     """
     try:
-        return _reserved(words)
+        return _reserved(words, parts)
     except (OSError, ValueError) as error:
         raise MemoryBudgetError(
             f"the system refuses to reserve {8 * words >> 20} MiB of address space ({error}); "
@@ -58,12 +59,14 @@ def reserve(words: int = ADDRESSABLE, option: str = "memory_budget") -> np.ndarr
         ) from error
 
 
-def _reserved(words: int) -> np.ndarray:
+def _reserved(words: int, parts: int) -> np.ndarray:
     if os.name == "posix":
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
         memory = mmap.mmap(-1, 8 * words, flags=flags)
         if hasattr(memory, "madvise") and hasattr(mmap, "MADV_HUGEPAGE"):
-            memory.madvise(mmap.MADV_HUGEPAGE)
+            length = 8 * words // parts
+            for start in range(0, parts * length if length > _SMALL else 0, length):
+                memory.madvise(mmap.MADV_HUGEPAGE, start + _SMALL, length - _SMALL)
     else:
         memory = mmap.mmap(-1, 8 * words)
     return np.frombuffer(memory, np.int64)
@@ -98,16 +101,17 @@ class Grown:
         """Does nothing: a forked process has a copy of its own."""
 
 
-def anonymous(words: int) -> tuple[np.ndarray, Space | None]:
-    """Returns an int64 array of ``words`` zeros, and, if parts of it have to be reserved before use, its space.
+def anonymous(words: int, parts: int = 1) -> tuple[np.ndarray, Space | None]:
+    """Returns an int64 array of ``words`` zeros, and, if what is in it has to be reserved before use, its space.
 
+    It is for ``parts`` arenas of one length, of which each begins in small pages: a small view takes little memory.
     Raises MemoryBudgetError if the system refuses the address range.
     """
     if not supported():
-        return reserve(words), None
+        return reserve(words, parts=parts), None
     if limit_of_addresses() is None:
         with suppress(OSError):
-            return _reserved(words), None
+            return _reserved(words, parts), None
     try:
         made = Grown(words)
     except OSError as error:

@@ -91,7 +91,7 @@ class ProgramMemory:
         """
         words, limit = limits_of(memory_budget, parts * (A.header_words(2) + _LEAST))
         if path is None:
-            mapping, space = anonymous(limit * parts)
+            mapping, space = anonymous(limit * parts, parts)
         else:
             space = MappedFile.create(path, limit * parts)
             mapping = space.words
