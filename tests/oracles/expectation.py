@@ -16,6 +16,7 @@ from tests.oracles import brute_force, duck
 from tests.oracles.database import Batch, Database, Row, canonical, to_arrow
 
 Answer = Callable[[Database], Counter[Row]]
+Copies = tuple[Mapping[str, Counter[Row]], Counter[Row]]
 
 
 def by_nested_loops(plan: Plan) -> Answer:
@@ -57,14 +58,15 @@ class Expectation:
         """Returns the batch as change tables."""
         return {name: to_arrow(self.database.schema, name, changes) for name, changes in batch.items()}
 
-    def copies(self) -> dict[str, Counter[Row]]:
-        """Returns a copy of the base tables, for ``go_back``."""
-        return {name: counts.copy() for name, counts in self.database.rows.items()}
+    def copies(self) -> Copies:
+        """Returns a copy of the base tables and of the result, for ``go_back``."""
+        return {name: counts.copy() for name, counts in self.database.rows.items()}, self.result.copy()
 
-    def go_back(self, copies: Mapping[str, Counter[Row]]) -> None:
-        """Makes the base tables what they were when ``copies`` was made."""
-        self.database.rows = {name: counts.copy() for name, counts in copies.items()}
-        self.result = self._recomputed()
+    def go_back(self, copies: Copies) -> None:
+        """Makes the base tables and the result what they were when ``copies`` was made."""
+        rows, result = copies
+        self.database.rows = {name: counts.copy() for name, counts in rows.items()}
+        self.result = result.copy()
 
 
 def difference(after: Counter[Row], before: Counter[Row]) -> Counter[Row]:

@@ -8,10 +8,12 @@ import os
 import pytest
 
 from spark_jobs import local_session
+from spark_jobs import session as session_module
 
 # A JVM of these tests lives for minutes and sees every query once: what compilers spend on its code is not earned back.
-# With the quick compiler alone a JVM takes a fifth less of the processor, without generated code another tenth. The
-# usual manager of checkpoint files starts a process per part of a path to ask for links, some twenty per micro-batch.
+# With the quick compiler alone a JVM takes a fifth less of the processor, without generated code another tenth, and
+# another sixth where the session compiles sooner than a short job does. The usual manager of checkpoint files starts a
+# process per part of a path to ask for links, some twenty per micro-batch.
 _QUICK = """
 spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1
 spark.sql.codegen.wholeStage false
@@ -50,7 +52,9 @@ def quick_jvm(tmp_path_factory):
 @pytest.fixture(scope="session")
 def spark(quick_jvm):
     """``local[2,3]``: plain ``local[N]`` never retries a task."""
-    session = local_session("crown tests", memory="1g", conf={"spark.master": "local[2,3]"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_module, "_JVM", f"{session_module._JVM} -XX:CompileThresholdScaling=2")
+        session = local_session("crown tests", memory="1g", conf={"spark.master": "local[2,3]"})
     yield session
     session.stop()
     gc.collect()

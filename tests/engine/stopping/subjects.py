@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import crown
 import plans
 from crown.errors import UnusableStateError
-from plans.program import Maintainable
+from plans.program import Maintainable, Program
 from tests.oracles.database import Batch, Row
 from tests.oracles.expectation import Expectation, by_duckdb, by_nested_loops, net, rows
 
@@ -38,6 +39,14 @@ class Subject:
 
     def __str__(self) -> str:
         return self.name
+
+    @cached_property
+    def program(self) -> Program:
+        """Returns the query's program, which is made once for all runs."""
+        declared: dict[str, Any] = dict(self.tables)
+        if self.enforced:
+            declared = {name: {"columns": of, "distinct": True, "enforced": True} for name, of in declared.items()}
+        return plans.program(self.query, declared)
 
 
 def _memory(plan: Maintainable, folder: Path) -> crown.View:
@@ -158,10 +167,7 @@ class Run:
     def __init__(self, subject: Subject, seed: int, folder: Path) -> None:
         self.subject = subject
         self.random = random.Random(seed)
-        declared: dict[str, Any] = dict(subject.tables)
-        if subject.enforced:
-            declared = {name: {"columns": of, "distinct": True, "enforced": True} for name, of in declared.items()}
-        program = plans.program(subject.query, declared)
+        program = subject.program
         self.plan = program.plan or program
         answer = by_duckdb(subject.query) if program.plan is None else by_nested_loops(program.plan)
         self.expectation = Expectation(subject.tables, answer)
