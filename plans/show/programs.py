@@ -6,9 +6,10 @@ import json
 import textwrap
 from collections.abc import Iterable
 
+from plans import durations
 from plans.bands import PairTerm
 from plans.expressions.sqltext import identifier
-from plans.frames import WindowFunction
+from plans.frames import SESSIONS, WindowFunction
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
@@ -197,6 +198,7 @@ def _costs(stage: Stage) -> list[str]:
 def _over(one: WindowFunction) -> str:
     """Returns a window function with its frame, as SQL has it."""
     count = [str(one.count)] if one.function in _COUNTED or one.count > 1 else []
+    count = [durations.shown(one.count)] if one.function in SESSIONS else count
     inner = [*one.arguments, *count, *filter(None, [one.default])]
     where = f" FILTER (WHERE {one.where})" if one.where else ""
     text = f"{one.function.upper()}({', '.join(inner)}){where}"

@@ -133,6 +133,12 @@ def test_the_ways_to_write_it_are_one_plan() -> None:
     assert one == stages(grouped.format("session_window.start AS s", "session_window(at, '1 minute')"))
 
 
+def test_explain_says_that_sessions_are_kept_and_what_they_cost() -> None:
+    said = str(plans.program("SELECT COUNT(*) AS n FROM clicks GROUP BY user, SESSION(at, '90 minutes')", CLICKS))
+    assert "SESSION_START(at, 90 minutes)" in said
+    assert "and the rows of a session that others join, or leave" in " ".join(said.split())
+
+
 def test_sessions_are_cut_by_their_keys() -> None:
     cut = by_output(
         plans.program("SELECT user, COUNT(*) AS n FROM clicks GROUP BY user, SESSION(at, '1 hour')", CLICKS)

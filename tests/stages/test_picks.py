@@ -9,12 +9,14 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.stages.over import Over
 from crown.stages.protocol import Part
+from crown.store.zset import Zset
 from plans.expressions.build import col
 from plans.frames import Frame, WindowFunction
 from plans.plan import Output
@@ -136,6 +138,17 @@ def test_a_session_that_parts_and_becomes_one_again_is_told_by_its_shorter_part(
     gone = net_of([(at(2 * i), -1) for i in (9, 10)], COLUMNS, part)
     assert len(stage.apply([gone])) == 2 + 2 * 9
     assert len(stage.apply([gone.negated()])) == 2 + 2 * 9
+
+
+def test_times_that_are_further_apart_than_a_word_says_are_in_two_sessions() -> None:
+    stage, _ = sessions(3, START, END)
+    far = np.array([[0, 0, 0], [1 - 2**63, 2**63 - 1, 2**63 - 2], [1, 1, 1], [1, 1, 1]], np.int64)
+    net = Zset.of_columns(far, np.ones(3, np.int64))
+    told = stage.apply([net]).columns()
+    assert sorted(told[4].tolist()) == [1 - 2**63, 2**63 - 2, 2**63 - 2]
+    stage.check_invariants()
+    assert len(stage.apply([net.negated()])) == 3
+    stage.check_invariants()
 
 
 def test_a_batch_that_is_refused_leaves_the_sessions_as_they_were() -> None:

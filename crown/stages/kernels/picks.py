@@ -25,7 +25,7 @@ from crown.kernels.strings import NULL
 from crown.stages.kernels.ordered import HEAD, LENGTH, row_at, sums_at, total
 from crown.stages.kernels.ordered_scan import at_number, at_position, here
 from crown.stages.kernels.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, SIZE, THERE
-from crown.stages.kernels.sessions import COLUMN, GAP, WORD, before, opens, time_of
+from crown.stages.kernels.sessions import COLUMN, WORD, apart, before, opens, time_of
 
 BACK, AHEAD, START, END = 0, 1, 2, 3
 PICK, OUTPUT = 7, 3  # words
@@ -185,10 +185,10 @@ def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places)
         if behind != 0 and opens(arena, shape, session, behind, entry) == 0:
             continue
         if kind == START:
-            if behind != 0 and time_of(arena, shape, session, behind, entry) - time <= session[GAP]:
+            if behind != 0 and not apart(session, time, time_of(arena, shape, session, behind, entry)):
                 end = _end(arena, root, shape, unsummed, session, behind, entry, rank, scratch)
                 places[HIGH * n + i] = max(places[HIGH * n + i], end)
-        elif leaf != 0 and time - time_of(arena, shape, session, leaf, e) <= session[GAP]:
+        elif leaf != 0 and not apart(session, time_of(arena, shape, session, leaf, e), time):
             at = rank - arena[leaf + HEAD + e]
             _, _, at, _ = back(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
             places[LOW * n + i] = min(places[LOW * n + i], at)
@@ -222,8 +222,8 @@ def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch
         behind, entry = here(arena, places[LEAF * n + last], places[ENTRY * n + last] + 1)
         closing = behind == 0 or opens(arena, shape, session, behind, entry) == 1
         if opening == 0 and not closing:  # in the midst of a session
-            gap = time_of(arena, shape, session, behind, entry) - time_of(arena, shape, session, leaf, e)
-            if gap <= session[GAP]:
+            since = time_of(arena, shape, session, leaf, e)
+            if not apart(session, since, time_of(arena, shape, session, behind, entry)):
                 continue
         if kind == START and not closing:
             end = _end(arena, root, shape, unsummed, session, behind, entry, end, scratch)

@@ -9,7 +9,8 @@ word of the row behind them, too.
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.stages.kernels.ordered import BACK, HEAD, LENGTH, LEVEL, child_at, row_at, sums_at
+from crown.kernels.limbs import minus
+from crown.stages.kernels.ordered import BACK, LENGTH, LEVEL, child_at, row_at, sums_at
 from crown.stages.kernels.ordered_scan import here, leftmost
 
 COLUMN, GAP, WORD = 0, 1, 2
@@ -28,6 +29,13 @@ def before(arena, leaf, e):
 def time_of(arena, shape, session, leaf, e):
     """Returns the time of an entry."""
     return arena[row_at(arena, shape, leaf, e) + session[COLUMN]]
+
+
+@device
+def apart(session, earlier, later):
+    """Returns True iff between two times lies more than the gap; their difference may be more than a word."""
+    difference = minus(later, earlier)
+    return difference < 0 or difference > session[GAP]
 
 
 @device
@@ -81,16 +89,15 @@ def opened(arena, root, shape, session, time, there, change, path):
     if there == 0:
         behind, entry = here(arena, leaf, e)
         if behind != 0:
-            apart = time_of(arena, shape, session, behind, entry) - time > session[GAP]
-            _tell(arena, root, shape, session, path, e, 1 if apart else 0)
-        return 1 if first == 0 or time - time_of(arena, shape, session, first, place) > session[GAP] else 0
+            opening = apart(session, time, time_of(arena, shape, session, behind, entry))
+            _tell(arena, root, shape, session, path, e, 1 if opening else 0)
+        return 1 if first == 0 or apart(session, time_of(arena, shape, session, first, place), time) else 0
     behind, entry = here(arena, leaf, e + 1)
     if behind != 0:
-        apart = first == 0
-        if first != 0:
-            gap = time_of(arena, shape, session, behind, entry) - time_of(arena, shape, session, first, place)
-            apart = gap > session[GAP]
-        _tell(arena, root, shape, session, path, e + 1, 1 if apart else 0)
+        opening = first == 0 or apart(
+            session, time_of(arena, shape, session, first, place), time_of(arena, shape, session, behind, entry)
+        )  # fmt: skip
+        _tell(arena, root, shape, session, path, e + 1, 1 if opening else 0)
     return -opens(arena, shape, session, leaf, e)
 
 
@@ -101,11 +108,10 @@ def told(arena, root, shape, session):
     first, place = 0, 0
     while leaf != 0:
         for e in range(arena[leaf + LENGTH]):
-            apart = first == 0
-            if first != 0:
-                gap = time_of(arena, shape, session, leaf, e) - time_of(arena, shape, session, first, place)
-                apart = gap > session[GAP]
-            if opens(arena, shape, session, leaf, e) != (1 if apart else 0) or arena[leaf + HEAD + e] <= 0:
+            opening = first == 0 or apart(
+                session, time_of(arena, shape, session, first, place), time_of(arena, shape, session, leaf, e)
+            )  # fmt: skip
+            if opens(arena, shape, session, leaf, e) != (1 if opening else 0):
                 return False
             first, place = leaf, e
         leaf, _ = here(arena, leaf, arena[leaf + LENGTH])
