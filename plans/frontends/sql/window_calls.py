@@ -85,11 +85,13 @@ def _called(node: exp.Expression) -> str | None:
 
 
 def _own(node: exp.Expression) -> Iterator[exp.Expression]:
-    """Yields the parts of a SELECT that are not in a query inside of it."""
-    for part in node.iter_expressions():
+    """Yields the parts of a SELECT that are not in a query inside of it. Chains may be deep: nothing recurses."""
+    todo = [*node.iter_expressions(reverse=True)]
+    while todo:
+        part = todo.pop()
         yield part
         if not isinstance(part, exp.Query):
-            yield from _own(part)
+            todo += part.iter_expressions(reverse=True)
 
 
 def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
