@@ -13,6 +13,7 @@ import pyarrow as pa
 from crown.analysis import card
 from crown.changing import Changeable
 from crown.errors import CrownError
+from crown.expressions.program import is_native
 from crown.guards.arguments import Size
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
@@ -254,7 +255,7 @@ class Database(
 
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""
-        return text(self.program, self._engine.wires)
+        return text(self.program, self._engine.wires, is_native)
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""

@@ -349,6 +349,11 @@ def _no_codes(values: Any, add: bool) -> np.ndarray:
     raise AssertionError("a number is no text")
 
 
+def is_native(expr: Expr) -> bool:
+    """Returns True if an expression has a native form."""
+    return native((expr,)) is not None
+
+
 @lru_cache(maxsize=1024)
 def native(expressions: tuple[Expr, ...]) -> Program | None:
     """Returns expressions in native form; None if one of them has none."""

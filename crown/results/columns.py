@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.expressions.kernels.evaluate import CODES, PAIRS, WORDS
-from crown.expressions.program import WIDE_NULL, Program, is_wide, native
+from crown.expressions.program import WIDE_NULL, Program, is_native, is_wide, native
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.arrow_buffers import bits, flags, valid
@@ -249,7 +249,7 @@ class Projection:
         self.places = {name: given[of] for name, of in self.plain.items() if of in given}
         made = [output for output in outputs if output.name not in self.plain]
         self.passes = not made
-        fast = [output for output in made if output.expr.type == output.type and native((output.expr,)) is not None]
+        fast = [output for output in made if output.expr.type == output.type and is_native(output.expr)]
         rest = [output for output in made if output not in fast]
         self.fast = [output.name for output in fast]
         self.native = native(tuple(output.expr for output in fast)) if fast else None

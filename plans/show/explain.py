@@ -17,17 +17,20 @@ from plans.search.cell_count import portion
 from plans.search.counted.classes import Edge, edges
 from plans.search.shares import solve
 from plans.show import upkeep
+from plans.show.evaluated import IsNative, by_arrow
 from plans.show.wires import of_table
 from plans.wiring import Wires, wiring
 
 WIDTH = 110
 
 
-def text(plan: Plan, wires: Wires | None = None, *, cells: int | None = None) -> str:
+def text(plan: Plan, wires: Wires | None = None, is_native: IsNative | None = None, *, cells: int | None = None) -> str:
     """Returns what is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube
     cells.
 
-    `wires`: those of the engine that maintains it; by default those that it has without options."""
+    `wires`: those of the engine that maintains it; by default those that it has without options. `is_native`: what its
+    own kernels evaluate; what they do not is shown.
+    """
     program = program_of(plan)
     wires = wires or wiring(program)
     lines = field("query", " ".join(plan.query.split()))
@@ -40,6 +43,8 @@ def text(plan: Plan, wires: Wires | None = None, *, cells: int | None = None) ->
     lines += field("output", ", ".join(output_columns(plan)) or "no column: one row if there is a result")
     if plan.residual:
         lines += field("filter", " AND ".join(f"({e})" if e.op == "or" else str(e) for e in plan.residual))
+    found = [] if is_native is None else by_arrow(program.stages[0], is_native)
+    lines += field("in Arrow", ", ".join(found)) if found else []
     lines += field("deltas", deltas_line(plan))
     for note in plan.notes:
         lines += field("note", note)

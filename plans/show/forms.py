@@ -9,7 +9,6 @@ from plans.show import programs
 from plans.show.mermaid import mermaid
 from plans.show.picture import flow, tree
 from plans.show.picture.page import html
-from plans.wiring import Wires
 
 
 def svg(program: Program) -> str:
@@ -17,11 +16,12 @@ def svg(program: Program) -> str:
     return flow.svg(program) if program.plan is None else tree.svg(program.plan)
 
 
-FORMS: Mapping[str, Callable[[Program, Wires], str]] = {
+FORMS: Mapping[str, Callable[..., str]] = {
     "text": programs.text,
     "json": programs.explained,
-    "mermaid": lambda program, _: mermaid(program),
-    "html": html,
-    "svg": lambda program, _: svg(program),
+    "mermaid": lambda program, *_: mermaid(program),
+    "html": lambda program, wires, *_: html(program, wires),
+    "svg": lambda program, *_: svg(program),
 }
-"""The program is given with the wires of the engine that maintains it; drawings leave them out."""
+"""The program is given with the wires of the engine that maintains it, and perhaps with an `IsNative`, which says what
+that evaluates itself; drawings leave them out."""

@@ -32,7 +32,8 @@ from plans.program import (
 from plans.schema import Table
 from plans.serial import kind_name
 from plans.show import cells as cut
-from plans.show import explain, upkeep
+from plans.show import evaluated, explain, upkeep
+from plans.show.evaluated import IsNative
 from plans.show.wires import of_stage, of_table
 from plans.show.wires import to_json as wires_to_json
 from plans.wiring import Wires, wiring
@@ -43,14 +44,17 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def text(program: Program, wires: Wires | None = None, *, cells: int | None = None) -> str:
+def text(
+    program: Program, wires: Wires | None = None, is_native: IsNative | None = None, *, cells: int | None = None
+) -> str:
     """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that.
 
-    `wires`: those of the engine that maintains it; by default those that it has without options. With `cells`, for so
-    many cells; PlanError if it cannot be cut into them.
+    `wires`: those of the engine that maintains it; by default those that it has without options. `is_native`: what its
+    own kernels evaluate; what they do not is shown. With `cells`, for so many cells; PlanError if it cannot be cut into
+    them.
     """
     if program.plan is not None:
-        return explain.text(program.plan, wires, cells=cells)
+        return explain.text(program.plan, wires, is_native, cells=cells)
     wires = wires or wiring(program)
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
@@ -62,7 +66,7 @@ def text(program: Program, wires: Wires | None = None, *, cells: int | None = No
         if dropped(stage):
             continue
         lines += ["", f"stage {number}   {kind(stage)}{result_mark(program, number)}"]
-        for line in (*lines_of(stage), *of_stage(number, wires), *_costs(stage)):
+        for line in (*lines_of(stage), *evaluated.line(stage, is_native), *of_stage(number, wires), *_costs(stage)):
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"
@@ -109,10 +113,12 @@ def to_json(program: Program) -> str:
     return json.dumps({**program.to_json(), "fingerprint": program.fingerprint, **cells}, indent=2) + "\n"
 
 
-def explained(program: Program, wires: Wires | None = None) -> str:
-    """Returns `to_json`, with the verdict, what each stage costs and the wires under `explained`; `Program.from_json`
-    reads it."""
+def explained(program: Program, wires: Wires | None = None, is_native: IsNative | None = None) -> str:
+    """Returns `to_json`, with the verdict, what each stage costs, the wires, and what of each stage Arrow evaluates,
+    under `explained`; `Program.from_json` reads it."""
     told = {**upkeep.to_json(program), "wires": wires_to_json(program, wires or wiring(program))}
+    if is_native is not None:
+        told["by_arrow"] = [evaluated.by_arrow(stage, is_native) for stage in program.stages]
     shown = {**json.loads(to_json(program)), "explained": told}
     return json.dumps(shown, indent=2) + "\n"
 

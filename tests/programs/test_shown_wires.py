@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -13,6 +14,8 @@ import pytest
 
 import crown
 from crown import CrownError, View
+from plans.expressions.evaluate import Evaluator
+from plans.expressions.expr import Expr
 from tests.marks import every
 
 TABLES = {"r": {"a": "int64", "b": "int64", "x": "int64"}, "s": {"b": "int64", "c": "int64", "y": "int64"}}
@@ -115,3 +118,42 @@ def _line(view: View, name: str) -> str:
     """Returns what the text says of a table."""
     text = " ".join(view.explain().split())
     return text.partition(f"table {name} ")[2].partition(" table ")[0].partition(" cells ")[0]
+
+
+TEXTS = {"r": {"a": "int64", "b": "string", "x": "decimal(10,2)"}, "s": {"b": "string", "c": "int64"}}
+EVALUATED = {
+    "SELECT a, SUM(x * 2) AS t FROM r WHERE a > 1 GROUP BY a": 0,
+    "SELECT UPPER(b) AS u, SUM(x * 2) AS t FROM r GROUP BY UPPER(b) HAVING SUM(x) > 0": 1,
+    "SELECT r.a + 1 AS n, CONCAT(r.b, s.b) AS t FROM r, s WHERE r.a = s.c AND r.b < s.b": 2,
+    "SELECT a, MAX(b) AS m FROM r GROUP BY a HAVING MAX(b) LIKE '%x%'": 1,
+    "SELECT LOWER(b) AS l FROM r UNION ALL SELECT b AS l FROM s WHERE c > 1": 1,
+}
+"""Queries, and how many of their expressions have no native form."""
+
+
+@every(EVALUATED)
+def test_what_arrow_evaluates_is_shown(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: dict[int, list[str]] = {}
+    seen: set[str] = set()
+    new, evaluate = Evaluator.__init__, Evaluator.evaluate
+
+    def noted(self: Evaluator, expressions: Sequence[Expr]) -> None:
+        made[id(self)] = [str(expr) for expr in expressions if expr.columns]
+        new(self, expressions)
+
+    def evaluated(self: Evaluator, columns: Mapping[str, Any], length: int) -> list[pa.Array]:
+        seen.update(made[id(self)])
+        return evaluate(self, columns, length)
+
+    monkeypatch.setattr(Evaluator, "__init__", noted)
+    monkeypatch.setattr(Evaluator, "evaluate", evaluated)
+    view = crown.view(query, TEXTS)
+    seen.clear()
+    view.apply(
+        {"r": [{"a": 2, "b": "x", "x": 1}, {"a": 3, "b": "yx", "x": 2}], "s": [{"b": "z", "c": 2}, {"b": "w", "c": 3}]}
+    )
+    explained = json.loads(view.explain(format="json"))["explained"]
+    shown = {expr for stage in explained["by_arrow"] for expr in stage}
+    assert len(shown) == EVALUATED[query]
+    assert shown == seen
+    assert all(expr in " ".join(view.explain().split()) for expr in shown)
