@@ -15,6 +15,7 @@ from plans.types import arrow_type
 from spark_jobs.errors import SourceError
 
 _OLD = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
+_WITHOUT_ROWS = "put a Parquet file without rows in its place, if its rows are not to count"
 _THROUGH_SPARK = "read the files through Spark: give the frame with a filter, such as frame.where('true')"
 
 
@@ -26,13 +27,10 @@ class ParquetRows:
         try:
             self._file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         except FileNotFoundError:
-            raise SourceError(
-                f"{path} is gone: put it back; a batch must bring the rows that it has begun with"
-            ) from None
+            raise SourceError(f"{path} is gone: put it back, or {_WITHOUT_ROWS}") from None
         except (OSError, pa.ArrowException) as error:
-            said = str(error).splitlines()[0][:200].rstrip(". ")
             raise SourceError(
-                f"{path} is no Parquet file that can be read ({said}): take it out, or put it back"
+                f"{path} is no Parquet file that can be read ({_said(error)}): write it again, or {_WITHOUT_ROWS}"
             ) from None
         self._names = {name.lower(): name for name in reversed(self._file.schema_arrow.names)}
 

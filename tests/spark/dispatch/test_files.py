@@ -183,15 +183,20 @@ def test_a_stream_that_two_relations_read_is_one_source(spark, tmp_path, monkeyp
     assert [folder.name for folder in (tmp_path / "state" / "sources").iterdir()] == ["0"]
 
 
-def test_a_file_that_is_gone_is_an_error(spark, tmp_path):
+def test_a_file_that_is_gone_or_damaged_is_an_error_that_says_what_to_do(spark, tmp_path):
     (tmp_path / "t").mkdir()
-    for name in ("1.parquet", "2.parquet"):
-        pq.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "t" / name)
-    frame = spark.read.parquet(str(tmp_path / "t"))
-    deltas = crown.spark.maintain(spark, GROUPS, {"t": frame})
-    (tmp_path / "t" / "1.parquet").unlink()
-    with pytest.raises(crown.CrownError, match=r"1\.parquet is gone: put it back"), plain_errors():
+    first, rows = tmp_path / "t" / "1.parquet", pa.table({"a": [1], "b": [1]})
+    for file in (first, tmp_path / "t" / "2.parquet"):
+        pq.write_table(rows, file)
+    deltas = crown.spark.maintain(spark, GROUPS, {"t": spark.read.parquet(str(tmp_path / "t"))})
+    first.unlink()
+    with pytest.raises(crown.CrownError, match=r"1\.parquet is gone: put it back, or"), plain_errors():
         deltas.collect()
+    first.write_bytes(b"no file")
+    with pytest.raises(crown.CrownError, match=r"1\.parquet is no Parquet file.*without rows"), plain_errors():
+        deltas.collect()
+    pq.write_table(rows.slice(0, 0), first)
+    assert result(deltas) == ["Row(b=1, s=1, _weight=1)"]
 
 
 GROUPS = "SELECT b, SUM(a) AS s FROM t GROUP BY b"
