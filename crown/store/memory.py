@@ -65,8 +65,9 @@ def _reserved(words: int, parts: int) -> np.ndarray:
         memory = mmap.mmap(-1, 8 * words, flags=flags)
         if hasattr(memory, "madvise") and hasattr(mmap, "MADV_HUGEPAGE"):
             length = 8 * words // parts
-            for start in range(0, parts * length if length > _SMALL else 0, length):
-                memory.madvise(mmap.MADV_HUGEPAGE, start + _SMALL, length - _SMALL)
+            with suppress(OSError):  # a system may have no huge pages
+                for start in range(0, parts * length if length > _SMALL else 0, length):
+                    memory.madvise(mmap.MADV_HUGEPAGE, start + _SMALL, length - _SMALL)
     else:
         memory = mmap.mmap(-1, 8 * words)
     return np.frombuffer(memory, np.int64)

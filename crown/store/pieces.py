@@ -14,6 +14,7 @@ import errno
 import mmap
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from random import SystemRandom
 from threading import Lock
@@ -85,7 +86,8 @@ class Pieces:
         if self._advice is not None:
             self.advise(self._advice, start, stop - start)
         elif self._descriptor < 0 and hasattr(mmap, "MADV_HUGEPAGE"):
-            self.advise(mmap.MADV_HUGEPAGE, start, stop - start)
+            with suppress(OSError):  # a system may have no huge pages
+                self.advise(mmap.MADV_HUGEPAGE, start, stop - start)
 
     def _note(self, start: int, stop: int) -> None:
         for i, (first, last) in enumerate(self._mapped):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import mmap
 import subprocess
 import sys
 from itertools import pairwise
@@ -267,6 +268,25 @@ def test_without_a_limit_a_state_is_one_mapping() -> None:
     words, space = anonymous(1 << 24)
     assert space is None
     assert len(words) == 1 << 24
+
+
+def test_a_system_without_huge_pages_refuses_the_advice_and_has_states_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*given: object) -> None:
+        asked.append(given)
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    asked: list[object] = []
+    monkeypatch.setattr(mmap, "mmap", type("Refusing", (mmap.mmap,), {"madvise": refused}))
+    monkeypatch.setattr(Pieces, "advise", refused)
+    words, space = anonymous(1 << 24, 2)
+    assert space is None
+    words[[0, -1]] = 1, 2
+    grown = Grown(1 << 24)
+    grown.reserve(0, SLACK)
+    grown.words[SLACK - 1] = 3
+    assert len(asked) == 2
 
 
 LIMITED = """
