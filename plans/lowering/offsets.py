@@ -50,7 +50,7 @@ def _constant(expr: Expr) -> bool:
 
 def of_sides(part: Expr) -> Expr:
     """Returns `x - y > 5` of whole numbers as `x > y + 5`, other conditions as they are."""
-    if part.op == "or":
+    if part.op == "or" and all(arg.op in ORDERING for arg in part.args):
         return Expr("or", "bool", tuple(map(of_sides, part.args)))
     if part.op not in ORDERING:
         return part

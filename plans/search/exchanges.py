@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.program import (
+    BandStage,
     Feed,
     GroupStage,
     JoinStage,
@@ -240,6 +241,8 @@ def _parts(after: list[Stage], relation: str) -> GroupStage | None:
 
 def _carries_sums(stage: Stage) -> bool:
     """Returns whether a stage's rows have sums beside their weights, which do not travel."""
+    if isinstance(stage, BandStage):
+        return bool(stage.band.terms)
     return isinstance(stage, JoinStage) and stage.plan.payload is not None and len(stage.plan.payload.terms) > 1
 
 

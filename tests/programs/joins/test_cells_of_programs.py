@@ -135,6 +135,20 @@ def test_cells_deliver_what_one_engine_does(query):
     compare(query)
 
 
+BANDS = (
+    "SELECT x.a, COUNT(*) AS n, SUM(x.b - y.b) AS s FROM r x, r y WHERE x.b < y.a GROUP BY x.a",
+    "SELECT x.a, y.a AS c, SUM(x.b * y.b) AS s FROM r x, r y WHERE x.a = y.a AND x.b > y.b GROUP BY x.a, y.a",
+    "SELECT SUM(x.b * y.b) AS s, COUNT(*) AS n FROM r x, r y WHERE x.a <= y.b AND y.b < x.b",
+    "SELECT COUNT(DISTINCT x.b) AS n, SUM(y.b) AS s FROM r x, r y WHERE x.a < y.a",
+    "SELECT x.b, y.b AS d FROM r x, r y WHERE y.a BETWEEN x.a AND x.b",
+)
+
+
+@pytest.mark.parametrize("query", BANDS)
+def test_cells_deliver_what_one_engine_does_for_a_join_by_a_comparison(query):
+    compare(query)
+
+
 @pytest.mark.parametrize("seed", seeds(16, 300))
 def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
     compare(Writer(seed).query())
