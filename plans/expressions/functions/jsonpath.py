@@ -83,15 +83,16 @@ def _at(value: Any, path: tuple[str | int, ...]) -> str | None:
 
 def _written(value: Any) -> str:
     if isinstance(value, _Object):
-        return "{" + ",".join(f"{_quoted(name)}:{_written(one)}" for name, one in value) + "}"
+        return "{" + ",".join(f"{quoted(name)}:{_written(one)}" for name, one in value) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_written, value)) + "]"
     if isinstance(value, str):
-        return _quoted(value)
+        return quoted(value)
     return double_text(value) if isinstance(value, float) else json.dumps(value)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Returns a text as JSON has it, as Spark writes it."""
     plain = json.dumps(text, ensure_ascii=False)
     return _ESCAPED.sub(lambda one: "\\u" + one[1][1:].upper() if one[1][0] == "u" else one[0], plain)
 

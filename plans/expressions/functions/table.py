@@ -7,6 +7,7 @@ from plans.expressions.functions import (
     codes,
     collections,
     digests,
+    json,
     jsonpath,
     lambdas,
     maths,
@@ -20,7 +21,7 @@ from plans.expressions.functions.clock import formats, lengths, parsing, spans, 
 from plans.expressions.functions.function import Function
 
 NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, patterns, jsonpath)
-COLLECTIONS = (collections, lambdas)
+COLLECTIONS = (collections, lambdas, json)
 TIMES = (times, spans, lengths, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE

@@ -48,7 +48,7 @@ _CALLS = {
     "MillisToTimestamp": "timestamp_millis", "SecondsToTimestamp": "timestamp_seconds",
     "CreateArray": "array", "CreateNamedStruct": "named_struct", "CreateMap": "map", "GetArrayItem": "get",
     "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
-    "ArrayForAll": "forall", "ArrayAggregate": "reduce",
+    "ArrayForAll": "forall", "StructsToJson": "to_json", "ArrayAggregate": "reduce",
     "GetMapValue": "element_at", "SubtractTimestamps": "sub", "SubtractDates": "sub",
     "MultiplyDTInterval": "mul", "MultiplyYMInterval": "mul", "DivideDTInterval": "div", "DivideYMInterval": "div",
     "MakeDTInterval": "make_dt_interval", "MakeYMInterval": "make_ym_interval",
@@ -325,8 +325,15 @@ def _micros(node: Node, part: Part) -> Expr:
     return cast(call("timestamp_micros", part(node.child)), type_)
 
 
+def _from_json(node: Node, part: Part) -> Expr:
+    if node.fields.get("options"):
+        raise PlanError("FROM_JSON with options is not supported", hint="leave them out: what does not fit is NULL")
+    return call("from_json", part(node.child), lit(type_of(node.fields["schema"])))
+
+
 _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     CONVERTED: _micros,
+    "JsonToStructs": _from_json,
     "GetStructField": _struct_field,
     "DateAddYMInterval": _plus,
     "TimestampAddYMInterval": _plus,

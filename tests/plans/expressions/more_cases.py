@@ -98,7 +98,9 @@ MORE_GROUPS = (
          "ZIP_WITH(arr, arr2, (x, y) -> x - y)", "ZIP_WITH(words, arr, (w, n) -> STRUCT(w AS w, n + num AS n))",
          "TRANSFORM_KEYS(map, (k, v) -> CONCAT(k, k))", "TRANSFORM_VALUES(map, (k, v) -> v + num)",
          "TRANSFORM_VALUES(map, (k, v) -> CONCAT(k, v, str))", "MAP_FILTER(map, (k, v) -> v > 1)",
-         "MAP_FILTER(map, (k, v) -> k <> str)",
+         "MAP_FILTER(map, (k, v) -> k <> str)", "FROM_JSON(str, 'a INT')", "TO_JSON(rec)", "TO_JSON(recs)",
+         "TO_JSON(map)", "TO_JSON(deep)", "TO_JSON(STRUCT(num, dbl, dec, str, flag))",
+         "TO_JSON(ARRAY(STRUCT(big AS b, arr AS `a\"c`)))",
          *((f"{name}(arr, x -> x + 1)", "TRANSFORM(arr, x -> x + 1)")
            for name in ("LIST_TRANSFORM", "LIST_APPLY", "ARRAY_TRANSFORM")),
          *((f"{name}(arr, x -> x > 1)", f"{meant}(arr, x -> x > 1)")

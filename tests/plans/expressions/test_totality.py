@@ -135,6 +135,7 @@ TEXTS_OF: dict[str, list[Any]] = {
     "trunc": ["year", "mm"],
     "get_json_object": ["$", "$.a[0]"],
     "get_field": ["a", "B"],
+    "from_json": ["MAP<STRING, INT>", "a INT, b ARRAY<STRING>", "a DATE, b TIMESTAMP"],
     "split": ["a", "[a-z]+"],
     "sort_array": [True, False],
     "timestampdiff": ["day", "MONTH", "microsecond"],

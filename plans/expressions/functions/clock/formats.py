@@ -114,7 +114,8 @@ _WRITERS: dict[str, Callable[[_Moments, int], pa.Array]] = {
 }  # fmt: skip
 
 
-def _formatted(type_: pa.DataType, value: Any, pattern: Any) -> Any:
+def formatted(type_: pa.DataType, value: Any, pattern: Any) -> Any:
+    """Returns DATE_FORMAT: moments as texts, by a pattern."""
     parts = [item for item in items(pattern.as_py()) if item.letter not in ("[", "]")]
 
     def write(array: pa.Array) -> pa.Array:
@@ -133,7 +134,7 @@ def _of_seconds(type_: pa.DataType, value: Any, pattern: Any = None) -> Any:
         seconds = words(array, np.int64)
         fits = np.abs(seconds) < 2**63 // dates.SECOND
         moments = array_of(np.where(fits, seconds, 0) * dates.SECOND, pa.timestamp("us", "UTC"), array)
-        found = _formatted(type_, moments, pa.scalar(SECONDS) if pattern is None else pattern)
+        found = formatted(type_, moments, pa.scalar(SECONDS) if pattern is None else pattern)
         return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, type_))
 
     return on_arrays(write, value)
@@ -168,7 +169,7 @@ TABLE = (
         "date_format",
         "timestamp =string",
         checked(1, "string"),
-        _formatted,
+        formatted,
         note="A pattern of Java's, such as `'yyyy-MM-dd'`.",
     ),
     function("from_unixtime", "int64 [=string]", checked(1, "string"), _of_seconds, null="seconds of no timestamp"),
