@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from crown.errors import PlanError
+from crown.guards.arguments import flag_of
 from plans.expressions.coercion import numeric
 from plans.expressions.functions.user import UserAggregate, UserFunction, register
 from plans.frontends.aggregates import result_type
@@ -50,7 +51,7 @@ def function(
     """
     _check_name(name)
     made = _made(name, call, _types("arguments", arguments), _type("result", result), version)
-    made = replace(made, deterministic=deterministic)
+    made = replace(made, deterministic=flag_of(deterministic, "deterministic"))
     register(made)
     return made
 

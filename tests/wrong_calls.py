@@ -186,6 +186,14 @@ RIGHT: dict[str, Values] = {
     "crown.open": {"query": lambda: COUNTS, "path": new, "schema": lambda: SCHEMA},
     "crown.open_database": {"path": new, "schema": lambda: SCHEMA},
     "crown.database": {"schema": lambda: SCHEMA},
+    "crown.function": {
+        "name": lambda: "own_value", "call": lambda: abs, "arguments": lambda: ["int64"], "result": lambda: "int64",
+        "deterministic": lambda: True, "version": lambda: "1",
+    },
+    "crown.aggregate": {
+        "name": lambda: "own_total", "lift": lambda: abs, "finish": lambda: abs, "arguments": lambda: ["int64"],
+        "sums": lambda: {"total": "int64"}, "result": lambda: "int64", "version": lambda: "1",
+    },
     "crown.load": {"path": saved(view)},
     "crown.load_database": {"path": saved(database)},
     "crown.plan": {"query": lambda: COUNTS, "schema": lambda: SCHEMA},
