@@ -281,6 +281,9 @@ def _check_outputs(items: list[Item], scope: Scope, checks: _Checks) -> None:
         if checks.typed and item.expr.type == "null":
             message = f"output column {item.name} is NULL without a type"
             raise scope.text.error(message, item.node, "write CAST(NULL AS ...)")
+        if "<null>" in item.expr.type:
+            message = f"output column {item.name} has an ARRAY() without a type"
+            raise scope.text.error(message, item.node, "write CAST(ARRAY() AS ARRAY<INT>)")
         if checks.unique and item.name.lower() in seen:
             message = f"two output columns are called {item.name}"
             raise scope.text.error(message, item.node, "give one of them an alias: AS ...")

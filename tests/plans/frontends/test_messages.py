@@ -313,6 +313,8 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
         *((ASOF.format("", f"MATCH_CONDITION ({condition}) ON dst = id"), "MATCH_CONDITION takes one comparison by >=",
            condition, "write equalities behind ON")
           for condition in ("src = id", "src <> id", "src >= id AND dst = id", "src")),
+        ("SELECT ARRAY() AS v FROM T", "output column v has an ARRAY() without a type", "ARRAY() AS v",
+         "write CAST(ARRAY() AS ARRAY<INT>)"),
         ("SELECT ARRAY_SORT(tags) AS v FROM T", "ARRAY_SORT is not supported", "ARRAY_SORT(tags)", "use SORT_ARRAY"),
     ]
 )  # fmt: skip
