@@ -30,6 +30,9 @@ DUCKDB = (
     "lpad(s, 4, '*')", "trim('  a ')", "i & 3", "i << 2", "position('b' in s)", "replace(s, '-', '+')",
          "a IS DISTINCT FROM 7",
     "extract('hour' from ts)", "sign(a)", "sqrt(i)", "ln(i)", "floor(x)", "abs(a)", "pow(i, 2)",
+    *(f"date_diff('{unit}', ts, TIMESTAMP '2019-03-09 06:38:25')"
+      for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
+    "date_diff('month', d, DATE '2020-03-01')", "date_diff('week', d, DATE '2020-03-02')",
 )  # fmt: skip
 TRANSLATED = {
     "postgres": ("a / i", "to_char(ts, 'YYYY-MM-DD')", "s ~ 'a'", "strpos(s, 'b')", "a::text",

@@ -73,13 +73,18 @@ def with_indexes(tree: Any, dialect: str, first: int) -> Any:
 
 
 def with_differences(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose differences say whether that of two dates is a number of days, as in the dialect."""
+    """Returns a statement whose differences say whether that of two dates is a number of days, and of which unit the
+    beginnings are looked at for one in weeks, as in the dialect."""
     for node in tree.find_all(exp.Sub) if dialect in _IN_DAYS else ():
         node.set("days", True)
+    for node in tree.find_all(exp.DateDiff) if dialect in _OF_WEEKS else ():
+        if node.text("unit").upper() == "WEEK":
+            node.set("date_part_boundary", _OF_WEEKS[dialect])
     return tree
 
 
 _IN_DAYS = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave", "oracle")
+_OF_WEEKS = {"duckdb": "DAY", "snowflake": "WEEK"}
 _FROM_THE_END = ("duckdb", "clickhouse")
 """Dialects in which the last element of an array has the index -1."""
 
@@ -93,6 +98,8 @@ def _translated(node: Any) -> Any:
             name = f"operand_{len(operands)}"
             operands[name] = before
             after.replace(exp.column(name, quoted=True))
+    if boundary := copy.args.get("date_part_boundary"):
+        _between_beginnings(copy, boundary if isinstance(boundary, str) else copy.text("unit"))
     try:
         text = copy.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
         made = _read(text)
@@ -107,6 +114,13 @@ def _translated(node: Any) -> Any:
             else:
                 column.replace(operand.copy())
     return made
+
+
+def _between_beginnings(difference: Any, unit: str) -> None:
+    """Makes a difference of moments one of the beginnings of their units: it counts whole units between them."""
+    for side in ("this", "expression"):
+        moment = difference.args[side].copy()
+        difference.set(side, exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit or "DAY"), moment]))
 
 
 def _is_parameter(node: Any) -> bool:
