@@ -22,7 +22,6 @@ from crown.kernels.arena import (
     H_DICT_SWEPT,
     H_LIVE,
     T_CAPACITY,
-    T_COUNT,
     T_SLOTS,
     ZERO,
     alloc,
@@ -259,5 +258,5 @@ def sweep(arena, t, doomed):
         handle = doomed[i] & LOW32
         remove(arena, t, (doomed[i] >> 32) & LOW32, handle)
         release(arena, handle, entry_words(arena[handle] & LENGTH))
-    arena[H_DICT_SWEPT] = arena[t + T_COUNT]
+    arena[H_DICT_SWEPT] = arena[H_LIVE]
     return n

@@ -1,8 +1,8 @@
 """The dictionary of an engine: byte values <-> codes, in an arena.
 
 A code is the handle of the value's entry, so decoding is a copy and no second structure exists; a short value is its
-own code and has no entry. Entries are not counted: what no row refers to is marked and swept when the dictionary has
-doubled since the last sweep, and has grown by a share of the state.
+own code and has no entry. Entries are not counted: what no row refers to is marked and swept when the words of the
+dictionary have doubled since the last sweep, and have grown by a share of the state.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import pyarrow as pa
 
 from crown.errors import MemoryBudgetError
 from crown.kernels import strings
-from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
+from crown.kernels.arena import H_DICT_SWEPT, H_LIVE, T_COUNT
 from crown.store.arrow_buffers import Texts
 from crown.store.budget import Budget
 from crown.store.codec import of_bytes
 from crown.store.memory import SLACK
 
 Result = TypeVar("Result")
-_WORDS_READ = 64  # words of state that a sweep may read per value that was entered
+_LEAST_GROWTH = 8192  # words of entries before a sweep
+_WORDS_READ = 8  # words of other state that a sweep may read per word that was entered
 _EVERY = np.empty(0, np.int64)
 
 
 class Dictionary:
-    """Dictionary ``table`` (a header word) of ``arena``, the first part of ``budget``.
+    """Dictionary ``table`` (a header word) of ``arena``, the first part of ``budget``, in which nothing else is.
 
     ``memory``: the arena in which the values lie, as words and as bytes, for kernels that compare them.
 
@@ -48,9 +49,11 @@ class Dictionary:
 
     @property
     def overgrown(self) -> bool:
-        """Returns True when a sweep is due: amortized O(1) per value ever entered, as a sweep reads all of the state
-        that may refer to one."""
-        return len(self) > 2 * int(self._arena[H_DICT_SWEPT]) + 1024 + self.budget.whole.used // _WORDS_READ
+        """Returns True when a sweep is due: amortized O(1) per word ever entered, as a sweep reads all of the state
+        that may refer to one. What no row refers to takes no more than what rows refer to, and a share of the rest."""
+        live = int(self._arena[H_LIVE])
+        others = int(self.budget.whole.used) - live
+        return live > 2 * int(self._arena[H_DICT_SWEPT]) + _LEAST_GROWTH + others // _WORDS_READ
 
     def intern(self, texts: Texts, add: bool) -> np.ndarray:
         """Returns codes (int64[n]) of values of any bytes.
