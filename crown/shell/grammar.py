@@ -118,7 +118,7 @@ def statement(text: str) -> Statement:
         if begin.match(text):
             return read(text)
     known = ", ".join(FORMS)
-    raise CrownError(f"{' '.join(text.split()[:2])!r} begins no statement of this shell, which has {known}")
+    raise CrownError(f"{' '.join(text.split()[:2])!r} is not a statement of this shell, which has {known}")
 
 
 _NAME = r'(?:\w+|`[^`]+`|"[^"]+")'

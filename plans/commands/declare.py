@@ -196,5 +196,7 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
 def _json(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise PlanError(f"cannot read the schema {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"cannot read the schema {path}: {error}") from None

@@ -154,7 +154,7 @@ QUERIES = ["SELECT x FROM t", "SELECT * FROM t", "SELECT y FROM t WHERE x > 1", 
     [
         (pa.list_(pa.time32("s")), "Arrow type time32.* is not supported; cast the column"),
         (pa.time32("s"), "Arrow type time32.* is not supported"),
-        (pa.duration("s"), "Arrow type duration.* is not supported"),
+        (pa.time64("us"), "Arrow type time64.* is not supported"),
         (pa.null(), "it has no value that says its type; declare the columns of its table in the schema"),
     ],
 )

@@ -68,6 +68,8 @@ def _bound(
         if word != ("PRECEDING" if side == "start" else "FOLLOWING"):
             raise text.error(f"a frame cannot {side} with UNBOUNDED {word}", spec)
         return None
+    if not word:
+        raise text.error("a frame counts its rows PRECEDING or FOLLOWING", node, f"write {node.sql()} PRECEDING")
     sign = -1 if word == "PRECEDING" else 1
     if unit != "range":
         return sign * int(text.guarded(node, lambda: count_of(read(node), unit.upper(), 0)))

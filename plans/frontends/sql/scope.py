@@ -211,8 +211,10 @@ class Scope:
         found = next((r for r in self.relations if r.alias.lower() == wanted), None)
         return found or (self.outer.relation(alias) if self.outer else None)
 
-    def known(self) -> str:
-        """Returns the relations, as a hint."""
+    def known(self, asked: str) -> str:
+        """Returns what is there instead of a relation that is not, as a hint."""
+        if asked.lower() in ("window", "session_window"):
+            return f"GROUP BY {asked}(at, '10 minutes') has {asked}.start and {asked}.end"
         return "the query has: " + ", ".join(relation.alias for relation in self.relations)
 
     # columns ----------------------------------------------------------------------------------------------------------
@@ -246,7 +248,7 @@ class Scope:
         self.check_qualifier(node)
         if node.table:
             if relation is None:
-                raise self.text.error(f"unknown table or alias {node.table}", node, self.known())
+                raise self.text.error(f"unknown table or alias {node.table}", node, self.known(node.table))
             if name.lower() not in relation.columns:
                 own = ", ".join(spelling for spelling, _ in relation.columns.values())
                 raise self.text.error(f"{relation.alias} has no column {name}", node, f"it has: {own}")

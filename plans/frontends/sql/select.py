@@ -250,7 +250,7 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
         scope.check_qualifier(item)
         named = scope.relation(item.table)
         if named is None:
-            raise scope.text.error(f"unknown table or alias {item.table}", item, scope.known())
+            raise scope.text.error(f"unknown table or alias {item.table}", item, scope.known(item.table))
         shown = [(named, *column) for column in named.columns.values()]
     count: dict[str, int] = {}
     for _, name, _ in shown:

@@ -73,6 +73,10 @@ def with_windows(root: exp.Expression, text: Text) -> exp.Expression:
         calls = [part for part in _own(node) if _called(part) is not None]
         if calls:
             _replace(node, calls, text)
+    for call in root.find_all(exp.Anonymous):
+        if call.name.upper() == WINDOW_TIME:
+            hint = "write window_time(window), and GROUP BY window(at, '10 minutes')"
+            raise text.error("WINDOW_TIME takes the window that its SELECT groups by", call, hint)
     return root
 
 

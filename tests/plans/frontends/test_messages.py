@@ -139,6 +139,25 @@ def test_what_a_group_cannot_have_is_said_with_its_place(query: str, said: str, 
     assert where in place
 
 
+@every(
+    [
+        ("SUM(id) OVER (ORDER BY id ROWS 3)", "a frame counts its rows PRECEDING or FOLLOWING", "3"),
+        ("TUMBLE_START(at, '10 minuts')", "TUMBLE_START takes the length of a window, not '10 minuts'", None),
+        ("TUMBLE_START(at, id)", "TUMBLE_START takes the length of a window as a constant", None),
+        ("INTERVAL '1' HUR", "an INTERVAL cannot be 1 HUR long", None),
+        ("WINDOW_TIME(at)", "WINDOW_TIME takes the window that its SELECT groups by", None),
+        ("window.begin", "unknown table or alias window", None),
+    ]
+)
+def test_a_length_or_a_window_that_is_none_is_shown_with_what_to_write(
+    text: str, said: str, marked: str | None
+) -> None:
+    message, place, hint = refused(f"SELECT {text} AS v FROM P")
+    assert message == said
+    assert place == (marked or text)
+    assert hint
+
+
 @pytest.mark.parametrize("text", ["DATE '2024-02-30'", "CAST('2024-02-30' AS DATE)", "DATE '2024-13-01'"])
 def test_a_day_that_is_none_is_called_so(text: str) -> None:
     message, place, _ = refused(f"SELECT DISTINCT id FROM P WHERE born > {text}")
@@ -162,6 +181,11 @@ def test_a_day_that_is_none_is_called_so(text: str) -> None:
         ("SELECT DISTINCT src AS FROM G", "AS is not complete", "AS"),
         ("SELECT DISTINCT src FROM G WHERE src =", "= is not complete", "="),
         ("SELECT DISTINCT src FORM G", "'FORM' is not expected here", "FORM"),
+        ("SELECT src FROM G GROUP src", "GROUP lacks its BY", "GROUP"),
+        ("SELECT src FROM G orders ORDER dst LIMIT 1", "ORDER lacks its BY", "ORDER"),
+        ("SELECT SUM(src) OVER (PARTITION dst) AS s FROM G", "PARTITION lacks its BY", "PARTITION"),
+        ("SELECT SUM(src) OVER (PARTITION BY dst ORDER src) AS s FROM G", "ORDER lacks its BY", "ORDER"),
+        ("SELECT src FROM orders x y", "'y' is not expected here", "y"),
         ("SELECT DISTINCT (src FROM G", "expected ')', found 'FROM'", "FROM"),
         ("SELECT DISTINCT id FROM P WHERE name = 'bob", "the text that begins here does not end", "'"),
         ('SELECT DISTINCT id\nFROM P WHERE name = "bob', "the text that begins here does not end", '"'),

@@ -93,7 +93,7 @@ def _of(number: str, unit: str) -> Interval:
     size = durations.microseconds(f"{digits} {unit}") if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?", digits) else None
     if months is not None or size is None or not size < 2**63:
         units = "years, quarters, months, weeks, days, hours, minutes, seconds, milliseconds, microseconds"
-        raise PlanError(f"an INTERVAL is no length of {number!r} {unit}", hint=f"units are {units}")
+        raise PlanError(f"an INTERVAL cannot be {number} {unit} long", hint=f"units are {units}")
     return Interval(
         micros=lit(sign * size, "int64"), days=size % durations.DAY == 0 and word.rstrip("s") in ("day", "week")
     )
@@ -216,7 +216,7 @@ def length_of(name: str, node: Any) -> int:
         raise PlanError(f"{name} takes a length above 0")
     if found is None:
         raise PlanError(
-            f"{name} takes the length of a window as a constant",
+            f"{name} takes the length of a window" + (" as a constant" if text is None else f", not {text.strip()!r}"),
             hint="write INTERVAL '10' MINUTE or '10 minutes'; months and years have no fixed length",
         )
     return found

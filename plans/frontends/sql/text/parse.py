@@ -96,6 +96,7 @@ def _words(tokens: list[Any], text: str) -> Iterator[tuple[int, int]]:
             yield from (word.span() for word in re.compile(r"\S+").finditer(text, token.start, token.end + 1))
 
 
+_LACKS_BY = re.compile(r"\b(GROUP|ORDER|PARTITION)(?:\s+(?!(?:BY|FROM|AS|AND|OR|IN|IS)\b)\w+)?\Z", re.IGNORECASE)
 _EXPECTED = re.compile(r"(?:Expect(?:ed|ing)) (?P<what>.+?)(?: but got.*| after.*)?", re.DOTALL)
 
 
@@ -122,6 +123,12 @@ def _readable(fault: Fault, text: str) -> PlanError:
         message = f"{word!r} is not expected here"
     elif message[:1].isupper() and not message[:2].isupper():
         message = message[0].lower() + message[1:]
+    lacking = _LACKS_BY.search(text, 0, end)
+    if lacking is not None:
+        return PlanError(
+            f"SQL: {lacking[1].upper()} lacks its BY", hint=f"write {lacking[1].upper()} BY",
+            position=Position.of(text, *lacking.span(1)), text=text,
+        )  # fmt: skip
     close = None if fault.last else _meant(text, end)
     if close is not None:
         (start, end), keyword = close
@@ -148,10 +155,12 @@ def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
 
 
 def _meant(text: str, end: int) -> tuple[tuple[int, int], str] | None:
-    """Returns the last of the few words before a place that is close to a keyword, and that keyword."""
+    """Returns the last of the few words before a place that is close to a keyword, and that keyword. The word behind
+    FROM or JOIN names a table, as `orders` does."""
     words = [word.span() for word in re.compile(r"\w+").finditer(text, 0, end)]
-    for begin, stop in reversed(words[-_BACK:]):
-        found = misspelled(text[begin:stop]) if stop - begin >= _SHORTEST else []
+    for before, (begin, stop) in reversed(list(zip([(0, 0), *words], words, strict=False))[-_BACK:]):
+        named = text[slice(*before)].upper() in ("FROM", "JOIN")
+        found = misspelled(text[begin:stop]) if stop - begin >= _SHORTEST and not named else []
         if found:
             return (begin, stop), found[0]
     return None
