@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isnan, nan
+from math import copysign, isnan, nan
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +56,8 @@ class Expr:
                 continue
             if hash(one) != hash(two) or (one.op, one.type, one.value) != (two.op, two.type, two.value):
                 return False
+            if one.value == 0 and isinstance(one.value, float) and copysign(1, one.value) != copysign(1, two.value):
+                return False  # 0.0 and -0.0 are equal, and different literals
             if len(one.args) != len(two.args):
                 return False
             pairs += zip(one.args, two.args, strict=True)

@@ -80,7 +80,15 @@ def is_plan(relation: Relation) -> bool:
 
 def stage_of(relation: Relation, stages: Stages) -> int:
     """Returns the number of the stage whose output is the relation."""
-    return with_room(_made, relation, stages)
+    return with_room(_known, relation, stages)
+
+
+def _known(relation: Relation, stages: Stages) -> int:
+    """Returns what `stage_of` does: a relation is lowered once, however many ways to lower what reads it are tried."""
+    number = stages.known.get(relation)
+    if number is None:
+        number = stages.known[relation] = _made(relation, stages)
+    return number
 
 
 def _made(relation: Relation, stages: Stages) -> int:

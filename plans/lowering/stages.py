@@ -8,7 +8,7 @@ from plans import serial
 from plans.expressions.build import FALSE, NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
 from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
-from plans.queries.algebra import Query, Source, split
+from plans.queries.algebra import Query, Relation, Source, split
 from plans.queries.conjunction import verdict
 from plans.schema import STAGE, Column, Table, source_of
 
@@ -31,6 +31,7 @@ class Stages:
         self.rates = rates
         self.views = dict(views or {})
         self.together = together
+        self.known: dict[Relation, int] = {}  # the stages whose outputs relations are
         self._numbers = {_name(stage): number for number, stage in enumerate(self.made)}
 
     def add(self, stage: Stage) -> int:
@@ -45,6 +46,7 @@ class Stages:
         for stage in self.made[count:]:
             del self._numbers[_name(stage)]
         del self.made[count:]
+        self.known = {relation: number for relation, number in self.known.items() if number < count}
 
     def columns(self, number: int) -> tuple[Column, ...]:
         """Returns the columns of a stage's output."""

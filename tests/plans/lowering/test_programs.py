@@ -10,7 +10,10 @@ from decimal import Decimal
 import pytest
 
 from plans import PlanError, Program, plan, program
+from plans.lowering import lower
+from plans.lowering.stages import Stages
 from plans.program import GroupStage, JoinStage, LinearStage, OverStage
+from plans.queries.algebra import Relation
 from tests.marks import seeds, slow
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
@@ -154,3 +157,19 @@ def test_rates_reach_the_joins_of_a_program() -> None:
     assert join.plan.rates["r"] == 5.0
     with pytest.raises(PlanError, match="a rate is given for 'q'"):
         program(query, TABLES, rates={"q": 5})
+
+
+def test_a_relation_is_lowered_once_however_often_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[Relation] = []
+    made = lower._made
+
+    def counted(relation: Relation, stages: Stages) -> int:
+        lowered.append(relation)
+        return made(relation, stages)
+
+    monkeypatch.setattr(lower, "_made", counted)
+    steps = ["q0 AS (SELECT a, COUNT(*) AS n FROM r GROUP BY a)"]
+    for i in range(9):
+        steps.append(f"q{i + 1} AS (SELECT x.a, x.n + COALESCE(y.n, 0) AS n FROM q{i} x LEFT JOIN q{i} y ON x.a = y.n)")
+    found = program(f"WITH {', '.join(steps)} SELECT a, n FROM q9", TABLES)
+    assert len(lowered) == len(set(lowered)) < 3 * len(found.stages)
