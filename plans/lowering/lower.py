@@ -80,14 +80,10 @@ def is_plan(relation: Relation) -> bool:
 
 def stage_of(relation: Relation, stages: Stages) -> int:
     """Returns the number of the stage whose output is the relation."""
-    return with_room(_known, relation, stages)
-
-
-def _known(relation: Relation, stages: Stages) -> int:
-    """Returns what `stage_of` does: a relation is lowered once, however many ways to lower what reads it are tried."""
-    number = stages.known.get(relation)
+    relation = stages.one(relation)
+    number = stages.known.get(id(relation))
     if number is None:
-        number = stages.known[relation] = _made(relation, stages)
+        number = stages.known[id(relation)] = with_room(_made, relation, stages)
     return number
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
 
 from plans import serial
 from plans.expressions.build import FALSE, NULL, Expr, cast, col, conjoin, lit, substitute
@@ -11,6 +13,7 @@ from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, ou
 from plans.queries.algebra import Query, Relation, Source, split
 from plans.queries.conjunction import verdict
 from plans.schema import STAGE, Column, Table, source_of
+from plans.stack import with_room
 
 
 class Stages:
@@ -31,7 +34,9 @@ class Stages:
         self.rates = rates
         self.views = dict(views or {})
         self.together = together
-        self.known: dict[Relation, int] = {}  # the stages whose outputs relations are
+        self.known: dict[int, int] = {}  # by identity of relations (see `one`): the stages whose outputs they are
+        self._first: dict[Any, Relation] = {}  # by what they are made of, relations that are equal to no earlier one
+        self._firsts: dict[int, tuple[Relation, Relation]] = {}  # by identity: a relation, and the one that is equal
         self._numbers = {_name(stage): number for number, stage in enumerate(self.made)}
 
     def add(self, stage: Stage) -> int:
@@ -47,6 +52,25 @@ class Stages:
             del self._numbers[_name(stage)]
         del self.made[count:]
         self.known = {relation: number for relation, number in self.known.items() if number < count}
+
+    def one(self, relation: Relation) -> Relation:
+        """Returns the first relation that is equal to this one. Amortized O(1) for one whose inputs were seen before,
+        where `==` looks at all that is below."""
+        if id(relation) not in self._firsts:
+            first = self._first.setdefault(with_room(self._made_of, relation), relation)
+            self._firsts[id(relation)] = relation, first
+        return self._firsts[id(relation)][1]
+
+    def _made_of(self, part: Any) -> Any:
+        """Returns a part of a relation, with the identity of the first ones in place of relations."""
+        if type(part) is tuple:
+            return tuple(map(self._key, part))
+        return (type(part), *(self._key(getattr(part, one.name)) for one in fields(part)))
+
+    def _key(self, part: Any) -> Any:
+        if isinstance(part, Relation):
+            return id(self.one(part))
+        return self._made_of(part) if isinstance(part, Source) or type(part) is tuple else part
 
     def columns(self, number: int) -> tuple[Column, ...]:
         """Returns the columns of a stage's output."""
