@@ -22,7 +22,7 @@ _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit m
 def check_ordered(type_: str, what: str) -> None:
     """Raises PlanError if the values of a type have no order, which `what` asks for."""
     if is_nested(type_):
-        raise PlanError(f"{what} asks for an order, which values of type {type_} have not", hint="name a part of them")
+        raise PlanError(f"{what} needs an order, and values of type {type_} have none", hint="name a part of them")
 
 
 def numeric(type_: str) -> bool:

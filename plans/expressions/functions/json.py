@@ -265,7 +265,7 @@ def _where(there: np.ndarray, texts: pa.Array) -> pa.Array:
     return texts if there.all() else pc.if_else(pa.array(there), texts, pa.scalar(None, texts.type))
 
 
-_STRICT = "Text that is not strict JSON (quotes that are not double) says nothing."
+_STRICT = "Text that is not strict JSON (with single quotes, for example) is NULL, or a struct of NULLs."
 TABLE = (
     function(
         "from_json",
@@ -273,7 +273,7 @@ TABLE = (
         _schema,
         _from_json,
         note="The second argument is a type, or columns: `'a INT, b ARRAY<STRING>'`. What does not fit is NULL, as in "
-        f"Spark's mode PERMISSIVE: a field of a struct alone, of a map or an array all of it. {_STRICT}",
+        f"Spark's mode PERMISSIVE: in a struct that field, in a map or an array the whole value. {_STRICT}",
     ),
     function(
         "to_json", "any", _writable, _to_json, note="Fields that are NULL are left out. A moment has milliseconds."

@@ -197,7 +197,7 @@ TABLE = (
     HigherOrder(
         name="reduce", takes=("any", "any"), names=("x", "y"), least=2, parameters=_state, gives=_reduced,
         evaluate=_arrays(_reduce), also=("aggregate",),
-        note="The second argument is the beginning. A function of the result may follow: "
+        note="It begins with the second argument. A function of the result may follow: "
         "`REDUCE(a, 0, (sum, x) -> sum + x, sum -> sum * 2)`.",
     ),
     HigherOrder(

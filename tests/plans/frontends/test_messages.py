@@ -303,7 +303,7 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
 @every(
     [
         ("SELECT SUM(tags) FROM T", "SUM needs a number, not array<string>", "SUM(tags)", ""),
-        ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE asks for an order", "ANY_VALUE(p)", "name a part of them"),
+        ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE needs an order", "ANY_VALUE(p)", "name a part of them"),
         ("SELECT id FROM T WHERE explode(tags) = 'a'", "EXPLODE is not", "explode(tags)", "LATERAL VIEW explode(tags)"),
         ("SELECT UPPER(inline(tags)) FROM T", "INLINE is not", "inline(tags)", "LATERAL VIEW inline(items)"),
         ("SELECT id FROM T WHERE UNNEST(tags) = 'a'", "UNNEST is not", "UNNEST(tags)", "FROM t, UNNEST(t.tags)"),

@@ -144,7 +144,8 @@ def shifted(node: Any, read: Read) -> Expr:
         other = value(node.this if first else node.expression, read)
         return call(node.key, other, start) if first else call(node.key, start, other)
     if first and node.key == "sub":
-        raise PlanError(f"a value of type {start.type} is not taken from an INTERVAL", hint="write the date first")
+        message = f"a value of type {start.type} cannot be subtracted from an INTERVAL"
+        raise PlanError(message, hint="write the date first")
     length = interval(node.this if first else node.expression, read)
     if start.type not in (*_MOMENTS, "null"):
         raise PlanError(f"an INTERVAL is added to a date or a timestamp, not to {start.type}", hint="use CAST")
@@ -170,7 +171,7 @@ def value(node: Any, read: Read) -> Expr:
     found = interval(node, read)
     if found.months is not None and found.micros is not None:
         hint = "write two columns, or add both to a date or a timestamp"
-        raise PlanError("an INTERVAL with months and days is no value", hint=hint)
+        raise PlanError("an INTERVAL with months and days is not a value", hint=hint)
     if found.months is not None:
         return _length(found.months, "months")
     assert found.micros is not None, "an INTERVAL has a length"
