@@ -118,7 +118,7 @@ class Side:
         self.keys = [place[pair[0 if is_bands else 1]] for pair in band.keys]
         names = (band.low, band.high) if is_bands else (band.point,)
         self._bounds = [None if name is None else place[name] for name in names]
-        self._places = [at for at in self._bounds if at is not None]
+        self._ends = [(number, at) for number, at in enumerate(self._bounds) if at is not None]
         self.kept = band.kept[0 if is_bands else 1]
         self.products = Products(band.terms or ((),), columns, part.dictionary)
         shown = [place[o.name] for o in band.outputs if o.name in place and place[o.name] not in self.keys]
@@ -130,7 +130,7 @@ class Side:
             self._by = [*self._by, len(columns) - 1]
         types = [column.type for column in columns]
         shape = self.products.shape if self.kept != ROWS else None
-        ends = [Order(columns[at].name, nulls_last=is_bands and at == self._bounds[1]) for at in self._places]
+        ends = [Order(columns[at].name, nulls_last=number == 1) for number, at in self._ends]
         self._trees = [
             Partitions(
                 part, int(table_at(table + i)), types, self._by,
@@ -274,21 +274,24 @@ class Side:
             return
         (codes,) = bounds
         assert codes is not None, "a point is there"
-        for number, (trees, at) in enumerate(zip(self._trees, self._places, strict=True)):
+        for trees, end in zip(self._trees, self._ends, strict=True):
             handles = self._find(trees, keys)
             there = (handles != 0).nonzero()[0]
-            found = self._side_of(trees, at, handles[there], codes[there], of[there])
-            if number == 1:  # of what has begun, less what has ended
+            found = self._side_of(trees, end, handles[there], codes[there], of[there])
+            if trees is not self._trees[0]:  # of what has begun, less what has ended
                 found = _Ranges(trees, found.handles, np.zeros_like(found.firsts), found.firsts, found.of, -1)
             yield found
 
-    def _side_of(self, trees: Partitions, at: int, handles: np.ndarray, codes: np.ndarray, of: np.ndarray) -> _Ranges:
-        """Returns the bands whose low end is before points, or whose high end is behind them."""
-        if at == self._bounds[0]:
-            ends = self._positions(trees, at, handles, codes, self._modes[0])
-            return _Ranges(trees, handles, np.zeros_like(ends), ends, of)
-        firsts = self._positions(trees, at, handles, codes, self._modes[1])
-        return _Ranges(trees, handles, firsts, trees.sizes(handles), of)
+    def _side_of(
+        self, trees: Partitions, end: tuple[int, int], handles: np.ndarray, codes: np.ndarray, of: np.ndarray
+    ) -> _Ranges:
+        """Returns the bands whose low end (number 0, and its place) is before points, or whose high end is behind
+        them."""
+        number, at = end
+        found = self._positions(trees, at, handles, codes, self._modes[number])
+        if number == 0:
+            return _Ranges(trees, handles, np.zeros_like(found), found, of)
+        return _Ranges(trees, handles, found, trees.sizes(handles), of)
 
     def _whole(self, trees: Partitions, handles: np.ndarray, of: np.ndarray) -> _Ranges:
         there = (handles != 0).nonzero()[0]

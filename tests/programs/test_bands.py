@@ -187,3 +187,21 @@ def test_what_is_added_to_whole_numbers_does_not_overflow(condition: str) -> Non
         there = [end for end in ends if end is not None]
         wanted = [(x, t) for x in there for t in there if OVER[condition](x, t)]
         assert rows_of(view) == (Counter(wanted) if "x" in told else Counter([(len(wanted),)]))
+
+
+SHARED = (
+    "l.x >= r.t AND l.x <= r.t", "r.t BETWEEN l.x AND l.x", "r.t > l.x AND r.t < l.x", "r.t >= l.x OR r.t < l.x",
+    "l.x = r.t AND r.t <= l.y", "l.x = r.g AND r.t > l.x", "l.x = r.t AND l.x = r.g AND r.w >= l.x",
+    "l.k = r.t AND r.t BETWEEN l.k AND l.x", "l.x = r.t AND r.t > l.x",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tie", SHARED)
+@pytest.mark.parametrize("told", ["COUNT(*) AS n", "l.k, COUNT(*) AS n", "r.g, SUM(l.v) AS s", "l.x, r.t", "l.k, r.w"])
+def test_a_column_may_be_both_ends_of_a_band_or_an_end_and_a_key(told: str, tie: str) -> None:
+    schema, random = tables(Random(1), "int64"), Random(tie + told)
+    by = told.split(", ")[0]
+    asked = f"SELECT {told} FROM l, r WHERE {tie}" + (f" GROUP BY {by}" if "(" in told and ", " in told else "")
+    driver = Driver(asked, plans.program(asked, schema), schema)
+    for turn, batch in enumerate(batches(random, driver.database, "int64", 4)):
+        driver.step(batch, again=turn == 2)
