@@ -52,19 +52,21 @@ def read_by_cells(
     for base, frame in frames.items():
         table, tags = made_of(given, envelope, base)
         carried = envelope.placed[tags[0]]
-        table = replace(table, columns=tuple(column for column in table.columns if column.name in carried))
-        files = _files(frame, streams) if _alike(frame, table) else None
+        columns = [replace(one, required=table.required(one.name)) for one in table.columns if one.name in carried]
+        read = Table(table.name, tuple(columns))
+        plain = not table.upserts and not table.enforced
+        files = _files(frame, streams) if plain and _alike(frame, read) else None
         if files is not None:
             weighted = any(field.name.lower() == WEIGHT for field in frame.schema.fields)
             roles = () if given.roles is None else tuple(given.roles[envelope.relations[tag]] for tag in tags)
             names[base], folder = files
-            found.append(Filed(table, weighted, tuple(tags), roles, folder))
+            found.append(Filed(read, weighted, tuple(tags), roles, folder))
     return tuple(found), names
 
 
 def _alike(frame: DataFrame, table: Table) -> bool:
     """Returns True if Spark and Arrow mean the same by the values of the columns that are read."""
-    if table.upserts or cluster.remote(frame.sparkSession):
+    if cluster.remote(frame.sparkSession):
         return False
     fields = {field.name.lower(): field for field in frame.schema.fields}
     weight = fields.get(WEIGHT)

@@ -13,6 +13,7 @@ import pytest
 
 import crown
 from plans.errors import PlanError
+from plans.schema import Column, Table
 from spark_jobs import plain_errors
 from spark_jobs.job.progress import rows_of_files, rows_read
 from spark_jobs.storage.opening import folder_at
@@ -254,3 +255,18 @@ def test_other_frames_go_through_spark(spark, tmp_path):
     assert reads_files(crown.spark.maintain(spark, GROUPS, {"t": plain.select("b", "a")}))
     with pytest.raises(PlanError, match="column"):
         crown.spark.maintain(spark, GROUPS, {"t": plain.select("a")})
+
+
+def test_a_declared_key_is_never_null_whether_or_not_all_of_it_is_read(spark, tmp_path):
+    found = pa.table({"id": [1, 2], "line": [1, None], "amount": [5, 6]})
+    pq.write_table(found, tmp_path / "lines.parquet")
+    frames = {"lines": spark.read.parquet(str(tmp_path / "lines.parquet"))}
+    columns = tuple(Column(name, "int64") for name in found.column_names)
+    declared = {"lines": Table("lines", columns, ("id", "line"))}
+    groups = crown.spark.maintain(spark, "SELECT id, SUM(amount) AS s FROM lines GROUP BY id", frames, schema=declared)
+    assert reads_files(groups)
+    assert len(result(groups)) == 2, "what is not read is not looked at"
+    listed = crown.spark.maintain(spark, "SELECT id, line FROM lines", frames, schema=declared)
+    assert reads_files(listed)
+    with plain_errors(), pytest.raises(Exception, match=r"line.* NULL|NULL.*line"):
+        result(listed)

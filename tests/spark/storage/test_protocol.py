@@ -69,6 +69,7 @@ class Site:
             "on_missing": "ignore",
             "backfill": False,
             "envelope": Given(changes, bad),
+            "filed": (),
         }
         return steps.Step(**dict.fromkeys(steps.Step.__dataclass_fields__) | known | more)
 
