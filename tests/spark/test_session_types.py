@@ -110,8 +110,8 @@ def test_envelopes_whose_rows_differ_in_the_case_of_a_name_are_read_in_a_session
 
 
 def test_a_type_that_is_not_supported_is_told_with_its_relation_and_column(spark):
-    frame = spark.sql("SELECT DATE '2024-05-01' AS v, INTERVAL '1' DAY AS took")
-    with pytest.raises(PlanError, match="relation 'r', column 'took': Spark type interval day is not supported"):
+    frame = spark.sql("SELECT DATE '2024-05-01' AS v, MAKE_INTERVAL(1) AS took")
+    with pytest.raises(PlanError, match="relation 'r', column 'took': Spark type interval is not supported"):
         maintain(spark, VALUES, {"r": frame})
     found = maintain(spark, VALUES, {"r": frame}, schema={"r": {"v": "date"}})
     assert rows_of(found) == {(datetime.date(2024, 5, 1), 1): 1}
