@@ -145,6 +145,8 @@ def _parts(type_: str) -> Parts | None:
         raise PlanError(f"type {type_!r}: {error}", hint="write array<T>, map<K,V> or struct<a:T,b:U>") from None
     if found is not None and found.kind == MAP and parts(found.types[0]) is not None:
         raise PlanError(f"type {type_!r}: the keys of a map have no parts", hint="make the key a text or a number")
+    if found is not None and "null" in found.types:
+        raise PlanError(f"type {type_!r} has a part without a type", hint="write CAST(ARRAY() AS ARRAY<INT>)")
     if found is not None:
         without_lengths(found.with_types([normal_type(part) for part in found.types]))
     return found

@@ -181,9 +181,10 @@ class Columns(Mapping[str, pa.Array]):
 def _word_of(kind: str) -> type[np.generic] | None:
     """Returns the words of which values of a type are made, one or two; None if they have no fixed number of bytes."""
     type_ = arrow_type(kind)
-    if not (pa.types.is_primitive(type_) or pa.types.is_decimal(type_)) or type_.bit_width < 32:
-        return None
-    return np.int32 if type_.bit_width == 32 else np.int64
+    if pa.types.is_decimal(type_):
+        return np.int64
+    words_of: dict[int, type[np.generic]] = {32: np.int32, 64: np.int64}  # no bits, and no months: three numbers each
+    return words_of.get(type_.bit_width) if pa.types.is_primitive(type_) else None
 
 
 def _taken(column: Given, kind: str, rows: np.ndarray) -> Given:

@@ -107,6 +107,18 @@ def _alternatives(condition: Expr) -> list[Expr]:
 
 def call(op: str, *args: Expr, value: Any = None) -> Expr:
     """Applies an operator: checks types, inserts casts. PlanError when the operands do not fit."""
+    return typed(_called(op, args, value))
+
+
+def typed(made: Expr) -> Expr:
+    """Returns a call. PlanError if it reads an ARRAY() that has not become an array of something: what it makes does
+    not show that, so who looks at its type would not see it."""
+    if "<null>" not in made.type and any("<null>" in arg.type for arg in made.args):
+        raise PlanError("an ARRAY() has no type here", hint="write CAST(ARRAY() AS ARRAY<INT>)")
+    return made
+
+
+def _called(op: str, args: tuple[Expr, ...], value: Any) -> Expr:
     if op in COMPARISONS:
         left, right = _aligned(COMPARISONS[op], *args)
         if op not in ("eq", "ne", "nseq"):

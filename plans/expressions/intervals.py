@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from plans.expressions import arithmetic, dates
 from plans.expressions.arrays import array_of, on_arrays, validity, words
 from plans.expressions.functions.distinct import by_distinct
+from plans.expressions.literals import EXACT
 from plans.types import INTERVALS, arrow_type
 
 CARRIER = {"duration": pa.int64(), "months": pa.int32()}
@@ -138,7 +139,7 @@ def _quotient(value: int, number: Any) -> int | None:
     if not number:
         return None
     scale = -int(number.as_tuple().exponent)
-    top, by = abs(value) * 10**scale, abs(int(number.scaleb(scale)))
+    top, by = abs(value) * 10**scale, abs(int(number.scaleb(scale, EXACT)))
     found = (2 * top + by) // (2 * by)
     found = found if (value < 0) == (number < 0) else -found
     return found if abs(found) < 2**63 else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, cast, col
+from plans.expressions.build import Expr, cast, col, typed
 from plans.expressions.functions.function import HigherOrder, place
 from plans.expressions.names import meant
 from plans.types import without_lengths
@@ -66,7 +66,7 @@ def _applied(function: HigherOrder, values: Sequence[Expr], given: Lambda) -> Ex
     if not isinstance(result, str):
         result = result([*(value.type for value in values), body.type], [])
     body, read = _closed(body, [column.value for column in columns.values()], most)
-    return Expr(function.name, without_lengths(result), (*values, *read), body)
+    return typed(Expr(function.name, without_lengths(result), (*values, *read), body))
 
 
 def _closed(body: Expr, parameters: Sequence[str], most: int) -> tuple[Expr, list[Expr]]:

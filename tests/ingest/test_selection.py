@@ -16,7 +16,7 @@ from crown.ingest.given import Columns
 from crown.ingest.selection import Selection
 from plans.expressions.build import call, col
 from plans.expressions.expr import Expr
-from plans.types import arrow_type
+from plans.types import _ARROW, arrow_type
 from tests.marks import seeds
 
 DAY, NOON = dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 12)
@@ -73,6 +73,40 @@ def test_the_rows_are_those_for_which_a_condition_holds(seed: int) -> None:
         assert repr(taken[name].to_pylist()) == repr([array[i].as_py() for i in wanted])
         if kinds[name] != "string":
             assert taken.codes(name, _no_text).tolist() == columns.codes(name, _no_text)[wanted].tolist()
+
+
+EVERY: dict[str, list[Any]] = {
+    **VALUES,
+    "bool": [True, False],
+    "timestamp": [NOON.replace(tzinfo=dt.UTC), NOON.replace(year=1, tzinfo=dt.UTC)],
+    "duration": [dt.timedelta(1), -dt.timedelta(microseconds=1)],
+    "months": [(1, 0, 0), (-14, 0, 0)],
+    "decimal(38,2)": [Decimal("9" * 36), Decimal("-0.01")],
+    "binary": [b"", b"\xff"],
+    "array<int32>": [[], [1, None]],
+    "map<string,int32>": [[("a", 1)], []],
+    "struct<a:int32>": [{"a": None}, {"a": 1}],
+}
+
+
+def test_picked_rows_of_every_type_are_those_that_arrow_picks() -> None:
+    kinds = {kind: kind for kind in EVERY}
+    assert {kind.partition("<")[0].partition("(")[0] for kind in kinds} == {
+        *_ARROW,
+        "decimal",
+        "array",
+        "map",
+        "struct",
+    }
+    for nulls in ([], [None]):
+        arrays: dict[str, Any] = {
+            kind: pa.array([values[0], values[1], *nulls, values[1]], arrow_type(kind)).slice(1)
+            for kind, values in EVERY.items()
+        }
+        rows = np.array([1, 0, 1], np.int64)
+        taken = Columns(arrays, kinds).taken(rows)
+        for kind, array in arrays.items():
+            assert repr(taken[kind].to_pylist()) == repr(array.take(pa.array(rows)).to_pylist()), kind
 
 
 def _no_text(values: pa.Array, add: bool) -> np.ndarray:

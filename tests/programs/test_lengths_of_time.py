@@ -48,6 +48,7 @@ QUERIES = [
      "SELECT k, EPOCH_US(MAX(ts)) - EPOCH_US(MIN(ts)) FROM r GROUP BY k"),
     ("SELECT id FROM r WHERE d IN (SELECT d FROM r WHERE k = 1) OR ts - TIMESTAMP_NTZ '2026-01-01 00:00:00' > d",
      "SELECT id FROM r WHERE d IN (SELECT d FROM r WHERE k = 1) OR EPOCH_US(ts) - 1767225600000000 > d"),
+    ("SELECT id, m, d FROM r WHERE k > 0", "SELECT id, m, d FROM r WHERE k > 0"),
     ("SELECT d FROM r EXCEPT SELECT INTERVAL '1' SECOND", "SELECT d FROM r EXCEPT SELECT 1000000"),
 ]  # fmt: skip
 """Queries over lengths of time, and over the numbers of their units."""
@@ -194,3 +195,17 @@ def test_files_without_lengths_of_time_say_so(tmp_path, capsys) -> None:
         given = ["run", query, "--input", f"t={tmp_path / 't.csv'}", "--output", str(tmp_path / name)]
         assert main(given) != 0
         assert f"column {column!r} is an INTERVAL, which" in capsys.readouterr().err
+
+
+def test_a_quotient_by_a_decimal_of_any_length_is_rounded_once() -> None:
+    view = crown.view(
+        "SELECT INTERVAL '0.000001' SECOND / n AS x, -INTERVAL '0.000001' SECOND / n AS y FROM q",
+        schema={"q": {"n": "decimal(38,37)"}},
+    )
+    view.update({"q": [("2.0000000000000000000000000000000000001",)]})
+    assert list(view) == [{"x": dt.timedelta(0), "y": dt.timedelta(0)}]
+    view.update({"q": [("2",)]})
+    assert {(row["x"], row["y"]) for row in view} == {
+        (dt.timedelta(0), dt.timedelta(0)),
+        (dt.timedelta(microseconds=1), dt.timedelta(microseconds=-1)),
+    }

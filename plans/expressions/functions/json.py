@@ -66,6 +66,17 @@ def _refused(text: str) -> Any:
 _READER = json.JSONDecoder(parse_float=_Number.of, parse_constant=_refused, strict=False)
 
 
+def _check_keys(type_: str, name: str, taken: Sequence[str], hint: str) -> None:
+    """Refuses maps with keys of other types than those `taken`, wherever they are in a type."""
+    found = parts(type_) if is_nested(type_) else None
+    if found is None:
+        return
+    if found.kind == MAP and found.types[0] not in taken:
+        raise PlanError(f"{name}: the keys of {type_} are no texts", hint=hint)
+    for part in found.types:
+        _check_keys(part, name, taken, hint)
+
+
 # To read
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -78,7 +89,9 @@ def _schema(types: Sequence[str], values: Sequence[Any]) -> str:
         whole = parts(text.strip()) is not None
     except ValueError:
         whole = True
-    return normal_type(text if whole else f"struct<{text}>")
+    type_ = normal_type(text if whole else f"struct<{text}>")
+    _check_keys(type_, "FROM_JSON", ("string",), "make them STRING, and cast them with TRANSFORM_KEYS")
+    return type_
 
 
 def _from_json(type_: pa.DataType, value: Any, schema: pa.Scalar) -> Any:
@@ -110,7 +123,7 @@ def _value(found: Any, type_: str) -> Any:
     if made.kind == ARRAY and isinstance(found, list):
         return [_value(one, made.types[0]) for one in found]
     if made.kind == MAP and isinstance(found, dict):
-        return sorted((_plain(key, made.types[0]), _value(one, made.types[1])) for key, one in found.items())
+        return sorted({_plain(key, "string"): _value(one, made.types[1]) for key, one in found.items()}.items())
     if made.kind == STRUCT and isinstance(found, dict):
         return {name: _or_none(found.get(name), part) for name, part in zip(made.names, made.types, strict=True)}
     raise _Bad
@@ -126,7 +139,7 @@ def _or_none(found: Any, type_: str) -> Any:
 def _plain(found: Any, type_: str) -> Any:
     """Returns a value without parts."""
     if type_ == "string":
-        return found if isinstance(found, str) else _again(found)
+        return found.encode(errors="replace").decode() if isinstance(found, str) else _again(found)
     number = isinstance(found, (int, float)) and not isinstance(found, bool)
     if type_ in _BITS and isinstance(found, int) and number and -(2 ** _BITS[type_]) < found < 2 ** _BITS[type_]:
         return found
@@ -190,18 +203,8 @@ def _writable(types: Sequence[str], values: Sequence[Any]) -> str:
         raise PlanError(
             f"TO_JSON takes a struct, a map or an array, not {types[0]}", hint="write STRUCT(...) around it"
         )
-    _check_keys(types[0])
+    _check_keys(types[0], "TO_JSON", ("string", "int32", "int64", "bool"), "cast them with TRANSFORM_KEYS")
     return "string"
-
-
-def _check_keys(type_: str) -> None:
-    found = parts(type_) if is_nested(type_) else None
-    if found is None:
-        return
-    if found.kind == MAP and found.types[0] not in ("string", "int32", "int64", "bool"):
-        raise PlanError(f"TO_JSON: the keys of {type_} are no texts", hint="cast them with TRANSFORM_KEYS")
-    for part in found.types:
-        _check_keys(part)
 
 
 def _to_json(type_: pa.DataType, value: Any) -> Any:

@@ -19,6 +19,7 @@ from plans.expressions.functions.function import function
 
 _STEP = re.compile(r"\.([^.\[\]*'$ ]+)|\[(\d+)\]|\['([^'*?]+)'\]")
 _ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
+_HALF = re.compile("[\ud800-\udfff]")  # of a pair of UTF-16, without the other: escapes say it, no text has it
 
 
 class _Object(tuple[tuple[str, Any], ...]):
@@ -66,7 +67,8 @@ def _found(text: str, path: str) -> str | None:
         value, _ = _READER.raw_decode(text.lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
-    return _at(value, steps(path) or ())
+    found = _at(value, steps(path) or ())
+    return None if found is None or _HALF.search(found) else found
 
 
 def _at(value: Any, path: tuple[str | int, ...]) -> str | None:
@@ -93,7 +95,7 @@ def _written(value: Any) -> str:
 
 def quoted(text: str) -> str:
     """Returns a text as JSON has it, as Spark writes it."""
-    plain = json.dumps(text, ensure_ascii=False)
+    plain = _HALF.sub(lambda one: f"\\u{ord(one[0]):x}", json.dumps(text, ensure_ascii=False))
     return _ESCAPED.sub(lambda one: "\\u" + one[1][1:].upper() if one[1][0] == "u" else one[0], plain)
 
 

@@ -100,7 +100,8 @@ MORE_GROUPS = (
          "TRANSFORM_VALUES(map, (k, v) -> CONCAT(k, v, str))", "MAP_FILTER(map, (k, v) -> v > 1)",
          "MAP_FILTER(map, (k, v) -> k <> str)", "FROM_JSON(str, 'a INT')", "TO_JSON(rec)", "TO_JSON(recs)",
          "TO_JSON(map)", "TO_JSON(deep)", "TO_JSON(STRUCT(num, dbl, dec, str, flag))",
-         "TO_JSON(ARRAY(STRUCT(big AS b, arr AS `a\"c`)))",
+         "ARRAY(num, num2)[1]", "CAST(arr AS ARRAY<STRING>)[0]",
+         "ARRAY(arr, arr)[1][0]", "TO_JSON(ARRAY(STRUCT(big AS b, arr AS `a\"c`)))",
          *((f"{name}(arr, x -> x + 1)", "TRANSFORM(arr, x -> x + 1)")
            for name in ("LIST_TRANSFORM", "LIST_APPLY", "ARRAY_TRANSFORM")),
          *((f"{name}(arr, x -> x > 1)", f"{meant}(arr, x -> x > 1)")

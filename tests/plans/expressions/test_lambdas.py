@@ -110,3 +110,10 @@ def test_what_does_not_fit_is_refused(text: str, message: str) -> None:
     with pytest.raises(PlanError) as error:
         _value(text)
     assert message in str(error.value)
+
+
+def test_an_index_behind_a_call_that_makes_an_array_finds_an_element() -> None:
+    view = crown.view("SELECT id, ARRAY(id, 7, k)[1] AS v, ARRAY(ARRAY(k))[0][0] AS w, CAST(a AS ARRAY<INT>)[1] AS x "
+                      "FROM t", SCHEMA)  # fmt: skip
+    view.apply({"t": [{"id": 1, "a": [5, 6], "words": None, "m": None, "k": 3}]})
+    assert list(view) == [{"id": 1, "v": 7, "w": 3, "x": 6}]

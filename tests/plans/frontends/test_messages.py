@@ -339,6 +339,11 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
           for condition in ("src = id", "src <> id", "src >= id AND dst = id", "src")),
         ("SELECT ARRAY() AS v FROM T", "output column v has an ARRAY() without a type", "ARRAY() AS v",
          "write CAST(ARRAY() AS ARRAY<INT>)"),
+        *((f"SELECT id FROM P WHERE {part} > 0", "an ARRAY() has no type here", part.removesuffix(" + 0"),
+           "write CAST(ARRAY() AS ARRAY<INT>)")
+          for part in ("SIZE(ARRAY())", "ARRAY()[0] + 0", "REDUCE(ARRAY(), 0, (s, x) -> s)", "ELEMENT_AT(ARRAY(), 1)")),
+        ("SELECT COUNT(*) AS n FROM P WHERE FROM_JSON(name, 'a MAP<INT, INT>') IS NULL", "FROM_JSON: the keys of",
+         "FROM_JSON(name, 'a MAP<INT, INT>')", "make them STRING, and cast them with TRANSFORM_KEYS"),
         ("SELECT ARRAY_SORT(tags) AS v FROM T", "ARRAY_SORT is not supported", "ARRAY_SORT(tags)", "use SORT_ARRAY"),
     ]
 )  # fmt: skip

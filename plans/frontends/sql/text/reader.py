@@ -156,7 +156,7 @@ class SparkSQL(Spark):
         FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
             name: build
             for name, build in Spark.Parser.FUNCTIONS.items()
-            if name not in NAMES or name in ("DATE", "BOOLEAN")
+            if name not in NAMES or name in ("ARRAY", "BOOLEAN", "DATE")
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # Spark has no functions of these names
             name: parse
