@@ -318,10 +318,30 @@ def test_check_says_what_a_file_is_not(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["check", str(tmp_path / "whole")]) == 0
 
 
-def test_an_option_that_a_command_does_not_have_is_refused_with_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (
+            ["explain", QUERY, "--window", "5"],
+            "crown explain: unrecognized arguments: --window 5",
+            "crown explain --help lists",
+        ),
+        (["explain", QUERY, "--shema=x"], "crown explain: unrecognized arguments: --shema=x", "did you mean --schema?"),
+        (["expain", QUERY], "crown: argument COMMAND: invalid choice: 'expain'", "did you mean explain?"),
+        (
+            ["run", QUERY, "--input", "g=x", "--emit", "cdcc"],
+            "crown run: argument --emit: invalid",
+            "did you mean cdc?",
+        ),
+        (["run", QUERY], "crown run: the following arguments are required: --input", "crown run --help lists"),
+    ],
+)
+def test_arguments_that_a_command_does_not_take_are_said_in_a_sentence(
+    arguments: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["explain", QUERY, "--window", "5"])
+        main(arguments)
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith("usage: crown explain ")
-    assert said.endswith("crown explain: error: unrecognized arguments: --window 5\n")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(said)
+    assert second.startswith(f"hint: {hint}")

@@ -33,11 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    import argparse
     import warnings
     from contextlib import nullcontext
 
     from crown import __version__
+    from crown.commands.parser import Parser
     from crown.commands.terminal import fit, waiting
     from crown.errors import CrownError, DataWarning, MissingPackageError, QueryWarning, needs
 
@@ -52,9 +52,7 @@ def _main(argv: Sequence[str] | None) -> int:
         if getattr(sys, name) is None:  # the shell has closed it: there is no place for output
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     fit(sys.stdout, sys.stderr)
-    parser = argparse.ArgumentParser(
-        prog="crown", description="Keep the result of a multi-way join up to date while its tables change."
-    )
+    parser = Parser(prog="crown", description="Keep the result of a multi-way join up to date while its tables change.")
     parser.add_argument("--version", action="version", version=f"crown {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((a for a in (sys.argv[1:] if argv is None else argv) if not a.startswith("-")), None)
@@ -64,8 +62,8 @@ def _main(argv: Sequence[str] | None) -> int:
         print(f"crown: {error}", file=sys.stderr)
         return 2
     args, strange = parser.parse_known_args(argv)
-    if strange:  # the command says so, with its own usage
-        subparsers.choices[args.command].error(f"unrecognized arguments: {' '.join(strange)}")
+    if strange:  # the command says so, which knows its options
+        subparsers.choices[args.command].refuse(strange)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)
