@@ -14,7 +14,7 @@ def line(program: Program, cells: int | None = None) -> str:
     """Returns the line of EXPLAIN. With a number of `cells`: PlanError if the program cannot be cut into so many."""
     plain = program.plain()
     try:
-        found = rounds(plain, cells or 2)
+        found = rounds(plain, 2 if cells is None else cells)
     except PlanError:
         if cells is not None:
             raise

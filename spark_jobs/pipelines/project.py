@@ -68,7 +68,7 @@ class Project:
         if path.is_dir():
             found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
             if len(found) != 1:
-                what = "no " + SPECIFICATIONS[0] if not found else "two specifications"
+                what = "two specifications" if found else f"neither {SPECIFICATIONS[0]} nor dbt_project.yml"
                 raise SourceError(f"{path} has {what}: name the folder or the file of a pipeline project")
             file = found[0]
         try:

@@ -101,3 +101,5 @@ def test_how_a_program_is_cut_is_said(query: str) -> None:
     else:
         with pytest.raises(PlanError, match="cannot be cut into 4 cells"):
             programs.text(made, cells=4)
+    with pytest.raises(PlanError, match="cells=0 is not a number of cells"):
+        programs.text(made, cells=0)
