@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
+import tracemalloc
 from collections import Counter
 from decimal import Decimal
 from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import crown
@@ -240,6 +242,24 @@ def test_a_batch_over_the_budget_leaves_the_stage_as_it_was() -> None:
             groups.apply([net_of([((i % keys, i), 1) for i in range(5000)], columns, part)])
         assert bag_of(groups.scan(), groups.columns, part) == before
         groups.check_invariants()
+
+
+def test_a_large_batch_takes_no_room_for_more_groups_than_it_has() -> None:
+    names, n = [f"x{i}" for i in range(12)], 1 << 18
+    told = ", ".join(f"SUM({name}) AS {name}" for name in names)
+    view = crown.view(f"SELECT k, {told} FROM r GROUP BY k", {"r": dict.fromkeys(names, "float64") | {"k": "int64"}})
+    column = pa.array(np.arange(n, dtype=np.float64))
+    rows = pa.table(dict.fromkeys(names, column) | {"k": pa.array(np.arange(n) % 4)})
+    view.apply({"r": rows.slice(0, 8)})
+    tracemalloc.start()
+    try:
+        view.apply({"r": rows.slice(8)})
+        assert tracemalloc.get_traced_memory()[1] < 2 * rows.nbytes + 2**26
+    finally:
+        tracemalloc.stop()
+    for row in view:
+        assert {row[name] for name in names} == {math.fsum(range(row["k"], n, 4))}
+    view.check_invariants()
 
 
 @pytest.mark.parametrize("stream", ["rising", "falling", "random", "toggled", "last in, first out"])

@@ -41,6 +41,7 @@ from plans.schema import Column as Declared
 
 _SCANNED = 1 << 12  # groups per block of a scan
 _MOST_ROWS = 1 << 62
+_COPIED = 1 << 24  # words for which there is room before it is known how many groups a batch has
 _GROUPS, _VALUES = 0, 1  # tables
 
 
@@ -185,18 +186,24 @@ class Groups(Stage):
         every = [frame.matrix(self.stage.keys) for frame in frames]
         keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
         strides = self._identity * n
-        handles, done, rows = np.empty(n, np.int64), np.zeros(2, np.int64), np.empty((2 * n, width), np.int64)
+        handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
+        copied = width if n * width <= _COPIED else 0
+        rows = np.empty((2 * n, copied), np.int64)
 
         def work() -> bool:
-            how = self._table, strides, self._k, keys, self._words, width
+            how = self._table, strides, self._k, keys, self._words, copied
             return bool(groups.locate(arena, *how, where, handles, rows, done))
 
         try:
             self._part.insist(work)
+            handles = handles[: done[1]]
+            if not copied:
+                rows = np.empty((2 * len(handles), width), np.int64)
+                groups.gather(arena, handles, self._k + 1, width, rows[: len(handles)])
         except BaseException:
             self._abandon(handles[: done[1]])
             raise
-        return handles[: done[1]], by_feed, rows[: 2 * done[1]]
+        return handles, by_feed, rows[: 2 * len(handles)]
 
     def _abandon(self, handles: np.ndarray) -> None:
         if not self.stage.whole:
