@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import pickle
 import re
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -38,8 +40,8 @@ def function(
     a deleted row must find what its insertion made: with ``deterministic=False`` crown rejects queries that call it.
 
     If it raises an error, or returns something else, the batch is rejected with a FunctionError that names the
-    function and its arguments. A state knows the function that it was made with by a fingerprint of its code.
-    ``version`` takes the place of the code: give another one where results change.
+    function and its arguments. A state knows the function that it was made with by a fingerprint of its code and of the
+    values that this reads. ``version`` takes the place of both: give another one where results change.
 
     >>> import crown, pyarrow.compute as pc
     >>> def initial(names):
@@ -148,7 +150,8 @@ def _told(value: Any, depth: int) -> Any:
         code, read = value.__code__, value.__globals__
         used = [(name, _told(read[name], depth + 1)) for name in sorted(_names(code)) if name in read]
         held = [_told(cell.cell_contents, depth + 1) for cell in value.__closure__ or () if cell != types.CellType()]
-        return "function", _told(code, depth), used, held, _told(value.__defaults__, depth + 1)
+        given = _told((value.__defaults__, value.__kwdefaults__), depth + 1)
+        return "function", _told(code, depth), used, held, given
     if isinstance(value, types.CodeType):
         return value.co_code.hex(), value.co_names, [_told(one, depth) for one in value.co_consts]
     if isinstance(value, (list, tuple)):
@@ -157,10 +160,31 @@ def _told(value: Any, depth: int) -> Any:
         return [(str(key), _told(one, depth + 1)) for key, one in sorted(value.items(), key=lambda item: str(item[0]))]
     if isinstance(value, (str, bytes, int, float, complex, type(None))):
         return repr(value)
-    return f"{type(value).__module__}.{type(value).__qualname__} {getattr(value, '__qualname__', '')}"
+    if isinstance(value, (set, frozenset)):
+        return sorted(repr(_told(one, depth + 1)) for one in value)
+    if hasattr(value, "__wrapped__"):
+        return _told(value.__wrapped__, depth + 1)
+    return f"{type(value).__module__}.{type(value).__qualname__}", _told_of_object(value, depth)
+
+
+def _told_of_object(value: Any, depth: int) -> Any:
+    """Returns what an object of a class holds: of a value all of it, of others their attributes, and how they are
+    called. Those of Python's library (a logger, a lock) hold what comes and goes: of them nothing."""
+    origin = type(value).__module__.partition(".")[0]
+    if origin in _VALUES:
+        try:
+            return hashlib.blake2b(pickle.dumps(value, 4), digest_size=16).hexdigest()
+        except Exception:  # whatever an object of a library raises where it cannot be written
+            return getattr(value, "__qualname__", "")
+    if origin in sys.stdlib_module_names:
+        return getattr(value, "__qualname__", "")
+    called = type(value).__call__ if callable(value) else None
+    return _told(called, depth + 1), _told(getattr(value, "__dict__", None), depth + 1)
 
 
 _DEPTH = 6
+_VALUES = ("builtins", "datetime", "decimal", "fractions", "numpy", "pandas", "polars", "pyarrow", "re", "uuid")
+"""Modules whose objects are values: two that are written alike are the same."""
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import functools
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -243,3 +250,71 @@ def test_a_state_knows_its_function(tmp_path) -> None:
     assert crown.view("SELECT add_to(x) AS y FROM t", schema=SCHEMA).plan.fingerprint == first
     registered(2, "two")
     assert crown.view("SELECT add_to(x) AS y FROM t", schema=SCHEMA).plan.fingerprint != first
+
+
+class Times:
+    """A function that is an object."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, x: pa.Array) -> pa.Array:
+        return pc.multiply(x, self.by)
+
+
+def _with_default(by: int) -> Any:
+    def call(x: pa.Array, *, by: int = by) -> pa.Array:
+        return pc.multiply(x, by)
+
+    return call
+
+
+def _reading(value: Any) -> Any:
+    return lambda x: [value for _ in range(len(x))]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda x: [v in {1, 2} for v in x.to_pylist()], lambda x: [v in {1, 3} for v in x.to_pylist()]),
+        (Times(2), Times(3)),
+        (_with_default(2), _with_default(3)),
+        *(
+            (_reading(one), _reading(other))
+            for one, other in [
+                ({1, 2}, {1, 3}),
+                (Decimal(1), Decimal(2)),
+                (dt.date(2026, 1, 1), dt.date(2026, 1, 2)),
+                (np.array([1]), np.array([2])),
+                (pa.array([1]), pa.array([2])),
+                (Times(2), Times(3)),
+                (functools.lru_cache(_with_default(2)), functools.lru_cache(_with_default(3))),
+            ]
+        ),
+    ],
+)
+def test_a_fingerprint_knows_all_that_a_function_reads(one: Any, other: Any) -> None:
+    marks = [
+        crown.function("read", call, arguments=["int64"], result="int64").fingerprint for call in (one, other, one)
+    ]
+    assert marks[0] == marks[2] != marks[1]
+
+
+def test_a_fingerprint_is_the_same_in_every_process() -> None:
+    text = (
+        "import crown, decimal, logging\n"
+        "A, B, C = {'a', 'b', 'c', 'd'}, decimal.Decimal(1), logging.getLogger('a')\n"
+        "call = lambda x: (x in {'p', 'q', 'r'}, A, B, C)\n"
+        "print(crown.function('read', call, arguments=['int64'], result='int64').fingerprint)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", text],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
