@@ -36,7 +36,7 @@ _SEQUENCE = {
 _CALLED = {
     "sample": "TABLESAMPLE", "pivots": "PIVOT", "laterals": "LATERAL VIEW", "using": "USING",
     "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY",
-    "null_on_zero_variance": "a third argument",
+    "null_on_zero_variance": "a third argument", "deterministic": "a second argument",
 }  # fmt: skip
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 

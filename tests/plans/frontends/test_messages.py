@@ -147,11 +147,10 @@ def test_what_a_group_cannot_have_is_said_with_its_place(query: str, said: str, 
         ("INTERVAL '1' HUR", "an INTERVAL cannot be 1 HUR long", None),
         ("WINDOW_TIME(at)", "WINDOW_TIME takes the window that its SELECT groups by", None),
         ("window.begin", "unknown table or alias window", None),
+        ("GROUPING(id)", "GROUPING of a single grouping is not supported", None),
     ]
 )
-def test_a_length_or_a_window_that_is_none_is_shown_with_what_to_write(
-    text: str, said: str, marked: str | None
-) -> None:
+def test_what_lacks_a_part_of_the_query_is_shown_with_what_to_write(text: str, said: str, marked: str | None) -> None:
     message, place, hint = refused(f"SELECT {text} AS v FROM P")
     assert message == said
     assert place == (marked or text)
@@ -304,6 +303,7 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
     [
         ("SELECT SUM(tags) FROM T", "SUM needs a number, not array<string>", "SUM(tags)", ""),
         ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE needs an order", "ANY_VALUE(p)", "name a part of them"),
+        ("SELECT MODE(id, true) FROM T", "MODE with a second argument is not supported", "MODE(id, true)", ""),
         ("SELECT id FROM T WHERE explode(tags) = 'a'", "EXPLODE is not", "explode(tags)", "LATERAL VIEW explode(tags)"),
         ("SELECT UPPER(inline(tags)) FROM T", "INLINE is not", "inline(tags)", "LATERAL VIEW inline(items)"),
         ("SELECT id FROM T WHERE UNNEST(tags) = 'a'", "UNNEST is not", "UNNEST(tags)", "FROM t, UNNEST(t.tags)"),

@@ -114,6 +114,8 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
         return "a window function (OVER) here", "write it behind SELECT or QUALIFY, or in a derived table"
     if word.lower() in (*OWN, *RANKS):
         return f"{word} without OVER", "write OVER (ORDER BY ...) behind it"
+    if word in ("GROUPING", "GROUPING_ID"):
+        return f"{word} of a single grouping", "write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"
     if "AggFunc" in ancestors or node.key == "groupconcat":
         known = (
             "COUNT, SUM, AVG, MIN, MAX, MAX_BY, MODE, MEDIAN, PERCENTILE, STRING_AGG, BOOL_AND, BIT_AND, VAR, STDDEV, "
