@@ -22,7 +22,7 @@ import crown
 from crown.errors import BadRowError, PlanError
 from tests.ingest.frame_values import ARROW, DUCKDB, NUMPY, OTHERS, PANDAS, POLARS, PYTHON, Case, D
 
-WITH_PARTS = ("list", "struct", "map", "list view", "dictionary of lists")
+TYPED = ("list", "struct", "map", "list view", "dictionary of lists", "duration", "interval")
 NULLS = pytest.mark.parametrize("nulls", [False, True], ids=["values", "nulls"])
 Form = Callable[[Any], Any]
 
@@ -304,7 +304,7 @@ def test_columns_of_other_types_may_be_there_unread(kind: str) -> None:
         assert sorted(row["a"] for row in view) == [1, 2]
     view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}})
     assert view.apply({"r": table}).num_rows == 2
-    if kind in WITH_PARTS:
+    if kind in TYPED:
         read = crown.view("SELECT x FROM r", tables={"r": table})
         assert sorted(map(str, read)) == sorted(str({"x": value}) for value in table["x"].to_pylist())
     else:
