@@ -77,7 +77,7 @@ def test_every_error_is_said_and_the_session_goes_on(tmp_path: Path) -> None:
     wrong = {
         "SELECT 1;": "",
         "INSERT INTO shops VALUES (1, 'again');": "the key id=1 is enforced",
-        "SELEC 1;": "'SELEC 1' is not a statement of this shell",
+        "SELEC 1;": "'SELEC 1' is not a statement of this shell: did you mean SELECT?",
         "INSERT INTO totals VALUES (1);": "totals is a view; change its tables",
         "INSERT INTO nothing VALUES (1);": "there is no table called nothing",
         "INSERT INTO orders VALUES (1 + 1);": "VALUES takes rows of literals",
@@ -96,7 +96,8 @@ def test_every_error_is_said_and_the_session_goes_on(tmp_path: Path) -> None:
         "CREATE VIEW v AS SELECT nothing FROM orders;": "unknown column nothing",
         "COPY orders FROM 'nowhere.csv';": "there is no such file",
         "DELETE FROM orders WHERE nothing = 1;": "unknown column nothing",
-        "UPDATE orders SET id = 1;": "is not a statement of this shell",
+        "UPDATE orders SET id = 1;": "is not a statement of this shell: DELETE the rows, and INSERT them",
+        "GRANT ALL;": "'GRANT ALL' is not a statement of this shell, which has CREATE TABLE",
         "SUBSCRIBE nothing;": "there is no view called nothing",
         "EXPLAIN SELECT * FROM nothing;": "unknown table nothing",
         ".nothing": "there is no .nothing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from crown.errors import CrownError
 from plans.nested import split
@@ -117,8 +118,12 @@ def statement(text: str) -> Statement:
     for begin, read in _READERS:
         if begin.match(text):
             return read(text)
-    known = ", ".join(FORMS)
-    raise CrownError(f"{' '.join(text.split()[:2])!r} is not a statement of this shell, which has {known}")
+    found = f"{' '.join(text.split()[:2])!r} is not a statement of this shell"
+    begins = {form.split()[0] for form in FORMS}
+    near = get_close_matches(words[0], begins, 1) if words and words[0] not in begins else []
+    if words[:1] == ["UPDATE"]:
+        raise CrownError(f"{found}: DELETE the rows, and INSERT them as they are to be")
+    raise CrownError(f"{found}: did you mean {near[0]}?" if near else f"{found}, which has {', '.join(FORMS)}")
 
 
 _NAME = r'(?:\w+|`[^`]+`|"[^"]+")'
