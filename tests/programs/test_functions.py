@@ -318,3 +318,21 @@ def test_a_fingerprint_is_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_struct_with_other_fields_is_refused(inside: bool) -> None:
+    def made(x: pa.Array) -> pa.Array:
+        found = pa.StructArray.from_arrays([x.cast(pa.int32())], ["b"])
+        return pa.ListArray.from_arrays(list(range(len(x) + 1)), found) if inside else found
+
+    kind = "array<struct<a:int64>>" if inside else "struct<a:int64>"
+    crown.function("made", made, arguments=["int64"], result=kind)
+    view = crown.view("SELECT made(x) AS y FROM t", schema=SCHEMA)
+    with pytest.raises(FunctionError, match=r"'made' returned .*b: int32.*name the fields so"):
+        view.update({"t": [{"id": 1, "k": 1, "x": 5, "s": "a"}]})
+    kind = kind.replace("a:int64", "b:int64")
+    crown.function("made", made, arguments=["int64"], result=kind)
+    view = crown.view("SELECT made(x) AS y FROM t", schema=SCHEMA)
+    view.update({"t": [{"id": 1, "k": 1, "x": 5, "s": "a"}]})
+    assert list(view) == [{"y": [{"b": 5}] if inside else {"b": 5}}]

@@ -87,6 +87,8 @@ class UserFunction:
             )
         if found.type == wanted:
             return found
+        if not _named_alike(found.type, wanted):  # a cast would put NULL for the fields that are missing
+            raise FunctionError(f"{self._call} returned {found.type}, not {wanted}, its type: name the fields so")
         try:
             return found.cast(wanted)
         except pa.ArrowException as error:
@@ -115,6 +117,17 @@ class UserFunction:
             except Exception:
                 return f"{self._call}, called with {', '.join(str(array[0]) for array in one)},"
         return f"{self._call}, called with {len(arrays[0])} rows,"
+
+
+def _named_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Returns whether the structs in two types have fields of the same names."""
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        mine, others = ({field.name: field.type for field in type_} for type_ in (one, other))
+        return mine.keys() == others.keys() and all(_named_alike(mine[name], others[name]) for name in mine)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return _named_alike(one.item_type, other.item_type)
+    lists = [type_.value_type for type_ in (one, other) if hasattr(type_, "value_type")]
+    return len(lists) < 2 or _named_alike(*lists)
 
 
 @dataclass(frozen=True, eq=False)
