@@ -102,6 +102,8 @@ REFUSED = {
     "REDUCE(a, 0L, (s, x) -> s + x, (s, x) -> s)": "REDUCE ends with a function of one value",
     "TRANSFORM_KEYS(m, (k, v) -> ARRAY(v))": "the keys of a map have no parts",
     "UPPER(x -> x)": "UPPER takes no function",
+    "TRANSFORM(a, x -> SUM(x) OVER ())": "aggregates and subqueries do not read x of the function around them",
+    "TRANSFORM(a, k -> (SELECT MAX(t.id) FROM t WHERE id < k))": "aggregates and subqueries do not read k of the",
 }
 
 

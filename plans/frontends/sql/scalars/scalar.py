@@ -204,6 +204,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return part_of(str(node.this), part("expression"))
     if key in ("tsordstodate", "date") and not node.expressions:
         return _cast(part("this"), "date")
+    if key == "identifier":  # a parameter that `resolve` does not know
+        hint = "aggregate the rows of EXPLODE"
+        raise PlanError(f"aggregates and subqueries do not read {node.name} of the function around them", hint=hint)
     what, hint = refusal(text, node)
     raise PlanError(f"{what} is not supported", hint=hint)
 
