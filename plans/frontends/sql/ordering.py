@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
-from plans.expressions.build import Expr
+from plans.expressions.build import Expr, check_ordered
 from plans.frontends.sql.refuse import NO_ORDER, Text
 from plans.frontends.sql.scope import Scope, value_of
 from plans.frontends.sql.shape import limited
@@ -86,7 +87,8 @@ def order_by(
                 raise text.error(f"{node} orders nothing", node, "leave it out")
             key = key or columns.add(node, expr)
         keys.append(key)
-    return orders(order, keys, text)
+    types = {item.name: item.expr.type for item in (*columns.items, *columns.hidden)}
+    return orders(order, keys, text, [types[key] for key in keys])
 
 
 def order_by_name(order: exp.Order, names: Sequence[str], text: Text) -> tuple[Order, ...]:
@@ -103,8 +105,11 @@ def order_by_name(order: exp.Order, names: Sequence[str], text: Text) -> tuple[O
     return orders(order, keys, text)
 
 
-def orders(order: exp.Order, keys: Sequence[str], text: Text) -> tuple[Order, ...]:
-    """Returns the order of columns; the first time that a column stands counts."""
+def orders(order: exp.Order, keys: Sequence[str], text: Text, types: Sequence[str] = ()) -> tuple[Order, ...]:
+    """Returns the order of columns; the first time that a column stands counts. PlanError if one of the `types`, where
+    they are known, has no order."""
+    for one, type_ in zip(order.expressions, types, strict=False):
+        text.guarded(one, partial(check_ordered, type_, "ORDER BY"))
     found: dict[str, Order] = {}
     for one, key in zip(order.expressions, keys, strict=True):
         if one.args.get("with_fill"):

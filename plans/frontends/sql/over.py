@@ -126,7 +126,7 @@ class Windows:
         text = self.scope.text
         partition, order, spec = spelled(node, self.defined, text)
         keys = tuple(dict.fromkeys(self._read(one) for one in partition))
-        by = () if order is None else orders(order, [self._read(one.this) for one in order.expressions], text)
+        by = () if order is None else self._orders(order)
         where, inner = None, node.this
         if isinstance(inner, exp.Filter):
             where, inner = inner.expression.this, inner.this
@@ -169,6 +169,10 @@ class Windows:
             given = exp.Not(this=exp.Is(this=inner.this.copy(), expression=exp.Null()))
             made = below(made, self._read(given))
         return Call(node, keys, by, made)
+
+    def _orders(self, order: exp.Order) -> tuple[Order, ...]:
+        keys = [self._read(one.this) for one in order.expressions]
+        return orders(order, keys, self.scope.text, [self.column(key).type for key in keys])
 
     def _count(self, node: exp.Expression, what: str, least: int) -> int:
         return self.scope.text.guarded(node, lambda: count_of(scalar(node, self.scope), what, least))

@@ -303,6 +303,8 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
     [
         ("SELECT SUM(tags) FROM T", "SUM needs a number, not array<string>", "SUM(tags)", ""),
         ("SELECT ANY_VALUE(p) FROM T", "ANY_VALUE needs an order", "ANY_VALUE(p)", "name a part of them"),
+        ("SELECT id FROM T ORDER BY id, tags LIMIT 1", "ORDER BY needs an order", "tags", "name a part of them"),
+        ("SELECT RANK() OVER (ORDER BY p DESC) FROM T", "ORDER BY needs an order", "p DESC", "name a part of them"),
         ("SELECT MODE(id, true) FROM T", "MODE with a second argument is not supported", "MODE(id, true)", ""),
         ("SELECT id FROM T WHERE explode(tags) = 'a'", "EXPLODE is not", "explode(tags)", "LATERAL VIEW explode(tags)"),
         ("SELECT UPPER(inline(tags)) FROM T", "INLINE is not", "inline(tags)", "LATERAL VIEW inline(items)"),
