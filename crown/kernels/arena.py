@@ -23,7 +23,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
-FORMAT = 8
+FORMAT = 9
 
 # Header words.
 H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
