@@ -51,7 +51,7 @@ def is_wide(type_: str) -> bool:
 class Program:
     """Several expressions in native form. What they have in common is worked out once.
 
-    ``inputs``: the columns that are read, with types; ``types``: those of the outputs.
+    ``reads``: the columns that are read, and whether they are wide decimals; ``types``: those of the outputs.
     """
 
     def __init__(self, expressions: Sequence[Expr]) -> None:
@@ -61,7 +61,7 @@ class Program:
         self._steps: list[int] = []
         self._n = 0
         columns = {c.value: c.type for e in expressions for c in e.postorder() if c.op == "col"}
-        self.inputs = columns
+        self.reads = [(name, is_wide(type_)) for name, type_ in columns.items()]
         for name, type_ in columns.items():
             self._registers["col", type_, name] = self._new()
         self.types = [expr.type for expr in expressions]

@@ -204,7 +204,7 @@ class Frame:
     def _evaluated(self, program: Program) -> list[Column]:
         """Returns the values of expressions in native form. O(n)."""
         n = self.n
-        out = program.run(*self.inputs(program.inputs), self.dictionary)
+        out = program.run(*self.inputs(program.reads), self.dictionary)
         found, at = [], 0
         for type_ in program.types:
             size = 2 * n if is_wide(type_) else n
@@ -212,14 +212,16 @@ class Frame:
             at += size
         return found
 
-    def inputs(self, columns: Mapping[str, str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns columns, given with their types, as kernels take them: int64[columns, n]; their forms, int64[2 *
-        columns]; and wide decimals that have no codes, which come without. See ``crown.expressions.kernels.evaluate``.
-        O(columns * n)."""
+    def inputs(self, columns: Sequence[tuple[str, bool]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns columns, given with whether they are wide decimals, as kernels take them.
+
+        The codes int64[columns, n]; the forms, int64[2 * columns]; and wide decimals that have no codes, which come
+        without: see ``crown.expressions.kernels.evaluate``. O(columns * n).
+        """
         n, forms, pairs, words = self.n, [], [_NO_PAIRS], []
-        for name, type_ in columns.items():
+        for name, wide in columns:
             made = self._made.get(name)
-            if not is_wide(type_):
+            if not wide:
                 forms.append((WORDS, 0))
             elif made is None or made.coded:
                 forms.append((CODES, 0))

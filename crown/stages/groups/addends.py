@@ -24,19 +24,22 @@ from plans.payloads.carried import JoinSum
 from plans.payloads.sums import Term, term_of
 from plans.plan import Plan
 
+_NOTHING = np.empty((0, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+
 
 class Addends:
     """Adds rows to ``terms`` of the states of groups; their arguments have the ``types``."""
 
     def __init__(self, terms: Sequence[Placed], types: Mapping[str, str]) -> None:
-        self._terms = [one.term for one in terms]
+        self.terms = [one.term for one in terms]
         read = [
             name
-            for term in self._terms
+            for term in self.terms
             for name in (*([] if term.where is None else [term.where]), *term.needs, *term.factors, *_sided(term))
         ]
-        self._inputs = {name: types[name] for name in read}
-        at = {name: i for i, name in enumerate(self._inputs)}
+        at = {name: i for i, name in enumerate(dict.fromkeys(read))}
+        self._reads = [(name, is_wide(types[name])) for name in at]
+        self._doubles = [name for name in at if types[name] == "float64"]
         recipe = [len(terms)]
         for term, first, limbs in terms:
             condition = -1 if term.where is None else at[term.where]
@@ -52,15 +55,15 @@ class Addends:
         to their far parts. O(rows * terms).
         """
         scratch = np.empty(self._room, np.int64)
-        inputs, forms, pairs = frame.inputs(self._inputs)
+        inputs, forms, pairs = frame.inputs(self._reads) if self._reads else _NOTHING
         arena, recipe = frame.dictionary.memory[0], self._recipe
         if sums.add_terms(arena, where, weights, inputs, forms, pairs, recipe, scratch, state):
             self._add_far(frame, weights, where, far)
 
     def _add_far(self, frame: Frame, weights: np.ndarray, where: np.ndarray, far: Far) -> None:
         """Adds what rows with doubles that are far have beyond what is near."""
-        doubles = {name: _are_far(frame[name].codes) for name, type_ in self._inputs.items() if type_ == "float64"}
-        for term in self._terms:
+        doubles = {name: _are_far(frame[name].codes) for name in self._doubles}
+        for term in self.terms:
             some = np.zeros(len(weights), np.bool_)
             for name in term.factors:
                 some |= doubles.get(name, False)

@@ -218,7 +218,8 @@ class Groups(Stage):
         old = self._as_totals(handles, rows[:n])
         after, far = rows[n:], Far(layout, n)
         after[:] = old.rows
-        self._addends[None].add(first.frame, first.weights, first.where, after, far)
+        if self._addends[None].terms:
+            self._addends[None].add(first.frame, first.weights, first.where, after, far)
         if self._join_sums is not None:
             self._join_sums.add(net, first.where, after, far)
         if self._imported_sums is not None:

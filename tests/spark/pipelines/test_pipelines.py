@@ -281,7 +281,7 @@ def test_a_specification_that_cannot_be_read_is_refused(tmp_path: Path, text: st
     (tmp_path / "spark-pipeline.yml").write_text(text)
     with pytest.raises(SourceError, match=said):
         Project.of(tmp_path)
-    with pytest.raises(SourceError, match=r"no spark-pipeline\.yml"):
+    with pytest.raises(SourceError, match=r"has neither spark-pipeline\.yml nor dbt_project\.yml"):
         Project.of(tmp_path / "..")
 
 
