@@ -1,4 +1,4 @@
-"""Bands: what ties the rows of two feeds by a comparison, and what is told of the pairs."""
+"""Bands: the comparison that joins the rows of two feeds, and what the stage delivers for each pair."""
 
 from __future__ import annotations
 

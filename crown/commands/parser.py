@@ -29,6 +29,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(words: Iterable[str], names: list[str]) -> str:
-    """Returns a question for the name that one of the words is close to; '' if there is none."""
+    """Returns "did you mean NAME?" for the first name that is close to one of the words; '' if none is."""
     close = [name for word in words for name in get_close_matches(word.partition("=")[0], names, 1)]
     return f"did you mean {close[0]}?" if close else ""

@@ -96,7 +96,7 @@ def copy_bytes(arena, octets, code, out, start):
             out[start + b] = octets[first + b]
     else:
         for b in range(length):
-            out[start + b] = (value_word(arena, code, b >> 3) >> (8 * (b & 7))) & 255
+            out[start + b] = value_byte(arena, octets, code, b)
     return length
 
 

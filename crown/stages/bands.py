@@ -4,7 +4,7 @@
 
 Each side keeps its rows in order (``crown.stages.sides``), and hands on what a row of the other matches: rows, or the
 exact sums over all of them. So a pair is worth the product of the sums of its halves, and where one side is only
-summed up, a change is told in O(log n), however many rows it matches. The inverse net takes a batch back.
+summed up, a change costs O(log n), however many rows it matches. To undo a batch, apply its negated net.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Bands(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch. O(log n) per change, and what is told of it.
+        """Applies a batch. O(log n) per change, and O(1) per row that it delivers.
 
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or for too many pairs.
         """

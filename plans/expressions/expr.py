@@ -104,7 +104,7 @@ class Expr:
 
     @property
     def exact_value(self) -> Any:
-        """Returns a JSON-able form of the value, in which what is equal but not the same differs: 0.0 and -0.0."""
+        """Returns a JSON-able form of the value. 0.0 and -0.0 are equal, but have different forms."""
         if isinstance(self.value, (Expr, UserFunction)):
             return self.value.to_json()
         return literals.to_json(self.value)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
 from plans.expressions.build import FALSE, MIRROR, NULL, Expr, call, cast, col
-from plans.lowering.expansion import Expansion, carried, shown
+from plans.lowering.expansion import Expansion, carried, grouping, shown
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, one_word
 from plans.lowering.offsets import ORDERING, of_sides, parted
@@ -132,16 +132,7 @@ def banded(group: Group, query: Query, expansion: Expansion, stages: Stages, low
         return sum_bits((leaves[i][0].type, leaves[i][1]) for i in monomial)
 
     columns = tuple(Output(name, exprs[name].type, _over(exprs[name], names, edge)) for name in kept)
-    return GroupStage(
-        Feed(number, columns),
-        group.keys,
-        group.aggregates,
-        tuple(Output(name, expr.type, expr) for name, expr in group.outputs),
-        group.having,
-        group.whole,
-        tuple(expansion.summed.values()),
-        carried(expansion, terms, bits),
-    )
+    return grouping(group, Feed(number, columns), expansion, carried(expansion, terms, bits))
 
 
 def listed(query: Query, stages: Stages, lowered: Lowered) -> int | None:

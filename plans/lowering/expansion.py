@@ -12,7 +12,8 @@ from plans.payloads.carried import JoinSum, Summed
 from plans.payloads.payload import LIMB
 from plans.payloads.sums import ORDERED, Sums
 from plans.payloads.sums import Term as Sum
-from plans.program import Aggregate
+from plans.plan import Output
+from plans.program import Aggregate, Feed, GroupStage
 from plans.queries.algebra import Group, Query, split
 
 MOST_TERMS = 1024
@@ -105,6 +106,15 @@ def _read_beside(name: str, group: Group, expansion: Expansion) -> bool:
             if not known or not set(Sums(call, types).terms) <= set(expansion.sums):
                 return True
     return False
+
+
+def grouping(
+    group: Group, read: Feed, expansion: Expansion | None = None, sums: tuple[JoinSum, ...] = ()
+) -> GroupStage:
+    """Returns the stage of a group with one feed; with an `expansion`, whose rows carry the `sums`."""
+    outputs = tuple(Output(name, expr.type, expr) for name, expr in group.outputs)
+    summed = () if expansion is None else tuple(expansion.summed.values())
+    return GroupStage(read, group.keys, group.aggregates, outputs, group.having, group.whole, summed, sums)
 
 
 def carried(

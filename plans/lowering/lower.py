@@ -11,6 +11,7 @@ from plans.expressions.coercion import check_ordered
 from plans.lowering.bands import is_listed
 from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
+from plans.lowering.expansion import grouping
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.narrowing import is_sum, narrowed
 from plans.lowering.outer import inner_joined
@@ -19,7 +20,6 @@ from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.lowering.values import with_values
 from plans.payloads.sums import ONCE
-from plans.plan import Output
 from plans.program import (
     Feed,
     Function,
@@ -132,7 +132,7 @@ def _group(group: Group, stages: Stages) -> GroupStage:
     """
     rows = _plain(group.input, stages) if isinstance(group.input, Query) else None
     if rows is None:
-        return _grouping(group, _feed(group.input, stages))
+        return grouping(group, _feed(group.input, stages))
     if rows.distinct or selection(rows) is not None:
         return _grouped(group, rows, stages)
     return with_values(group, rows, stages, lambda part, read: _grouped(part, read, stages))
@@ -141,12 +141,7 @@ def _group(group: Group, stages: Stages) -> GroupStage:
 def _grouped(group: Group, rows: Query, stages: Stages) -> GroupStage:
     """Returns the stage of a group over a join core, with one feed."""
     found = _summed(group, rows, stages)
-    return _grouping(group, _rows(group, rows, stages)) if found is None else found
-
-
-def _grouping(group: Group, read: Feed) -> GroupStage:
-    outputs = tuple(Output(name, expr.type, expr) for name, expr in group.outputs)
-    return GroupStage(read, group.keys, group.aggregates, outputs, group.having, group.whole)
+    return grouping(group, _rows(group, rows, stages)) if found is None else found
 
 
 def _rows(group: Group, rows: Query, stages: Stages) -> Feed:

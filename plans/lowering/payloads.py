@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from plans.expressions.build import Expr, col
 from plans.lowering.bands import banded
-from plans.lowering.expansion import Expansion, carried, expansion_of, shown
+from plans.lowering.expansion import Expansion, carried, expansion_of, grouping, shown
 from plans.lowering.joins import feed, rates_of, typed
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial
@@ -101,16 +101,7 @@ def _stage(group: Group, query: Query, expansion: Expansion, stages: Stages) -> 
     def bits(monomial: Monomial) -> int:
         return sum_bits((plan.attributes[name].type, what) for _, name, what in terms[monomial])
 
-    return GroupStage(
-        Feed(number, tuple(feed)),
-        group.keys,
-        group.aggregates,
-        tuple(Output(name, expr.type, expr) for name, expr in group.outputs),
-        group.having,
-        group.whole,
-        tuple(expansion.summed.values()),
-        carried(expansion, numbers, bits),
-    )
+    return grouping(group, Feed(number, tuple(feed)), expansion, carried(expansion, numbers, bits))
 
 
 def _freed(expr: Expr, columns: dict[str, _Columns], outputs: dict[Expr, str]) -> Expr:

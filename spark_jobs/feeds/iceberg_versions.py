@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from crown.errors import needs
 from crown.ingest.columns import WEIGHT
 from spark_jobs.errors import SourceError
-from spark_jobs.storage.address import in_a_line
+from spark_jobs.storage import iceberg_catalogs
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
@@ -80,24 +80,20 @@ class IcebergVersions:
         return {"versions": len(later), "seconds": max(time.time() - later[-1], 0.0) if later else 0.0}
 
     def _opened(self) -> Table:
-        with needs("an Iceberg table"):
-            from pyiceberg.catalog import load_catalog
-        catalog, _, name = self._name.partition(".")
-        return load_catalog(catalog).load_table(name)
+        catalog, name = iceberg_catalogs.opened(self._name)
+        return catalog.load_table(name)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
         """Has what pyiceberg raises end in one sentence."""
         with needs("an Iceberg table"):
-            import pyiceberg.exceptions as raised
-        ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
-        try:
+            import pyiceberg  # noqa: F401
+
+        def told(reason: str, where: str) -> SourceError:
+            return SourceError(f"the Iceberg table {self._name} cannot be read ({reason}): mend that; {where}")
+
+        with iceberg_catalogs.telling(told):
             yield
-        except (*ours, ValueError, OSError, pa.ArrowException) as error:
-            raise SourceError(
-                f"the Iceberg table {self._name} cannot be read ({in_a_line(error)[:300].rstrip('. ')}): mend that; "
-                "its catalog is described in .pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
-            ) from None
 
 
 def _newest(table: Table) -> int:

@@ -7,8 +7,6 @@ can be is told by the bounds that the table has of their columns.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import needs
-from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.storage.address import in_a_line
+from spark_jobs.errors import CheckpointError
+from spark_jobs.storage import iceberg_catalogs
 from spark_jobs.tables.commits import follows
-from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, Net, another_s, unfit
+from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, Net, another_s, demand_columns, unfit
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -42,7 +40,14 @@ class IcebergResult:
 
     def apply(self, stream: str, batch: int, net: Net) -> bool:
         """Applies a batch, once. False if it was applied before."""
-        with self._telling(batch):
+
+        def told(reason: str, where: str) -> CheckpointError:
+            return CheckpointError(
+                f"batch {batch} cannot be written to the Iceberg table {self._name} ({reason}): mend that, and start "
+                f"again; {where}"
+            )
+
+        with iceberg_catalogs.telling(told):
             kept = net.rows.drop_columns([OP]) if net.keyed else net.rows
             table = self._opened(kept.schema)
             owner, newest = table.properties.get(_STREAM), int(table.properties.get(_BATCH, -1))
@@ -50,12 +55,7 @@ class IcebergResult:
                 raise another_s(self._name, f"the result of the stream {owner}")
             if owner is None and table.current_snapshot() is not None:
                 raise another_s(self._name, "an Iceberg table with rows that this stream has not written")
-            has = [field.name for field in table.schema().fields]
-            if has != kept.column_names:
-                raise SourceError(
-                    f"the Iceberg table {self._name} has the columns {', '.join(has)}, but the result has "
-                    f"{', '.join(kept.column_names)}: give another table"
-                )
+            demand_columns(f"the Iceberg table {self._name}", table.schema().fields, kept, "table")
             if not follows(self._name, newest, batch):
                 return False
             gone, fresh = self._changed(table, batch, net) if net.rows.num_rows else ([], None)
@@ -105,27 +105,9 @@ class IcebergResult:
                         update.append_data_file(file)
 
     def _opened(self, schema: pa.Schema) -> Table:
-        from pyiceberg.catalog import load_catalog
-
-        catalog, _, name = self._name.partition(".")
-        known = load_catalog(catalog)
+        known, name = iceberg_catalogs.opened(self._name)
         known.create_namespace_if_not_exists(name.rpartition(".")[0])
         return known.create_table_if_not_exists(name, schema)
-
-    @contextmanager
-    def _telling(self, batch: int) -> Iterator[None]:
-        """Has what pyiceberg raises end in one sentence."""
-        import pyiceberg.exceptions as raised
-
-        ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
-        try:
-            yield
-        except (*ours, ValueError, OSError, pa.ArrowException) as error:
-            raise CheckpointError(
-                f"batch {batch} cannot be written to the Iceberg table {self._name} "
-                f"({in_a_line(error)[:300].rstrip('. ')}): mend that, and start again; its catalog is described in "
-                ".pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
-            ) from None
 
 
 def _bounds(net: Net) -> BooleanExpression:

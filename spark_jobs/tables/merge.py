@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.errors import SourceError
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
 from spark_jobs.tables.commits import entries, follows
 from spark_jobs.tables.delta import by_batch, opened, options_of, require, uncommitted
-from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, unfit
+from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, unfit
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,12 +49,7 @@ class DeltaResult:
         broken = table.transaction_version(stream + _BROKEN)
         if broken is not None:
             raise unfit(str(self._folder), int(broken))
-        has = [field.name for field in table.schema().fields]
-        if has != kept.column_names:
-            raise SourceError(
-                f"the Delta table {self._folder} has the columns {', '.join(has)}, but the result has "
-                f"{', '.join(kept.column_names)}: give another folder"
-            )
+        demand_columns(f"the Delta table {self._folder}", table.schema().fields, kept, "folder")
         if not follows(self._folder, newest, batch):
             return False
         try:

@@ -6,8 +6,9 @@ much the number of its copies changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,6 +104,17 @@ def unfit(target: str, batch: int) -> ForeignRowsError:
         "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, "
         "and begin again with an empty table and a new checkpoint"
     )
+
+
+def demand_columns(target: str, fields: Iterable[Any], rows: pa.Table, other: str) -> None:
+    """Raises SourceError if a table, whose schema has these ``fields``, has other columns than the ``rows`` for it.
+    ``other``: what is to be given instead."""
+    has = [field.name for field in fields]
+    if has != rows.column_names:
+        raise SourceError(
+            f"{target} has the columns {', '.join(has)}, but the result has {', '.join(rows.column_names)}: give "
+            f"another {other}"
+        )
 
 
 def another_s(target: str, what: str) -> ForeignRowsError:

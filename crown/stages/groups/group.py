@@ -41,7 +41,6 @@ from plans.schema import Column as Declared
 
 _SCANNED = 1 << 12  # groups per block of a scan
 _MOST_ROWS = 1 << 62
-_COPIED = 1 << 24  # words for which there is room before it is known how many groups a batch has
 _GROUPS, _VALUES = 0, 1  # tables
 
 
@@ -126,8 +125,7 @@ class Groups(Stage):
         """Makes the only group, which stays."""
         handles, done = np.empty(1, np.int64), np.zeros(2, np.int64)
         keys, where = np.empty((0, 1), np.int64), np.empty(1, np.int64)
-        rows = np.empty((1, 0), np.int64)
-        groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, 0, where, handles, rows, done)
+        groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, where, handles, done)
         self.parts[0][handles[0]] = 0  # it has a number in no batch
         self.parts[0][A.H_ROOT] = handles[0]
 
@@ -187,23 +185,19 @@ class Groups(Stage):
         keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
         strides = self._identity * n
         handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
-        copied = width if n * width <= _COPIED else 0
-        rows = np.empty((2 * n, copied), np.int64)
 
         def work() -> bool:
-            how = self._table, strides, self._k, keys, self._words, copied
-            return bool(groups.locate(arena, *how, where, handles, rows, done))
+            return bool(groups.locate(arena, self._table, strides, self._k, keys, self._words, where, handles, done))
 
         try:
             self._part.insist(work)
             handles = handles[: done[1]]
-            if not copied:
-                rows = np.empty((2 * len(handles), width), np.int64)
-                groups.gather(arena, handles, self._k + 1, width, rows[: len(handles)])
+            rows = np.empty((2 * len(handles), width), np.int64)
+            groups.gather(arena, handles, self._k + 1, width, rows[: len(handles)])
         except BaseException:
             self._abandon(handles[: done[1]])
             raise
-        return handles, by_feed, rows[: 2 * len(handles)]
+        return handles, by_feed, rows
 
     def _abandon(self, handles: np.ndarray) -> None:
         if not self.stage.whole:

@@ -6,8 +6,8 @@ A record of a stage with ``k`` key columns and ``words`` words of state::
     k          1 + the group's number in the batch that is being applied; 0 between batches
     k+1 ..     the state
 
-A batch works on dense arrays, one row per group it touches: ``locate`` numbers the groups and copies their state, and
-``store`` writes it back. In between nothing of a group changes but its number, so a batch that is refused
+A batch works on dense arrays, one row per group it touches: ``locate`` numbers the groups, ``gather`` copies their
+state, and ``store`` writes it back. In between nothing of a group changes but its number, so a batch that is refused
 leaves no trace but the empty groups that ``abandon`` takes out.
 
 Keys lie in columns: word ``j`` of the key of event ``i`` is ``keys[strides[j] + i]``.
@@ -34,17 +34,16 @@ def state_at(k):
     return k + 1
 
 
-@kernel("words, int, words, int, table, int, int, words, words, table, words")
-def locate(arena, t, strides, k, keys, state, count, where, handles, rows, done):
-    """Numbers the groups of events: ``where[i]`` is that of event ``i``'s group, ``handles`` has the groups by number,
-    and ``rows`` (int64[groups, count]) the first ``count`` words of the state of each.
+@kernel("words, int, words, int, table, int, words, words, words")
+def locate(arena, t, strides, k, keys, state, where, handles, done):
+    """Numbers the groups of events: ``where[i]`` is that of event ``i``'s group, ``handles`` has the groups by number.
 
     Groups that are not there are made, with zero state. ``done`` (int64[2], zeros at first) counts events and groups.
     Returns True when all events are located, False if the budget is used up; call it again to go on. O(events).
     """
     n = where.size
     arena, strides, keys, where, handles = words(arena), constants(strides), words(keys), words(where), words(handles)
-    rows, done = words(rows), words(done)
+    done = words(done)
     for i in range(done[0], n):
         look_ahead(arena, t, strides, k, keys, i, n)
         tag = hash_key(arena, strides, 0, k, keys, i)
@@ -62,8 +61,6 @@ def locate(arena, t, strides, k, keys, state, count, where, handles, rows, done)
         number = arena[group + k]
         if number == 0:
             handles[done[1]] = group
-            for j in range(count):
-                rows[done[1] * count + j] = arena[group + k + 1 + j]
             done[1] += 1
             number = done[1]
             arena[group + k] = number

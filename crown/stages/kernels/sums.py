@@ -14,13 +14,11 @@ from crown.kernels.limbs import (
     add,
     add_multiple,
     extend,
-    high_product,
-    minus,
     multiply,
     multiply_word,
     negate,
+    product_of_words,
     sum_of_pairs,
-    times,
 )
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL, value_word
@@ -49,6 +47,15 @@ def lift_floats(codes, out, far):
             far[i] = True
             found += 1
     return found
+
+
+@device
+def _multiply_by(scratch, limbs, a, i, m):
+    """Multiplies: ``scratch *= a``, a number of ``limbs`` limbs at its begin and one of ``m`` limbs at ``a[i]``. Behind
+    it is room for two more."""
+    extend(scratch, limbs, limbs, a, i, m)
+    multiply(scratch, 2 * limbs, scratch, 0, scratch, limbs, limbs)
+    extend(scratch, 0, limbs, scratch, 2 * limbs, limbs)
 
 
 @kernel("const table, int, const table, int, words, table")
@@ -84,8 +91,7 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
             continue
         if m == 1 and limbs == 2:
             value = values[i]
-            low, high = times(value, weight), high_product(value, weight)
-            high = minus(minus(high, (value >> 63) & weight), (weight >> 63) & value)
+            low, high = product_of_words(value, weight)
             state[place], state[place + 1] = sum_of_pairs(state[place], state[place + 1], low, high)
         else:
             extend(scratch, 0, limbs, values, i * m, m)
@@ -155,8 +161,7 @@ def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, sc
             weight = _counted(inputs, forms, pairs, weights, recipe, r, n, i)
             if weight != 0:
                 value, place = inputs[column + i], where[i] * width + at
-                low, high = times(value, weight), high_product(value, weight)
-                high = minus(minus(high, (value >> 63) & weight), (weight >> 63) & value)
+                low, high = product_of_words(value, weight)
                 state[place], state[place + 1] = sum_of_pairs(state[place], state[place + 1], low, high)
         return far
     for i in range(n):
@@ -171,9 +176,7 @@ def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, sc
             elif m == 1:
                 multiply_word(scratch, 0, limbs, scratch[limbs])
             else:
-                extend(scratch, limbs, limbs, scratch, limbs, m)
-                multiply(scratch, 2 * limbs, scratch, 0, scratch, limbs, limbs)
-                extend(scratch, 0, limbs, scratch, 2 * limbs, limbs)
+                _multiply_by(scratch, limbs, scratch, limbs, m)
         add_multiple(state, where[i] * width + at, scratch, 0, limbs, weight)
     return far
 
@@ -233,9 +236,7 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
                 if c == 1:
                     multiply_word(scratch, 0, limbs, recipe[r + 3])
                 elif c > 1:
-                    extend(scratch, limbs, limbs, recipe, recipe[r + 3], c)
-                    multiply(scratch, 2 * limbs, scratch, 0, scratch, limbs, limbs)
-                    extend(scratch, 0, limbs, scratch, 2 * limbs, limbs)
+                    _multiply_by(scratch, limbs, recipe, recipe[r + 3], c)
                 if sign < 0:
                     negate(scratch, 0, limbs)
                 add(state, at, scratch, 0, limbs)

@@ -114,7 +114,7 @@ def _parsed(text: str, type_: str) -> Any:
 
 
 def _value(found: Any, type_: str) -> Any:
-    """Returns a value of JSON as one of a type. _Bad if it is none."""
+    """Converts a value of JSON to a type. Raises _Bad if it does not fit the type."""
     if found is None:
         return None
     made = parts(type_) if is_nested(type_) else None
@@ -170,7 +170,10 @@ def _decimal(found: Any, digits: tuple[int, int]) -> Decimal:
 
 
 def _moment(found: Any, type_: str) -> Any:
-    """Returns a date or a moment; whole numbers are the seconds of an instant, and few digits the days of a date."""
+    """Converts a value of JSON to a date or a timestamp.
+
+    A whole number counts the seconds since 1970; for a date a number of few digits counts the days.
+    """
     if type_ == "timestamp" and isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**43:
         return pa.scalar(found * 1_000_000, arrow_type(type_))
     if not isinstance(found, str) or type_ not in _MOMENTS or (type_ == "timestamp_ntz" and _ZONED.search(found[10:])):

@@ -1,0 +1,37 @@
+"""Catalogs of pyiceberg's: how a table in one is named, and what is said where one cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_jobs.storage.address import in_a_line
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+def opened(name: str) -> tuple[Catalog, str]:
+    """Returns the catalog of ``CATALOG.NAMESPACE.TABLE``, and the name of the table in it."""
+    from pyiceberg.catalog import load_catalog
+
+    catalog, _, table = name.partition(".")
+    return load_catalog(catalog), table
+
+
+@contextmanager
+def telling(told: Callable[[str, str], Exception]) -> Iterator[None]:
+    """Has what pyiceberg raises end in one sentence: the error that ``told`` makes of the reason, and of where catalogs
+    are described."""
+    import pyiceberg.exceptions as raised
+
+    ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
+    try:
+        yield
+    except (*ours, ValueError, OSError, pa.ArrowException) as error:
+        reason = in_a_line(error)[:300].rstrip(". ")
+        where = "its catalog is described in .pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
+        raise told(reason, where) from None
