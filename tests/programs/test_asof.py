@@ -133,6 +133,19 @@ def test_the_ways_to_write_it_are_one_plan() -> None:
         assert outer == stages("JOIN quotes q MATCH_CONDITION (q.at <= t.at) USING (k)", dialect=dialect)
 
 
+def test_a_join_with_versions_is_one_with_the_last_that_begins_before() -> None:
+    schema = QUOTES | {"quotes": {"columns": QUOTES["quotes"], "key": ["k", "at"]}}
+
+    def stages(join: str) -> Any:
+        return plans.program(f"SELECT t.k, x, p FROM trades t {join}", schema).stages
+
+    inner = stages("ASOF JOIN quotes q ON t.k = q.k AND t.at >= q.at")
+    assert inner == stages("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k")
+    assert inner == stages("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q USING (k)")
+    outer = stages("ASOF LEFT JOIN quotes q ON t.k = q.k AND t.at - x >= q.at")
+    assert outer == stages("LEFT JOIN quotes FOR SYSTEM_TIME AS OF t.at - x AS q ON q.k = t.k")
+
+
 def test_a_column_may_be_called_match_condition() -> None:
     view = crown.view("SELECT match_condition AS m FROM r", {"r": {"match_condition": "int64"}})
     view.update({"r": [(3,)]})
@@ -168,3 +181,28 @@ def test_other_conditions_are_refused(on: str, said: str) -> None:
     with pytest.raises(PlanError, match="ASOF JOIN") as caught:
         plans.program(f"SELECT x, p FROM trades t ASOF JOIN quotes q {on}", QUOTES)
     assert said in str(caught.value)
+
+
+@every(
+    [
+        ("RIGHT JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k", "in this join", "use JOIN or LEFT JOIN"),
+        ("JOIN trades FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k", "a declared key, and q has none", "declare what"),
+        ("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k AND t.at = q.at", "but one", "(k, at)"),
+        ("JOIN quotes FOR SYSTEM_TIME AS OF t.at AS q ON t.k = q.k AND q.p > 1", "but one", "go to WHERE"),
+        ("JOIN quotes FOR SYSTEM_TIME AS OF q.at AS q ON t.k = q.k", "unknown table or alias q", "the query has: t"),
+        ("JOIN quotes FOR SYSTEM_TIME AS OF t.day AS q ON t.k = q.k", "cannot be compared", "CAST"),
+        (
+            "JOIN quotes FOR SYSTEM_TIME AS OF PROCTIME() AS q ON t.k = q.k",
+            "as of a version or a moment",
+            "as they are",
+        ),
+        ("JOIN quotes AT (TIMESTAMP => '2026-01-01') AS q ON t.k = q.k", "as of a version or a moment", "as they are"),
+    ]
+)
+def test_what_a_join_with_versions_needs_is_said_with_its_place(join: str, said: str, hint: str) -> None:
+    keyed = {"trades": QUOTES["trades"] | {"day": "date"}, "quotes": {"columns": QUOTES["quotes"], "key": ["k", "at"]}}
+    with pytest.raises(PlanError) as caught:
+        plans.program(f"SELECT t.x, q.k FROM trades t {join}", keyed)
+    assert said in caught.value.message
+    assert hint in caught.value.hint
+    assert caught.value.position is not None

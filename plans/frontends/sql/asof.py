@@ -5,16 +5,20 @@ Part of `plans.frontends.sql`.
     FROM trades ASOF JOIN quotes ON trades.symbol = quotes.symbol AND trades.at >= quotes.at
     FROM trades ASOF LEFT JOIN quotes USING (symbol, at)                        the last column by >=
     FROM trades ASOF JOIN quotes MATCH_CONDITION (trades.at >= quotes.at) ON trades.symbol = quotes.symbol
+    FROM orders JOIN rates FOR SYSTEM_TIME AS OF orders.at ON orders.currency = rates.currency
 
 The rows of both sides become one relation, which is ordered by time for every key. So a left row sees the last right
 row before it, or the first one behind it: a window function that picks below a filter (`plans.frames`). The third form
-pads left rows without a partner, as a LEFT JOIN does.
+pads left rows without a partner, as a LEFT JOIN does. The last one takes the version of `rates` that is valid at a
+moment of the left side: the one that begins last before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, MIRROR, NULL, TRUE, Expr, call, cast
@@ -23,6 +27,7 @@ from plans.program import Order
 from plans.queries.algebra import Over, Query, SetOperation, Source, split
 
 RIGHT, MATCHED = "right", "matched"
+VERSIONS = "FOR SYSTEM_TIME AS OF"
 _COMPARED = ("eq", "ge", "gt", "le", "lt")
 _BACK = ("ge", "gt")  # the left row's time comes behind that of its partner
 
@@ -37,8 +42,35 @@ class Match:
     time: tuple[Expr, Expr]
 
 
-def match_of(conditions: Sequence[Expr], left: Source, right: Source) -> Match:
-    """Returns what conditions ask for. PlanError unless they are equalities and one inequality of both sides."""
+def moment_of(join: exp.Join) -> exp.Expression | None:
+    """Returns the value of the left side at which the versions of a table are looked up; None if they are not."""
+    version = join.this.args.get("version")
+    moment = version.expression if isinstance(version, exp.Version) and version.name == "TIMESTAMP" else None
+    return moment if moment is not None and moment.find(exp.Column) is not None else None
+
+
+def version_of(conditions: Sequence[Expr], right: Source) -> Expr:
+    """Returns the time from which a row of a table with versions is valid: the one column of its key that conditions
+    do not compare. PlanError unless they are equalities with all others."""
+    key = [right.qualified(name) for name in right.table.key if right.input is None]
+    if not key:
+        raise PlanError(
+            f"{VERSIONS} needs a table with a declared key, and {right.alias} has none",
+            hint="declare what ON compares and the time from which a row is valid: key=['currency', 'since']",
+        )
+    compared = [{side for side in one.args if side in key} if one.op == "eq" else set() for one in conditions]
+    times = [column for column in key if column not in set().union(*compared)]
+    if len(times) != 1 or not all(compared):
+        raise PlanError(
+            f"{VERSIONS} joins by equalities with all columns of the key but one, the time from which a row is valid",
+            hint=f"the key of {right.table.name} is ({', '.join(right.table.key)}); other conditions go to WHERE",
+        )
+    return times[0]
+
+
+def match_of(conditions: Sequence[Expr], left: Source, right: Source, words: str = "ASOF JOIN") -> Match:
+    """Returns what conditions ask for, where a join is written with `words`. PlanError unless they are equalities and
+    one inequality of both sides."""
     keys: list[tuple[Expr, Expr]] = []
     times: list[tuple[str, tuple[Expr, Expr]]] = []
     for one in conditions:
@@ -47,12 +79,12 @@ def match_of(conditions: Sequence[Expr], left: Source, right: Source) -> Match:
             op, pair = MIRROR[op], pair[::-1]
         if op not in _COMPARED or not (_of(pair[0], left) and _of(pair[1], right)):
             raise PlanError(
-                "a condition of ASOF JOIN must be =, >=, >, <= or < of a value of the left side and one of the right",
+                f"a condition of {words} must be =, >=, >, <= or < of a value of the left side and one of the right",
                 hint="put a condition on one side into a subquery in FROM",
             )
         mine, other = pair
         if mine.type != other.type:
-            raise PlanError(f"ASOF JOIN compares {mine.type} with {other.type}", hint="cast one of them")
+            raise PlanError(f"{words} compares {mine.type} with {other.type}", hint="cast one of them")
         if op == "eq":
             keys.append((mine, other))
         else:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from plans.clock import CLOCK
 from plans.expressions.build import NULL, Expr, call, cast
-from plans.frontends.sql.asof import MATCHED, RIGHT, match_of, matched
+from plans.frontends.sql.asof import MATCHED, RIGHT, VERSIONS, match_of, matched, moment_of, version_of
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
@@ -21,6 +21,7 @@ from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
 from plans.frontends.sql.subqueries import of_whole, subquery, tied
 from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
 from plans.frontends.sql.unnest import add_generated, is_generator
+from plans.frontends.sql.values import scalar
 from plans.frontends.sql.windows import is_windows, query_of
 from plans.queries.algebra import Query, SetOperation, Source
 from plans.schema import tables_hint
@@ -190,8 +191,11 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if kind in ("RIGHT SEMI", "RIGHT ANTI"):
         _add_right(join, kind, method, written, scope)
         return
-    if method == "ASOF":
-        _add_asof(join, kind, written, scope)
+    moment = moment_of(join)
+    if moment is not None and (kind not in ("INNER", "LEFT") or method):
+        raise scope.text.error(f"{VERSIONS} in this join is not supported", join, "use JOIN or LEFT JOIN")
+    if method == "ASOF" or moment is not None:
+        _add_asof(join, kind, moment, written, scope)
         return
     if kind in _OUTER:
         _add_outer(join, kind, method, written, scope)
@@ -351,21 +355,30 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
         scope.remove(inner)
 
 
-def _add_asof(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
-    """Adds an ASOF JOIN: both sides become one source, that of their rows in order."""
+def _add_asof(
+    join: exp.Join, kind: str, moment: exp.Expression | None, written: list[exp.Expression], scope: Scope
+) -> None:
+    """Adds an ASOF JOIN, or a join with versions at a `moment`: both sides become one source, that of their rows in
+    order."""
     frame, nearest = scope.frame, join.args.get("match_condition")
     if nearest is not None and not isinstance(nearest, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
         message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "write equalities behind ON"
         raise scope.text.error(message, nearest, hint)
     left = one_source(frame, scope.relations, scope)
-    inner = scope.apart()
-    add_relation(join.this, inner)
+    at = None if moment is None else scalar(moment, scope)
+    inner, table = scope.apart(), join.this.copy()
+    table.set("version", None if moment is not None else table.args.get("version"))
+    add_relation(table, inner)
     right = one_source(inner.frame, inner.relations, scope)
     written = [*written, *([] if nearest is None else conjuncts(nearest))]
     on = list(_outer_condition(join, kind, "", scope, inner, written))
-    if join.args.get("using") and nearest is None:
+    if join.args.get("using") and nearest is None and at is None:
         on[-1] = call("ge", *on[-1].args)
-    match = scope.text.guarded(join, partial(match_of, on, left, right))
+    if at is not None:
+        since = scope.text.guarded(join, partial(version_of, on, right))
+        on.append(scope.text.guarded(moment or join, partial(call, "ge", at, since)))
+    words = "ASOF JOIN" if at is None else VERSIONS
+    match = scope.text.guarded(join, partial(match_of, on, left, right, words))
     over, names = matched(scope.text.text, left, right, match)
     made = frame.derived(over, f"{left.alias}_{right.alias}")
     for relation in scope.relations:

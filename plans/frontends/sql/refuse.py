@@ -101,6 +101,12 @@ class Text:
 
     def check_table(self, node: exp.Table) -> None:
         """Refuses a table with a past, a sample or a shape of its own."""
+        past = node.args.get("version") or node.args.get("when")
+        if past:
+            words = f"{past.name} AS OF" if isinstance(past, exp.Version) else past.name
+            at = self.phrase(words, past) or self.phrase("FOR SYSTEM_TIME AS OF", past)
+            hint = "a view follows its tables as they are now: give the rows of that version as a table of its own"
+            raise self.error("a table as of a version or a moment is not supported", node, hint, at)
         self.check_arguments(node, _TABLE, "a table")
 
     def check_sequence(self, node: exp.Expression) -> None:
@@ -170,8 +176,6 @@ class Text:
             if name not in known and value not in (None, False, []):
                 word = _CALLED.get(name, name.strip("_").upper().replace("_", " "))
                 part = value[0] if isinstance(value, list) else value
-                if isinstance(part, exp.Version):
-                    word = f"{part.name} AS OF"
                 if isinstance(part, exp.Pivot) and part.args.get("unpivot"):
                     word = "UNPIVOT"
                 raise self.error(f"{what} with {word} is not supported", node, at=self.phrase(word, part))
