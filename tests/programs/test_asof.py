@@ -196,7 +196,7 @@ def test_other_conditions_are_refused(on: str, said: str) -> None:
             "as of a version or a moment",
             "as they are",
         ),
-        ("JOIN quotes AT (TIMESTAMP => '2026-01-01') AS q ON t.k = q.k", "as of a version or a moment", "as they are"),
+        ("JOIN quotes AT (TIMESTAMP => '2026-01-01') AS q ON t.k = q.k", "a table with AT is not", "as they are"),
     ]
 )
 def test_what_a_join_with_versions_needs_is_said_with_its_place(join: str, said: str, hint: str) -> None:

@@ -104,9 +104,9 @@ class Text:
         past = node.args.get("version") or node.args.get("when")
         if past:
             words = f"{past.name} AS OF" if isinstance(past, exp.Version) else past.name
-            at = self.phrase(words, past) or self.phrase("FOR SYSTEM_TIME AS OF", past)
+            words = words if self.phrase(words, past) else "FOR SYSTEM_TIME AS OF"
             hint = "a view follows its tables as they are now: give the rows of that version as a table of its own"
-            raise self.error("a table as of a version or a moment is not supported", node, hint, at)
+            raise self.error(f"a table with {words} is not supported", node, hint, self.phrase(words, past))
         self.check_arguments(node, _TABLE, "a table")
 
     def check_sequence(self, node: exp.Expression) -> None:
