@@ -193,7 +193,7 @@ def test_other_conditions_are_refused(on: str, said: str) -> None:
         ("JOIN quotes FOR SYSTEM_TIME AS OF t.day AS q ON t.k = q.k", "cannot be compared", "CAST"),
         (
             "JOIN quotes FOR SYSTEM_TIME AS OF PROCTIME() AS q ON t.k = q.k",
-            "as of a version or a moment",
+            "with FOR SYSTEM_TIME AS OF",
             "as they are",
         ),
         ("JOIN quotes AT (TIMESTAMP => '2026-01-01') AS q ON t.k = q.k", "a table with AT is not", "as they are"),
