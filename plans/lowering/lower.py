@@ -238,11 +238,16 @@ def _resolved(source: Source, stages: Stages) -> Source:
 
 def _derived(relation: Relation, stages: Stages) -> int:
     """Returns the number of a stage that others read; a selection of one relation needs no state."""
-    if isinstance(relation, Query):
+    relation = stages.one(relation)
+    if not isinstance(relation, Query):
+        return stage_of(relation, stages)
+    number = stages.known.get(id(relation))
+    if number is None:
         query = _with_sources(relation, stages)
         found = selection(query)
-        return stages.linear(found) if found is not None else _core(query, stages)
-    return stage_of(relation, stages)
+        number = stages.linear(found) if found is not None else _core(query, stages)
+        stages.known[id(relation)] = number
+    return number
 
 
 def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:

@@ -272,34 +272,47 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 
 
 def rebuilt(relation: Relation, rule: Callable[[Relation], Relation]) -> Relation:
-    """Returns a relation to which a rule was applied, after it was to all that the relation is made of."""
+    """Returns a relation to which a rule was applied, after it was to all that the relation is made of.
+
+    What stands in several places is one relation there afterwards, too.
+    """
+    made: dict[int, Relation] = {}
+
+    def again(part: Relation) -> Relation:
+        if id(part) not in made:
+            made[id(part)] = rule(with_room(_of_parts, part, again))
+        return made[id(part)]
+
+    return again(relation)
+
+
+def _of_parts(relation: Relation, made: Callable[[Relation], Relation]) -> Relation:
+    """Returns a relation of what is made of its parts; itself, if they stay what they are."""
     if isinstance(relation, Query):
-        sources = tuple(s if s.input is None else replace(s, input=_again(s.input, rule)) for s in relation.sources)
+        sources = tuple(s if s.input is None else replace(s, input=made(s.input)) for s in relation.sources)
         same = all(one.input is other.input for one, other in zip(sources, relation.sources, strict=True))
-        return rule(relation if same else replace(relation, sources=sources))
+        return relation if same else replace(relation, sources=sources)
     if isinstance(relation, SetOperation):
-        parts = tuple(_again(part, rule) for part in relation.inputs)
+        parts = tuple(map(made, relation.inputs))
         same = all(one is other for one, other in zip(parts, relation.inputs, strict=True))
-        return rule(relation if same else replace(relation, inputs=parts))
-    part = _again(relation.input, rule)
-    return rule(relation if part is relation.input else replace(relation, input=part))
-
-
-def _again(relation: Relation, rule: Callable[[Relation], Relation]) -> Relation:
-    return with_room(rebuilt, relation, rule)
+        return relation if same else replace(relation, inputs=parts)
+    part = made(relation.input)
+    return relation if part is relation.input else replace(relation, input=part)
 
 
 def walk(relation: Relation) -> Iterator[Relation]:
-    """Yields a relation and all that it is made of, from the outside in."""
-    todo = [relation]
+    """Yields a relation and all that it is made of, from the outside in; what stands in several places once."""
+    todo, seen = [relation], set()
     while todo:
         here = todo.pop()
-        yield here
-        todo += reversed(inputs(here))
+        if id(here) not in seen:
+            seen.add(id(here))
+            yield here
+            todo += reversed(inputs(here))
 
 
 def bases(relation: Relation) -> Iterator[Source]:
-    """Yields the base tables that a relation is made of, one for each place where they stand."""
+    """Yields the base tables that a relation is made of, as its join cores name them."""
     for part in walk(relation):
         if isinstance(part, Query):
             yield from (source for source in part.sources if source.input is None)

@@ -24,6 +24,7 @@ from plans.frontends.sql.unnest import add_generated, is_generator
 from plans.frontends.sql.values import scalar
 from plans.frontends.sql.windows import is_windows, query_of
 from plans.queries.algebra import Query, SetOperation, Source
+from plans.queries.algebra import Relation as Algebra
 from plans.schema import tables_hint
 from plans.stack import MAX_NESTING
 
@@ -115,8 +116,7 @@ def _add_named(node: exp.Table, scope: Scope) -> None:
     name = ".".join(part.name for part in node.parts)
     alias, names = node.alias or node.name, node.alias_column_names
     if name.lower() in scope.ctes:
-        body, columns, visible = scope.ctes[name.lower()]
-        _add_subquery(body, alias, names or columns, scope, node, replace(scope, ctes=visible))
+        _add_cte(name, alias, names, scope, node)
         return
     if name not in schema:
         close = difflib.get_close_matches(name, list(schema), 1)
@@ -145,23 +145,45 @@ def _add_source(source: Source, alias: str, names: Sequence[str], scope: Scope, 
     scope.add(Relation.of(alias, ((name, source.qualified(column.name)) for name, column in pairs)), node)
 
 
-def _add_subquery(
-    body: exp.Expression,
-    alias: str,
-    names: Sequence[str],
-    scope: Scope,
-    node: exp.Expression,
-    inside: Scope | None = None,
-) -> None:
-    """Adds a subquery or a CTE: flattened if it can be, else as a relation of its own; `inside`: what it sees."""
-    body, inside = unwrapped(body), inside or scope
-    if not flat(body):
-        relation = scope.reading.read(body, inside, unique=not names)
-        _check_names(alias, names, len(relation.columns), scope, node)
-        _add_source(scope.frame.derived(relation, alias), alias, names, scope, node)
-        return
-    distinct = bool(body.args.get("distinct"))
-    found: Frame = scope.reading.flatten(body, inside, unique=not names, typed=distinct, wish=alias)
+def _add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a subquery: flattened if it can be, else as a relation of its own."""
+    body = unwrapped(body)
+    if flat(body):
+        distinct = bool(body.args.get("distinct"))
+        found = scope.reading.flatten(body, scope, unique=not names, typed=distinct, wish=alias)
+        _add_frame(found, alias, names, scope, node)
+    else:
+        _add_derived(scope.reading.read(body, scope, unique=not names), alias, names, scope, node)
+
+
+def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a CTE, as a subquery. It is read once, however often it is named: what reads one twice may be read twice."""
+    body, columns, visible = scope.ctes[name.lower()]
+    names = names or columns
+    body, known = unwrapped(body), scope.reading.ctes
+    key = id(body), not names
+    if key not in known:
+        inside, wanted = replace(scope, ctes=visible), {"unique": not names}
+        if flat(body):
+            wanted |= {"typed": bool(body.args.get("distinct"))}
+            known[key] = body, scope.reading.flatten(body, inside, wish=name, apart=True, **wanted)
+        else:
+            known[key] = body, scope.reading.read(body, inside, **wanted)
+    found = known[key][1]
+    if isinstance(found, Frame):
+        _add_frame(found.among(scope.frame.names), alias, names, scope, node)
+    else:
+        _add_derived(found, alias, names, scope, node)
+
+
+def _add_derived(found: Algebra, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a relation under a name, with its columns under `names` if there are any."""
+    _check_names(alias, names, len(found.columns), scope, node)
+    _add_source(scope.frame.derived(found, alias), alias, names, scope, node)
+
+
+def _add_frame(found: Frame, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a join core under a name, with its columns under `names` if there are any."""
     group = scope.frame.names.group() if found.distinct else 0
     scope.frame.merge(found, group)
     if found.distinct:

@@ -15,12 +15,12 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import Position, pointed
-from plans.expressions.build import Expr
+from plans.expressions.build import Expr, col
 from plans.frontends.fields import field_of
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.parse import misspelled
 from plans.nested import is_nested
-from plans.queries.algebra import Query, Source, replaced
+from plans.queries.algebra import Query, Source, replaced, split
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Schema, Table
 from plans.types import why_untyped
@@ -42,6 +42,8 @@ class Reading:
     flatten: Callable[..., Frame]  # `select.flatten`
     notes: dict[str, None] = field(default_factory=dict)
     warnings: dict[int, str] = field(default_factory=dict)  # by place
+    ctes: dict[tuple[int, bool], tuple[exp.Expression, Frame | Algebra]] = field(default_factory=dict)
+    """What has been read, by identity, and whether its columns must have different names."""
 
 
 @dataclass
@@ -95,6 +97,27 @@ class Frame:
             self.sources.append(replace(source, group=group) if joins else source)
         self.conditions += inner.conditions
         self.keys += [] if group else inner.keys
+
+    def among(self, names: Names) -> Frame:
+        """Returns the frame with aliases and groups that are not taken."""
+        aliases = {source.alias: names.alias(source.alias) for source in self.sources}
+        groups = {0: 0, **{number: names.group() for number in range(1, self.names.groups + 1)}}
+
+        def part(node: Expr, args: list[Expr]) -> Expr:
+            if node.op == "col":
+                alias, column = split(node.value)
+                return col(f"{aliases[alias]}.{column}", node.type)
+            return node if tuple(args) == node.args else Expr(node.op, node.type, tuple(args), node.value)
+
+        def renamed(exprs: Iterable[Expr]) -> tuple[Expr, ...]:
+            return tuple(expr.fold(part) for expr in exprs)
+
+        sources = [
+            replace(one, alias=aliases[one.alias], group=groups[one.group], on=renamed(one.on)) for one in self.sources
+        ]
+        outputs = zip([name for name, _ in self.outputs], renamed(expr for _, expr in self.outputs), strict=True)
+        keys = [(groups[number], renamed(exprs)) for number, exprs in self.keys]
+        return Frame(names, sources, list(renamed(self.conditions)), keys, tuple(outputs), self.distinct)
 
     def query(self, text: str, outputs: Outputs, distinct: bool = False) -> Query:
         """Returns the frame as a query."""

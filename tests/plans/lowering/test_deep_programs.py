@@ -21,7 +21,17 @@ def nested(levels: int) -> str:
     return query
 
 
+def stacked(steps: int) -> str:
+    """Returns CTEs each of which reads the one before it twice."""
+    ctes = ["q0 AS (SELECT a, COUNT(*) AS n FROM R GROUP BY a)"]
+    for i in range(steps):
+        join = f"FROM q{i} x LEFT JOIN (SELECT a, n FROM q{i} WHERE n > 1) y ON x.a = y.n"
+        ctes.append(f"q{i + 1} AS (SELECT x.a, x.n + COALESCE(y.n, 0) AS n {join})")
+    return f"WITH {', '.join(ctes)} SELECT a, n FROM q{steps} UNION ALL SELECT n, a FROM q{steps}"
+
+
 LONG = {
+    "40 steps, each read twice": stacked(40),
     "a sum of 3000 terms": f"SELECT SUM({' + '.join(['a'] * 3000)}) AS s FROM R",
     "1500 aggregates": f"SELECT {' + '.join(['SUM(a)'] * 1500)} AS s FROM R",
     "1500 conditions on groups": "SELECT a FROM R GROUP BY a HAVING "
