@@ -10,7 +10,7 @@ from plans.types import decimal_parts, without_lengths
 NAMES = (
     "count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop",
     "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy",
-    "regr_sxy",
+    "regr_sxy", "skewness", "skewness_samp", "kurtosis", "kurtosis_samp",
 )  # fmt: skip
 """The aggregates that there are."""
 

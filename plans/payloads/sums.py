@@ -27,6 +27,11 @@ ORDERED = (*ONCE, "percentile", "percentile_disc", *LISTED)
 COFACTOR = "cofactor"
 """The number of rows without NULL in an argument; beside it stand the sums of all products of at most two of them."""
 
+SHAPES = {"skewness": 3, "skewness_samp": 3, "kurtosis": 4, "kurtosis_samp": 4}
+"""Aggregates of one argument that are made of the sums of its powers, up to this one."""
+FEWEST = {"var_samp": 2, "stddev_samp": 2, "covar_samp": 2, "skewness_samp": 3, "kurtosis_samp": 4}
+"""How many values an aggregate needs that is NULL of fewer; the others need one."""
+
 
 @dataclass(frozen=True)
 class Values:
@@ -151,6 +156,8 @@ class Sums:
             found.append(self.term(*self.arguments))
         elif function == COFACTOR:
             found += [self.term(*c) for n in (1, 2) for c in combinations_with_replacement(self.arguments, n)]
+        elif function in SHAPES:
+            found += [self.term(*self.arguments * power) for power in range(1, SHAPES[function] + 1)]
         elif function not in COUNTS:
             y, x = self.arguments[0], self.arguments[-1]
             found += [self.term(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y))]

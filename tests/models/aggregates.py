@@ -11,7 +11,7 @@ from functools import reduce
 from operator import and_, or_, xor
 from typing import Any
 
-from plans.payloads.sums import BITS, ORDERED
+from plans.payloads.sums import BITS, FEWEST, ORDERED, SHAPES
 from plans.program import Aggregate
 from plans.types import decimal_parts
 from tests.models import normalise
@@ -42,7 +42,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
         return _in_order(call, rows)
     if call.function in ("sum", "avg"):
         return _sum(call, [row[0] for row in rows])
-    if len(rows) == 1 and call.function.endswith("_samp"):
+    if len(rows) < FEWEST.get(call.function, 1):
         return None
     if not all(math.isfinite(value) for row in rows for value in row):
         return normalise(math.nan)
@@ -124,6 +124,8 @@ def _moment(function: str, ys: Sequence[Any], xs: Sequence[Any]) -> float | None
     y, x, n = [_exact(v) for v in ys], [_exact(v) for v in xs], len(ys)
     sx, sy, sxy = sum(x), sum(y), sum(a * b for a, b in zip(x, y, strict=True))
     vx = n * sum(a * a for a in x) - sx * sx
+    if function in SHAPES:
+        return _shape(function, x) if vx else None
     vy = n * sum(b * b for b in y) - sy * sy
     joint = n * sxy - sx * sy
     if function in ("var_samp", "stddev_samp", "var_pop", "stddev_pop"):
@@ -141,3 +143,16 @@ def _moment(function: str, ys: Sequence[Any], xs: Sequence[Any]) -> float | None
         return rounded((sy * sum(a * a for a in x) - sx * sxy) / vx) if vx else None
     simple = {"regr_avgx": sx, "regr_avgy": sy, "regr_sxx": vx, "regr_syy": vy, "regr_sxy": joint}
     return rounded(simple[function] / n)
+
+
+def _shape(function: str, x: Sequence[Fraction]) -> float:
+    n = len(x)
+    mean = sum(x, Fraction(0)) / n
+    second, third, fourth = (sum((a - mean) ** power for a in x) / n for power in (2, 3, 4))
+    if function.startswith("skewness"):
+        factor = Fraction(n * (n - 1), (n - 2) ** 2) if function.endswith("samp") else 1
+        return _root(factor * third**2 / second**3) * (-1 if third < 0 else 1)
+    excess = fourth / second**2 - 3
+    if function.endswith("samp"):
+        excess = Fraction(n - 1, (n - 2) * (n - 3)) * ((n + 1) * excess + 6)
+    return rounded(excess)

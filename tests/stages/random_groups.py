@@ -43,7 +43,8 @@ SPECIAL = (math.nan, math.inf, -math.inf)
 NUMBERS = ("int64", "int32", "float64", "decimal(10,2)", "decimal(38,4)")
 TWO = ("covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy",
        "regr_sxx", "regr_syy", "regr_sxy", "regr_count")  # fmt: skip
-ONE = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+ONE = ("var_pop", "var_samp", "stddev_pop", "stddev_samp",
+       "skewness", "skewness_samp", "kurtosis", "kurtosis_samp")  # fmt: skip
 SUMS = {"int64": "int64", "int32": "int64", "float64": "float64", "decimal(10,2)": "decimal(20,2)",
         "decimal(38,4)": "decimal(38,4)"}  # fmt: skip
 

@@ -24,7 +24,7 @@ from crown.stages.kernels import far as far_kernels
 from crown.stages.kernels import rounding
 from crown.store.codec import NULL, uses_dictionary
 from crown.store.dictionary import Dictionary
-from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Unit, unit
+from plans.payloads.sums import COFACTOR, COUNTS, FEWEST, Sums, Term, Unit, unit
 from plans.program import Aggregate
 from plans.types import decimal_parts
 
@@ -150,7 +150,7 @@ class Rule:
                 plus, minus = (totals.count(term) > 0 for term in sides)
                 values[plus], values[minus], values[plus & minus] = np.inf, -np.inf, np.nan
             return rounded.float_codes(values, null)
-        few = count <= function.endswith("_samp")
+        few = count < FEWEST.get(function, 1)
         for term in (term for name in self._sums.needs for term in self._sums.sides(name)):
             special = totals.count(term) != 0
             values[special] = np.nan
@@ -199,8 +199,7 @@ class Rule:
 
     def _moments(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Moments:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
-        sx, sy, sxx, syy, sxy = (sums(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
-        return Moments(count, sx, sy, sxx, syy, sxy, scales[x], scales[y])
+        return Moments(count, lambda i, j: sums(*[x] * i, *[y] * j), scales[x], scales[y])
 
 
 def _words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:

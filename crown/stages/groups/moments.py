@@ -1,19 +1,24 @@
-"""VAR, STDDEV, COVAR, CORR and REGR from exact sums: differences of products in integers, then one rounding.
+"""VAR, STDDEV, COVAR, CORR, REGR, SKEWNESS and KURTOSIS from exact sums: differences of products in integers, then one
+rounding.
 
 All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is
 Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is
 Cxy² / (Vx Vy), in which the arguments' scales go out. STDDEV and CORR are square roots of such quotients, which may lie
 beyond the doubles.
+
+SKEWNESS and KURTOSIS are T / Vx^(3/2) and F / Vx² − 3, of T = n² Σx³ − 3 n Σx Σx² + 2 (Σx)³ and
+F = n³ Σx⁴ − 4 n² Σx Σx³ + 6 n (Σx)² Σx² − 3 (Σx)⁴. Those of samples are corrected by factors of n.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from crown.stages.groups.rounded import minus, ratio, scaled
+from crown.stages.groups.rounded import minus, ratio, scaled, widened
 from crown.stages.groups.terms import product
 
 Result = tuple[np.ndarray, np.ndarray]  # values, and where they are NULL
@@ -22,16 +27,38 @@ Scale = tuple[int, int]  # an integer is a value times 2^b times 10^s
 
 @dataclass(frozen=True)
 class Moments:
-    """The sums of groups, each int64[groups, limbs], and the scales of the two arguments."""
+    """The sums of groups, each int64[groups, limbs], and the scales of the two arguments: ``n`` is the number of rows,
+    ``sum(i, j)`` Σ x^i y^j."""
 
     n: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    xx: np.ndarray
-    yy: np.ndarray
-    xy: np.ndarray
+    sum: Callable[[int, int], np.ndarray]
     scale_x: Scale
     scale_y: Scale
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        """Returns Σx."""
+        return self.sum(1, 0)
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        """Returns Σy."""
+        return self.sum(0, 1)
+
+    @cached_property
+    def xx(self) -> np.ndarray:
+        """Returns Σx²."""
+        return self.sum(2, 0)
+
+    @cached_property
+    def yy(self) -> np.ndarray:
+        """Returns Σy²."""
+        return self.sum(0, 2)
+
+    @cached_property
+    def xy(self) -> np.ndarray:
+        """Returns Σxy."""
+        return self.sum(1, 1)
 
     def count(self) -> np.ndarray:
         """Returns n as integers of one limb."""
@@ -49,11 +76,37 @@ class Moments:
         """Returns Cxy."""
         return minus(product(self.count(), self.xy), product(self.x, self.y))
 
+    def third(self) -> np.ndarray:
+        """Returns T."""
+        n, x = self.count(), self.x
+        return _total((1, n, n, self.sum(3, 0)), (-3, n, x, self.xx), (2, x, x, x))
+
+    def fourth(self) -> np.ndarray:
+        """Returns F."""
+        n, x, xxx = self.count(), self.x, self.sum(3, 0)
+        return _total((1, n, n, n, self.sum(4, 0)), (-4, n, n, x, xxx), (6, n, x, x, self.xx), (-3, x, x, x, x))
+
     def over(self, rows: np.ndarray, divisors: np.ndarray, x: int, y: int, more: int = 0) -> np.ndarray:
         """Returns the quotients of integers whose scale is that of x^``x`` y^``y``, times 2^-``more``, as doubles."""
         shift = x * self.scale_x[0] + y * self.scale_y[0]
         power = x * self.scale_x[1] + y * self.scale_y[1]
         return ratio(scaled(rows, 10 ** max(-power, 0)), scaled(divisors, 10 ** max(power, 0)), shift + more)
+
+
+def _total(*parts: tuple[int | np.ndarray, ...]) -> np.ndarray:
+    """Returns the sum of products, each a whole number and columns of integers."""
+    found = np.zeros((1, 1), np.int64)
+    for factor, first, *others in parts:
+        assert isinstance(factor, int), "a product begins with a number"
+        rows = np.asarray(first)
+        for other in others:
+            rows = product(rows, np.asarray(other))
+        rows = scaled(rows, abs(factor))
+        room = max(rows.shape[1], found.shape[1]) + 1
+        found = widened(np.broadcast_to(found, (len(rows), found.shape[1])), room)
+        other = widened(rows, room) if factor < 0 else minus(np.zeros_like(rows), widened(rows, room))
+        found = minus(found, other)
+    return found
 
 
 def _zero(rows: np.ndarray) -> np.ndarray:
@@ -112,6 +165,30 @@ def _intercept(m: Moments) -> Result:
     return m.over(minus(product(m.y, m.xx), product(m.x, m.xy)), spread, 0, 1), _zero(spread)
 
 
+def _power(rows: np.ndarray, times: int) -> np.ndarray:
+    return rows if times == 1 else product(rows, _power(rows, times - 1))
+
+
+def _skewness(m: Moments, sample: bool) -> Result:
+    spread, third, n = m.spread_x(), m.third(), m.count()
+    above, below = product(third, third), _power(spread, 3)
+    if sample:
+        above, below = product(above, product(n, n - 1)), product(below, product(n - 2, n - 2))
+    few = m.n < (3 if sample else 1)
+    return np.copysign(_root(lambda more: ratio(above, below, more)), third[:, -1]), _zero(spread) | few
+
+
+def _kurtosis(m: Moments, sample: bool) -> Result:
+    spread, n = m.spread_x(), m.count()
+    below = _power(spread, 2)
+    above = _total((1, m.fourth()), (-3, below))
+    if sample:
+        above = product(_total((1, n + 1, above), (6, below)), n - 1)
+        below = product(below, product(n - 2, n - 3))
+    few = m.n < (4 if sample else 1)
+    return ratio(above, below), _zero(spread) | few
+
+
 MOMENTS: dict[str, Callable[[Moments], Result]] = {
     "var_pop": lambda m: _variance(m, 0),
     "var_samp": lambda m: _variance(m, 1),
@@ -128,5 +205,9 @@ MOMENTS: dict[str, Callable[[Moments], Result]] = {
     "regr_sxx": lambda m: (m.over(m.spread_x(), m.count(), 2, 0), m.n == 0),
     "regr_syy": lambda m: (m.over(m.spread_y(), m.count(), 0, 2), m.n == 0),
     "regr_sxy": lambda m: (m.over(m.joint(), m.count(), 1, 1), m.n == 0),
+    "skewness": lambda m: _skewness(m, False),
+    "skewness_samp": lambda m: _skewness(m, True),
+    "kurtosis": lambda m: _kurtosis(m, False),
+    "kurtosis_samp": lambda m: _kurtosis(m, True),
 }
 """The aggregates of this file by name; REGR_COUNT is a COUNT. NULL where there is too little to say."""

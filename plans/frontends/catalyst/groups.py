@@ -32,6 +32,7 @@ _FUNCTIONS = {
     "PercentileCont": "percentile", "PercentileDisc": "percentile_disc", "ApproximatePercentile": "percentile_approx",
     "ListAgg": "string_agg", "CollectList": "array_agg", "CollectSet": "collect_set",
     "MaxBy": "max_by", "MinBy": "min_by", "Mode": "mode",
+    "Skewness": "skewness", "Kurtosis": "kurtosis",
     "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
 }  # fmt: skip
 _DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")

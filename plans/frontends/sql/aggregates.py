@@ -23,9 +23,11 @@ _FUNCTIONS = {
     "arrayagg": "array_agg", "arrayuniqueagg": "collect_set",
     "bitwiseandagg": "bit_and", "bitwiseoragg": "bit_or", "bitwisexoragg": "bit_xor",
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
+    "skewness": "skewness", "kurtosis": "kurtosis",
 }  # fmt: skip
 _NAMED = {
     "STD": "stddev_samp", "MEAN": "avg", "EVERY": "bool_and", "SOME": "bool_or", "TRY_SUM": "sum", "TRY_AVG": "avg",
+    "KURTOSIS_POP": "kurtosis", "SKEWNESS_SAMP": "skewness_samp", "KURTOSIS_SAMP": "kurtosis_samp",
 }  # fmt: skip
 
 

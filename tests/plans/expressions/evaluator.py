@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from plans.expressions.expr import Expr
 from plans.payloads.payload import FLOAT_BITS, VALUE
-from plans.payloads.sums import ORDERED, Sums, Term
+from plans.payloads.sums import FEWEST, ORDERED, SHAPES, Sums, Term
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
     Aggregate,
@@ -95,7 +95,7 @@ def computed(exprs: Iterable[Expr], columns: Sequence[tuple[str, str]], rows: Se
     return canonical(tuple(column[i] for column in made) for i in range(len(rows)))
 
 
-def shape(outputs: Sequence[Output]) -> list[tuple[str, str]]:
+def shaped(outputs: Sequence[Output]) -> list[tuple[str, str]]:
     return [(out.name, out.type) for out in outputs]
 
 
@@ -354,6 +354,8 @@ def value_of(
     y, x = of.arguments[0], of.arguments[-1]
     if call.function in ("sum", "avg"):
         return summed(call, total(x), n)
+    if call.function in SHAPES:
+        return shaped(call.function, n, [total(*[x] * power) for power in range(1, SHAPES[call.function] + 1)])
     return moments(call.function, n, total(x), total(y), total(x, x), total(y, y), total(x, y))
 
 
@@ -420,9 +422,11 @@ def numbers(call: Aggregate, types: list[str], found: Bag) -> object:
     if call.function in ("sum", "avg"):
         return summed(call, sum((row[0] * copies for row, copies in exact), Fraction(0)), n)
 
-    def total(i: int, j: int | None = None) -> Fraction:
-        return sum((row[i] * (1 if j is None else row[j]) * copies for row, copies in exact), Fraction(0))
+    def total(*columns: int) -> Fraction:
+        return sum((math.prod((row[i] for i in columns), start=Fraction(copies)) for row, copies in exact), Fraction(0))
 
+    if call.function in SHAPES:
+        return shaped(call.function, n, [total(*[0] * power) for power in range(1, SHAPES[call.function] + 1)])
     return moments(call.function, n, total(-1), total(0), total(-1, -1), total(0, 0), total(0, -1))
 
 
@@ -434,6 +438,21 @@ def summed(call: Aggregate, total: Fraction, n: int) -> object:
     if parts is not None:
         return Decimal(int(total * 10 ** parts[1])).scaleb(-parts[1])
     return float(total) if call.type == "float64" else int(total)
+
+
+def shaped(function: str, n: int, powers: list[Fraction]) -> float | None:
+    """Skewness or kurtosis, of the sums of the first powers."""
+    mean, raw = powers[0] / n, [Fraction(1), *(power / n for power in powers)]
+    second, *higher = (
+        sum((math.comb(k, i) * raw[i] * (-mean) ** (k - i) for i in range(k + 1)), Fraction(0))
+        for k in range(2, len(raw))
+    )
+    if second == 0 or n < FEWEST.get(function, 1):
+        return None
+    found = float(higher[-1]) / float(second) ** (len(powers) / 2)
+    if function.startswith("skewness"):
+        return found * math.sqrt(n * (n - 1)) / (n - 2) if function.endswith("samp") else found
+    return (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * (found - 3) + 6) if function.endswith("samp") else found - 3
 
 
 def moments(

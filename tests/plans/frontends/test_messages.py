@@ -28,7 +28,7 @@ def refused(query: str) -> tuple[str, str, str]:
 
 
 FUNCTIONS = (
-    "HISTOGRAM_NUMERIC(id, 5)", "SKEWNESS(id)", "FORMAT_NUMBER(id, 2)",
+    "HISTOGRAM_NUMERIC(id, 5)", "FORMAT_NUMBER(id, 2)",
     "MAP_ZIP_WITH(MAP(1, 1), MAP(1, 1), (k, a, b) -> a)", "SENTENCES(name)",
     "REGEXP_COUNT(name, 'a')", "mask(name)", "my_udf(id)", "db.my_udf(id)", "UNIX_TIMESTAMP()",
 )  # fmt: skip

@@ -116,6 +116,22 @@ def _translated(node: Any) -> Any:
     return made
 
 
+def with_samples(tree: Any, dialect: str) -> Any:
+    """Returns a statement in which SKEWNESS and KURTOSIS are those of a sample, where the dialect means these."""
+    for node in tree.find_all(*_OF_SAMPLES.get(dialect, ())):
+        name = f"{type(node).__name__.upper()}_SAMP"
+        node.replace(_marked(exp.Anonymous(this=name, expressions=[node.this.copy()]), node))
+    return tree
+
+
+_OF_SAMPLES = {
+    "duckdb": (exp.Skewness, exp.Kurtosis),
+    "snowflake": (exp.Skewness, exp.Kurtosis),
+    "trino": (exp.Kurtosis,),
+    "presto": (exp.Kurtosis,),
+}
+
+
 def _between_beginnings(difference: Any, unit: str) -> None:
     """Makes a difference of moments one of the beginnings of their units: it counts whole units between them."""
     for side in ("this", "expression"):
