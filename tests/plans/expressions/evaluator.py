@@ -95,7 +95,7 @@ def computed(exprs: Iterable[Expr], columns: Sequence[tuple[str, str]], rows: Se
     return canonical(tuple(column[i] for column in made) for i in range(len(rows)))
 
 
-def shaped(outputs: Sequence[Output]) -> list[tuple[str, str]]:
+def shape(outputs: Sequence[Output]) -> list[tuple[str, str]]:
     return [(out.name, out.type) for out in outputs]
 
 
@@ -355,7 +355,7 @@ def value_of(
     if call.function in ("sum", "avg"):
         return summed(call, total(x), n)
     if call.function in SHAPES:
-        return shaped(call.function, n, [total(*[x] * power) for power in range(1, SHAPES[call.function] + 1)])
+        return form(call.function, n, [total(*[x] * power) for power in range(1, SHAPES[call.function] + 1)])
     return moments(call.function, n, total(x), total(y), total(x, x), total(y, y), total(x, y))
 
 
@@ -426,7 +426,7 @@ def numbers(call: Aggregate, types: list[str], found: Bag) -> object:
         return sum((math.prod((row[i] for i in columns), start=Fraction(copies)) for row, copies in exact), Fraction(0))
 
     if call.function in SHAPES:
-        return shaped(call.function, n, [total(*[0] * power) for power in range(1, SHAPES[call.function] + 1)])
+        return form(call.function, n, [total(*[0] * power) for power in range(1, SHAPES[call.function] + 1)])
     return moments(call.function, n, total(-1), total(0), total(-1, -1), total(0, 0), total(0, -1))
 
 
@@ -440,7 +440,7 @@ def summed(call: Aggregate, total: Fraction, n: int) -> object:
     return float(total) if call.type == "float64" else int(total)
 
 
-def shaped(function: str, n: int, powers: list[Fraction]) -> float | None:
+def form(function: str, n: int, powers: list[Fraction]) -> float | None:
     """Skewness or kurtosis, of the sums of the first powers."""
     mean, raw = powers[0] / n, [Fraction(1), *(power / n for power in powers)]
     second, *higher = (
