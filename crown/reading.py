@@ -49,6 +49,14 @@ class Readable(Framed):
         """
         return self._factorized().schema
 
+    @property
+    def ranged_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of ``apply(ranges=True)``: that of the deltas, and ``_until``.
+
+        Raises PlanError for a query whose deltas are no ranges, and says why.
+        """
+        return self._reader().ranged.schema
+
     def _factorized(self) -> FactorizedHead:
         return self._reader().factorized
 
@@ -103,7 +111,9 @@ class Readable(Framed):
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
 
-        Raises ChangeError if the query is not grouped, or its keys are not all selected, or if a value does not fit.
+        Of window functions the key is that of a row: the columns of PARTITION BY and ORDER BY, and more of those that
+        break ties where rows have the same; O(log n). Raises ChangeError if the query has neither, or its keys are not
+        all selected, or if a value does not fit.
 
         >>> import crown
         >>> sums = crown.view("SELECT k, SUM(x) AS s FROM r GROUP BY k", {"r": {"k": "string", "x": "int64"}})
@@ -114,6 +124,24 @@ class Readable(Framed):
         if not isinstance(key, Mapping):
             raise ChangeError(f"get(key) takes a dict with a value for every key, not {key!r:.100}")
         return self._reader().get(key)
+
+    def page(self, offset: int, limit: int, of: Mapping[str, Any] | None = None) -> pa.Table:
+        """Returns ``limit`` rows of window functions from position ``offset`` on, in their order. O(log n) per row.
+
+        ``of``: the partition, a dict with a value for each column of PARTITION BY. Raises CrownError for a query whose
+        rows are not those of one window.
+
+        >>> import crown
+        >>> ranks = crown.view("SELECT x, ROW_NUMBER() OVER (ORDER BY x DESC) AS n FROM r", {"r": {"x": "int64"}})
+        >>> ranks.update({"r": {"x": [1, 5, 3]}})
+        >>> ranks.page(1, 5).to_pylist()
+        [{'x': 3, 'n': 2}, {'x': 1, 'n': 3}]
+        """
+        if of is not None and not isinstance(of, Mapping):
+            raise ChangeError(f"page(of=...) takes a dict with a value for every key, not {of!r:.100}")
+        most = (1 << 62) - 1
+        offset, limit = number_of(offset, "offset", 0, most), number_of(limit, "limit", 0, most)
+        return pa.Table.from_batches(self._reader().page(offset, limit, of or {}), self.schema)
 
     @property
     def bag(self) -> bool:

@@ -30,6 +30,7 @@ from crown.options import Checks, Keywords, Planning, Resources, ViewOptions
 from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
 from crown.programs.snapshot import load as load_engine
+from crown.programs.wanted import NOTHING, Wanted
 from crown.reading import Readable
 from crown.results import html_table, progress_bar
 from crown.results.subscribers import Audience, Pick
@@ -91,7 +92,12 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         return self._engine.plan.plan or self._engine.plan
 
     def apply(
-        self, changes: Mapping[str, Any], *, consolidate: bool | None = None, factorized: bool = False
+        self,
+        changes: Mapping[str, Any],
+        *,
+        consolidate: bool | None = None,
+        factorized: bool = False,
+        ranges: bool = False,
     ) -> pa.Table:
         """Applies a batch of changes and returns the exact change of the result.
 
@@ -101,6 +107,8 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         ``_weight`` (+1 / -1), each changed row once. ``consolidate=False`` leaves rows in that the batch both added and
         removed (cheaper for join-project queries). ``factorized=True`` returns products as they are, with a list per
         branch of the join, ``factorized_schema``; ``crown.unfold`` makes plain rows of them.
+        ``ranges=True`` returns what moves by the same amount as one row: a row of ``_weight`` 0 is the first of a
+        range, its window functions are how far those of all rows move until the one in ``_until`` (``ranged_schema``).
 
         Columns that the query does not read are ignored, and so are relations of the schema that it does not read.
 
@@ -119,8 +127,11 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         """
         if factorized is not False and (factorized := flag_of(factorized, "factorized")):
             self._demand_factorized()
+        if ranges is not False and (ranges := flag_of(ranges, "ranges")):
+            self._demand_ranges(factorized)
         with self._engine.uninterrupted:
-            deltas = self._applied(changes, consolidate=consolidate, factorized=factorized)
+            ranged = self._engine.result.ranged if ranges else None
+            deltas = self._applied(changes, Wanted(True, consolidate, factorized, ranged))
         return self._told(deltas) if self._audience.followers else deltas
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
@@ -145,26 +156,15 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             self.apply(changes)
             return
         with self._engine.uninterrupted:
-            self._applied(changes, deltas=False)
+            self._applied(changes, NOTHING)
 
-    def _applied(
-        self,
-        changes: Mapping[str, Any],
-        *,
-        deltas: bool = True,
-        consolidate: bool | None = None,
-        factorized: bool = False,
-    ) -> pa.Table:
+    def _applied(self, changes: Mapping[str, Any], wanted: Wanted) -> pa.Table:
         """Applies a batch at once; returns its deltas."""
         prepared = self._prepared(changes)
-        found = self._engine.apply(
-            prepared,
-            deltas=deltas,
-            consolidate=consolidate,
-            factorized=factorized,
-            closing=partial(self._close, prepared),
-        )
-        return self._table(found, factorized)
+        found = self._engine.apply(prepared, wanted, partial(self._close, prepared))
+        if wanted.ranged is not None:
+            return pa.Table.from_batches(found, wanted.ranged.schema)
+        return self._table(found, wanted.factorized)
 
     def _table(self, deltas: list[pa.RecordBatch], factorized: bool = False) -> pa.Table:
         """Returns the deltas of a batch, as the engine has them, as a table."""
@@ -176,6 +176,14 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         self._factorized()
         if self._audience.followers:
             raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
+
+    def _demand_ranges(self, factorized: bool) -> None:
+        """Raises CrownError if a batch cannot give ranges."""
+        if factorized:
+            raise CrownError("a delta is products of factorized=True or ranges of ranges=True; leave one of them out")
+        self.ranged_schema  # noqa: B018 - raises if there is none
+        if self._audience.followers:
+            raise CrownError("subscribers are told plain rows; with subscribers leave ranges=True out")
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         if self._closed or self._audience.followers:
@@ -205,7 +213,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
 
     def _warn_of_amplified(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
         watch = Amplification(self.amplified_beyond)
-        for part in self._table(list(deltas)).to_batches():
+        for part in pa.Table.from_batches(deltas).select(self._engine.delta_schema.names).to_batches():
             watch.add(part)
         found = watch.found(batch.columns for batch in prepared.checked.values())
         if found is not None:

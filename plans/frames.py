@@ -103,6 +103,16 @@ class WindowFunction:
         return self.function in PICKED and rows and near is not None and far is None
 
     @property
+    def running(self) -> bool:
+        """Returns whether a change moves its value by the same amount in all rows behind it: it is a number, or an
+        exact COUNT or SUM of all rows so far."""
+        if self.function in SHIFTED:
+            return True
+        if self.function not in ("count", "count_if", "sum") or self.type == "float64" or self.frame is None:
+            return False
+        return self.frame.unit != "groups" and (self.frame.start, self.frame.end, self.frame.exclude) == (None, 0, "")
+
+    @property
     def width(self) -> int:
         """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
         if self.function in NEIGHBOURS:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.results.membership import code_of, row_of
+from crown.results.membership import codes_of
 from crown.stages.base_tables import BaseTables
 from crown.stages.groups.group import Groups
 from crown.stages.linear import Linear
 from crown.stages.protocol import Stage
-from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.schema import Column
@@ -67,9 +66,4 @@ class Answers:
 
     def _row(self, values: Mapping[str, Any], columns: Sequence[Column]) -> np.ndarray | None:
         """Returns the codes of a row; None if one of its values is in no row, since the dictionary does not know it."""
-        row = np.empty(len(columns), np.int64)
-        for i, (column, array) in enumerate(zip(columns, row_of(columns, values), strict=True)):
-            row[i] = code_of(array, column.type, self._dictionary.intern)
-            if row[i] == 0 and uses_dictionary(column.type):
-                return None
-        return row
+        return codes_of(columns, values, self._dictionary)

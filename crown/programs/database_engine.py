@@ -17,6 +17,7 @@ from crown.kernels import arena as A
 from crown.programs.base_rows import kept
 from crown.programs.result import ResultOf
 from crown.programs.runtime import ProgramRuntime
+from crown.programs.wanted import ALL, NOTHING
 from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
 from crown.store.zset import Zset
@@ -59,7 +60,8 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         stages).
         """
         with self.uninterrupted:
-            found = self.apply(prepared, deltas=deltas, closing=None if closing is None else lambda _: closing())
+            closes = None if closing is None else lambda _: closing()
+            found = self.apply(prepared, ALL if deltas else NOTHING, closes)
         return found[0] if found else {}
 
     def _delivered(self, nets: Mapping[str | int, Zset]) -> Generator[dict[str, pa.Table], None, None]:

@@ -21,6 +21,7 @@ from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.result import ResultOf
 from crown.programs.runtime import ProgramRuntime
+from crown.programs.wanted import Wanted
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
@@ -105,6 +106,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
         factorized: bool = False,
+        ranges: bool = False,
     ) -> Delivery:
         """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``).
 
@@ -112,7 +114,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         next asked for. ``consolidate``: leave out what a batch both adds and removes (default: where the query needs
         it); then the deltas of a join are gathered in memory too. Only a join whose rows may be so can leave them in.
         ``closing`` is called when all is done; if it raises, the batch is taken back. ``factorized``: deltas are
-        factorized rows (see ``crown.results.factorized``; CrownError for a query that has none). Until the iterator is
+        factorized rows (see ``crown.results.factorized``; CrownError for a query that has none); ``ranges``: they are
+        ranges (see ``crown.results.ranged``; PlanError for a query that has none). Until the iterator is
         exhausted or closed the engine takes nothing else, and its deltas are void if it raises. Closed early, it
         applies the rest of the batch without output, and its ``close`` raises what stops that.
 
@@ -122,9 +125,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
             self.ready()
             self.result.factorized  # noqa: B018 - raises if there are none
         with self.uninterrupted:
-            batch = self.transaction(
-                prepared, deltas=deltas, consolidate=consolidate, factorized=factorized, closing=closing
-            )
+            wanted = Wanted(deltas, consolidate, factorized, self.result.ranged if ranges else None)
+            batch = self.transaction(prepared, wanted, closing)
             return Delivery(batch, self.uninterrupted)
 
     def _delivered(self, nets: Mapping[str | int, Zset]) -> Batches:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from crown.engine.delivery import CHANGED
 from crown.errors import ConcurrentChangeError, CrownError
 from crown.ingest.changes import WEIGHT
 from crown.programs.answers import Answers
+from crown.programs.pages import Pages
 from crown.programs.runtime import ProgramRuntime
 from crown.results.copies import once_each
 from crown.results.factorized import FactorizedHead
 from crown.results.membership import row_of
+from crown.results.ranged import RangedRows
 from crown.stages.join import Join
+from crown.stages.over import Over
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.program import outputs_of
 from plans.reads import each_once
+from plans.running import ranged, windowed
 from plans.schema import Column
 from plans.types import arrow_type
 
@@ -46,6 +52,7 @@ class ResultOf:
         kinds, dictionary = [column.type for column in self.columns], running.memory.dictionary
         self.records = Records(self.delta_schema, kinds, dictionary)
         self._rows = Records(self.result_schema, kinds, dictionary)
+        self._plain = Records(plain, kinds, dictionary)
         self.nothing = self.records.batch(Zset.empty(len(kinds)))
 
     def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
@@ -69,6 +76,12 @@ class ResultOf:
                 "or a Datalog rule); leave factorized out"
             )
         return join.factorized
+
+    @cached_property
+    def ranged(self) -> RangedRows:
+        """Returns what makes deltas of ranges. PlanError for a result that has none, and says why."""
+        windowed, told = ranged(self._running.plan)
+        return RangedRows(windowed, told, self.columns, self.delta_schema, self._running.memory.dictionary)
 
     def _unchanged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches. Raises ConcurrentChangeError when something has changed since the first was asked for."""
@@ -127,11 +140,36 @@ class ResultOf:
         return self.answers.multiplicity(values)
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the result row of the group with a key (by output name), or None. See ``Answers.row_of``."""
+        """Returns the result row with a key (by output name), or None: of a group, or of a window's partition. See
+        ``Answers.row_of`` and ``Pages.row_of``."""
         self._running.ready()
-        rows = self.records.batch(self.answers.row_of(key)).drop_columns([WEIGHT]).to_pylist()
+        found = self.answers.row_of(key) if self._pages is None else _once(self._pages.row_of(key))
+        rows = self.records.batch(found).drop_columns([WEIGHT]).to_pylist()
         return rows[0] if rows else None
+
+    def page(self, offset: int, limit: int, of: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        """Returns some rows of a window's partition. See ``Pages.page``."""
+        self._running.ready()
+        if self._pages is None:
+            raise CrownError(
+                "page() reads the rows of window functions by their place in the order, and the rows of this result "
+                "are not those of one window; results() reads all rows"
+            )
+        return self._plain.batches(_once(self._pages.page(offset, limit, of)))
+
+    @cached_property
+    def _pages(self) -> Pages | None:
+        found = windowed(self._running.plan, self._number)
+        over = None if found is None else self._running.stages[found.number]
+        if found is None or not isinstance(over, Over):
+            return None
+        return Pages(found, over, self.columns, self._running.memory.dictionary)
 
     def delta(self, net: Zset) -> pa.Table:
         """Returns the net of a batch as a table with ``_weight``. O(net)."""
         return pa.Table.from_batches(self.records.batches(net), self.delta_schema)
+
+
+def _once(codes: np.ndarray) -> Zset:
+    """Returns rows (codes, int64[columns, n]), each once."""
+    return Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))

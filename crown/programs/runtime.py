@@ -28,15 +28,19 @@ from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.preparer import BatchPreparer
 from crown.programs.tallies import Tallies
+from crown.programs.wanted import ALL, NOTHING, Wanted
+from crown.results.ranged import RangedRows
 from crown.stages.base_tables import BaseTables
 from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from crown.stages.join_as_table import stored_whole
 from crown.stages.linear import Linear
+from crown.stages.over import Over
 from crown.stages.over_feeds import over_feeds
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
+from crown.stages.shifts import Shifts
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.store.codec import uses_dictionary
@@ -161,13 +165,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         return with_room(self.memory.dictionary, lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def transaction(
-        self,
-        given: PreparedBatch,
-        *,
-        deltas: bool = True,
-        consolidate: bool | None = None,
-        factorized: bool = False,
-        closing: Callable[[], None] | None = None,
+        self, given: PreparedBatch, wanted: Wanted = ALL, closing: Callable[[], None] | None = None
     ) -> Generator[Any, None, None]:
         """Applies a batch while it is drawn, to all base tables and stages or to none; yields what is delivered.
 
@@ -175,19 +173,15 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         when all is done. Whatever is raised, or thrown in, the batch is taken back.
         """
         self.ready()
-        batch = self._transaction(given, deltas, consolidate, factorized, closing)
+        batch = self._transaction(given, wanted, closing)
         self._batch = ref(batch)
         next(batch)
         return batch
 
     def _transaction(
-        self,
-        given: PreparedBatch,
-        deltas: bool,
-        consolidate: bool | None,
-        factorized: bool,
-        closing: Callable[[], None] | None,
+        self, given: PreparedBatch, wanted: Wanted, closing: Callable[[], None] | None
     ) -> Generator[Any, None, None]:
+        deltas, ranged = wanted.deltas, wanted.ranged
         nets: dict[str | int, Zset] = {}
         streaming, last = self._streaming, len(self.stages) - 1
         self._open()
@@ -196,9 +190,11 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 yield None
             except GeneratorExit:
                 deltas = False
-            self._apply(given, nets)
+            shifts = self._apply(given, nets, ranged)
             delivered: Generator[Any, None, None]
-            if streaming is None:
+            if ranged is not None:
+                delivered = ranged.batches(nets[last], shifts)
+            elif streaming is None:
                 delivered = self._delivered(nets)
             else:
                 inputs = [nets[source] for source in self._sources[last]]
@@ -206,8 +202,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                     inputs,
                     self.uninterrupted.check,
                     deltas=deltas or self._asks,
-                    consolidate=consolidate,
-                    factorized=factorized,
+                    consolidate=wanted.consolidate,
+                    factorized=wanted.factorized,
                 )
             self._torn = streaming is not None
             try:
@@ -237,21 +233,16 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     def apply(
         self,
         prepared: PreparedBatch,
-        *,
-        deltas: bool = True,
-        consolidate: bool | None = None,
-        factorized: bool = False,
+        wanted: Wanted = ALL,
         closing: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
-        """Applies a prepared batch at once; returns all that is delivered. The options are those of ``transaction``.
+        """Applies a prepared batch at once; returns all that is delivered.
 
         The caller holds ``uninterrupted``. ``closing`` is given what is delivered, before the batch stands.
         """
         found: list[Any] = []
         closes = None if closing is None else partial(closing, found)
-        for part in self.transaction(
-            prepared, deltas=deltas, consolidate=consolidate, factorized=factorized, closing=closes
-        ):
+        for part in self.transaction(prepared, wanted, closes):
             found.append(part)  # what closes the batch looks at them
         return found
 
@@ -263,7 +254,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Applies rows that were there before, without deltas; they count as no changes, and counters begin anew. A
         delete is that of a key that is remembered. O(changes + deltas of all stages)."""
         with self.uninterrupted:
-            for _ in self.transaction(replace(self.prepare(changes), fills=True), deltas=False):
+            for _ in self.transaction(replace(self.prepare(changes), fills=True), NOTHING):
                 raise AssertionError("no deltas were asked for")
         self.base_tables.forget_counters()
         self.batches -= 1
@@ -280,14 +271,17 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._header[A.H_OPEN] = 0
         self.batches += 1
 
-    def _apply(self, given: PreparedBatch, nets: dict[str | int, Zset]) -> None:
+    def _apply(
+        self, given: PreparedBatch, nets: dict[str | int, Zset], ranged: RangedRows | None = None
+    ) -> Shifts | None:
         """Sends a batch through the base tables and the stages that gather; ``nets`` gets what each of them passes on,
-        and is empty until the base tables have.
+        and is empty until the base tables have. Returns the ranges of the stage that is ``ranged``, of which only other
+        rows are passed on.
 
         After an exception in a stage that is not known to be as it was before, ``_torn`` stays true: the state is lost.
         """
         self._torn = True
-        stage = None
+        stage, shifts = None, None
         try:
             effective = self.base_tables.apply(given)
             nets.update(self._unchanged)
@@ -300,7 +294,11 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 self._torn = False
                 self.uninterrupted.check()
                 self._torn = True
-                net = nets[number] = stage.apply(inputs)
+                if ranged is not None and number == ranged.number and isinstance(stage, Over):
+                    net, shifts = stage.shifted(inputs, ranged.told)
+                else:
+                    net = stage.apply(inputs)
+                nets[number] = net
                 if net.weights.size:
                     self.tallies.add(number, net)
         except BaseException as error:
@@ -308,6 +306,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 self._torn = False
             raise
         self._torn = False
+        return shifts
 
     def _rests(self, number: int, inputs: list[Zset]) -> bool:
         """Returns True for a stage that is not even called: nothing comes in, and it does not count the batches."""

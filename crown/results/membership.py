@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from crown.errors import ChangeError
 from crown.ingest.values import converted
 from crown.store.arrow_buffers import flags, integers
-from crown.store.codec import Intern, UnencodableError, encode
+from crown.store.codec import Intern, UnencodableError, encode, uses_dictionary
+from crown.store.dictionary import Dictionary
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.intervals import carried
 from plans.expressions.packed import comparable
@@ -100,3 +101,14 @@ def code_of(array: pa.Array, kind: str, intern: Intern) -> int:
         return int(encode(array, kind, intern, False)[0])
     except UnencodableError as error:
         raise ChangeError(error.reason) from None
+
+
+def codes_of(columns: Sequence[Column], values: Mapping[str, Any], dictionary: Dictionary) -> np.ndarray | None:
+    """Returns the codes of a row given by name; None if one of its values is in no row, since the dictionary does not
+    know it. Raises ChangeError as ``row_of`` does."""
+    row = np.empty(len(columns), np.int64)
+    for i, (column, array) in enumerate(zip(columns, row_of(columns, values), strict=True)):
+        row[i] = code_of(array, column.type, dictionary.intern)
+        if row[i] == 0 and uses_dictionary(column.type):
+            return None
+    return row

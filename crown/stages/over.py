@@ -28,6 +28,8 @@ from crown.stages.orders import order_words
 from crown.stages.picks import Picks
 from crown.stages.protocol import Part, Stage
 from crown.stages.reach import Reach
+from crown.stages.running import Running
+from crown.stages.shifts import Shifts, shifted
 from crown.stages.stretches import Stretches
 from crown.stages.trees import Partitions
 from crown.store.zset import Zset
@@ -51,6 +53,7 @@ class Over(Stage):
         self._shown = self._width - stage.hidden
         made = tuple(Column(one.name, one.type) for one in stage.functions)
         self.columns = (*self._all[: self._shown], *made)
+        self._told = np.delete(np.arange(self._width + len(made)), np.s_[self._shown : self._width])
         place = {column.name: i for i, column in enumerate(self._all)}
         self._sums = Sums(stage.functions, self._all, part.dictionary)
         functions = list(enumerate(stage.functions, self._shown))
@@ -63,6 +66,7 @@ class Over(Stage):
         )  # fmt: skip
         self._picks = Picks([(i, one) for i, one in functions if one.from_row], place, self._sums, self._trees)
         self._reach = Reach(stage, self._all, self, self._picks)
+        self._running = Running(stage.functions, len(stage.order), self._sums, self._trees, part.dictionary)
         part.open(1)
 
     # A batch
@@ -74,10 +78,24 @@ class Over(Stage):
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or a sum that leaves its
         type.
         """
-        net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
-        if not len(net):
-            return Zset.empty(len(self.columns))
-        return self._part.whole(net, self._changed, self._change)
+        net = self._given(nets)
+        return self._part.whole(net, self._changed, self._change) if len(net) else Zset.empty(len(self.columns))
+
+    def shifted(self, nets: Sequence[Zset], told: int) -> tuple[Zset, Shifts]:
+        """Applies a batch; returns what it does to the values of running functions: some rows by themselves, and
+        ranges that move alike (see ``crown.stages.shifts``). O(log n) per change. Raises as ``apply`` does."""
+
+        def work(net: Zset, done: np.ndarray) -> tuple[Zset, Shifts]:
+            keys = np.ascontiguousarray(net.columns())
+            rows, shifts = shifted(
+                self._running, told, keys, net.weights, lambda sums: self._change(net, done, sums)
+            )  # fmt: skip
+            return Zset.of_columns(rows.columns()[self._told], rows.weights).net(), shifts
+
+        return self._part.whole(self._given(nets), work, self._change)
+
+    def _given(self, nets: Sequence[Zset]) -> Zset:
+        return self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
 
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows; returns what that does to the values of all."""
@@ -95,10 +113,16 @@ class Over(Stage):
         weights = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
 
-    def _change(self, net: Zset, done: np.ndarray) -> None:
+    def _change(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
         self._trees.change(
-            net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "below a window function"
+            net, lambda keys, weights: self._sums.of(keys, weights)[0] if sums is None else sums, done,
+            "below a window function",
         )  # fmt: skip
+
+    @property
+    def feed(self) -> Sequence[Column]:
+        """Returns the columns of the rows that it keeps."""
+        return self._all
 
     def places(self, keys: np.ndarray) -> np.ndarray:
         """Returns where rows are. O(log n) each."""
@@ -136,9 +160,20 @@ class Over(Stage):
         for (column, _), codes in zip(self._framed, self._frames.values(rows), strict=True):
             out[column] = codes
 
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """Returns the handles of the partitions of rows; 0 where there is none. O(1) each."""
+        return self._trees.find(keys)
+
+    def page(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+        """Returns the stage's rows at positions of partitions: codes, int64[columns, n]. O(log n) for each, and, of
+        functions that are not running, what their values cost."""
+        if all(one.running for one in self.stage.functions):
+            return self._running.rows(handles, lows, highs)[self._told]
+        return self._valued(handles, lows, highs)
+
     def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Returns the rows at some places. O(log n + rows) each."""
-        return self._copied(handles, firsts, ends, self._trees.unsummed)[0]
+        return self._trees.copied(handles, firsts, ends, self._trees.unsummed)[0]
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
         """Returns how many rows partitions have. O(1) each."""
@@ -154,18 +189,7 @@ class Over(Stage):
 
     def _sums_before(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns the sums of what is before positions of partitions, int64[n, words]. O(log n) each."""
-        return self._copied(handles, positions, positions, self._sums.shape)[1]
-
-    def _copied(
-        self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray, shape: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows at some positions of partitions, codes, int64[width, n], and the sums of those before."""
-        lengths = ends - firsts
-        starts = np.cumsum(lengths) - lengths
-        rows = np.empty((self._width, int(lengths.sum())), np.int64)
-        heads = np.empty((len(handles), int(shape[1])), np.int64)
-        kernels.copied(self._part.arena, handles, self._trees.k, shape, firsts, ends, starts, rows, heads)
-        return rows, heads
+        return self._trees.copied(handles, positions, positions, self._sums.shape)[1]
 
     def _stretches(
         self,
@@ -183,7 +207,7 @@ class Over(Stage):
         if self._trees.copies > len(self._trees):
             kernels.align(arena, handles, k, self._trees.unsummed, firsts, 0, self._trees.path)
             kernels.align(arena, handles, k, self._trees.unsummed, ends, 1, self._trees.path)
-        columns, heads = self._copied(handles, firsts, ends, shape)
+        columns, heads = self._trees.copied(handles, firsts, ends, shape)
         tails = np.zeros_like(heads)
         if self._sums.tails:
             tails, before = self._sums_before(handles, sizes), self._sums_before(handles, ends)

@@ -103,6 +103,23 @@ class Trees:
         )  # fmt: skip
         return out
 
+    def copied(
+        self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray, shape: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rows at some positions of trees, each copy by itself, codes, int64[width, n], and the sums of
+        those before, int64[trees, words] of a ``shape``. O(log n + rows) each; the first one is the first copy of its
+        row."""
+        lengths = ends - firsts
+        starts = np.cumsum(lengths) - lengths
+        rows = np.empty((self.width, int(lengths.sum())), np.int64)
+        heads = np.empty((len(handles), int(shape[1])), np.int64)
+        kernels.copied(self.part.arena, handles, self.k, shape, firsts, ends, starts, rows, heads)
+        return rows, heads
+
+    def row(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the rows at some positions of trees, codes, int64[width, n]. O(log n) each."""
+        return self.copied(handles, positions, positions + 1, self.unsummed)[0]
+
     def rows(self, handles: np.ndarray, offset: int = 0, end: int = _MOST) -> Iterator[Zset]:
         """Yields the rows at these positions of trees without sums, tree by tree, in order, with their copies.
         O(log n) per tree, O(1) per row."""

@@ -105,10 +105,14 @@ class Rule:
 
     def _bind(self, layout: Layout) -> None:
         """Looks up where its terms lie in the states of groups."""
-        self._layout, self._count = layout, layout.at[self._term()]
+        self._layout, self._count = layout, self.counted(layout)
         whole = self._term(*self._sums.arguments)
         if whole in layout.at:
             self._sum = layout.place(whole)
+
+    def counted(self, layout: Layout) -> int:
+        """Returns which word of a group's state counts the rows that it looks at."""
+        return layout.at[self._term()]
 
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""

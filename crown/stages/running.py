@@ -1,0 +1,127 @@
+"""Values of running functions, row by row: each is a sum of all that is before a place of the partition.
+
+These are ROW_NUMBER, RANK, and exact COUNT and SUM from the first row on (``WindowFunction.running``). What other rows
+lie around a row does not matter to them, so a row costs as much as finding that place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.errors import ChangeError
+from crown.stages.frames import Sums
+from crown.stages.groups.aggregates import OutOfRange, Totals
+from crown.stages.groups.far import Far
+from crown.stages.kernels import partitions as kernels
+from crown.stages.kernels.ordered import BEHIND, FIRST
+from crown.stages.trees import Partitions
+from crown.store.dictionary import Dictionary
+from plans.frames import WindowFunction
+
+
+class Running:
+    """Running ``functions`` of rows in ``trees`` whose first ``order`` columns make peers."""
+
+    def __init__(
+        self,
+        functions: Sequence[WindowFunction],
+        order: int,
+        sums: Sums,
+        trees: Partitions,
+        dictionary: Dictionary,
+    ) -> None:
+        self.functions = functions
+        self.order = order
+        self.sums = sums
+        self.trees = trees
+        self._dictionary = dictionary
+
+    @property
+    def peers(self) -> bool:
+        """Returns whether it matters which rows are peers."""
+        return any(one.function == "rank" or (one.frame is not None and one.frame.peers) for one in self.functions)
+
+    def count(self, one: WindowFunction) -> int:
+        """Returns which word of the sums counts what SUM adds up."""
+        return self.sums.rules[one.name].counted(self.sums.layout)
+
+    def rows(self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Returns the rows at positions ``firsts`` to ``ends`` of partitions, with their values: codes, int64[columns
+        and functions, n]. O(log n) per row. Raises ChangeError if a sum leaves its type."""
+        trees, lows = self.trees, firsts.copy()
+        if trees.copies > len(trees):
+            kernels.align(trees.part.arena, handles, trees.k, trees.unsummed, lows, 0, trees.path)
+        codes, heads = trees.copied(handles, lows, ends, self.sums.shape)
+        lengths = ends - lows
+        of = np.repeat(np.arange(len(handles)), lengths)
+        positions = np.arange(len(of)) - (np.cumsum(lengths) - lengths - lows)[of]
+        places = _Places(self, handles[of], positions, codes, heads, of)
+        out = np.concatenate([codes, np.empty((len(self.functions), len(of)), np.int64)])
+        for i, one in enumerate(self.functions, trees.width):
+            out[i] = places.values(one)
+        return out if (lows == firsts).all() else out[:, positions >= firsts[of]]
+
+    def column(self, one: WindowFunction, sums: np.ndarray) -> np.ndarray:
+        """Returns the codes of COUNT or SUM out of sums, int64[n, words]. Raises ChangeError if one leaves its type."""
+        layout = self.sums.layout
+        totals = Totals(layout, np.ascontiguousarray(sums[:, : layout.words]), Far(layout, len(sums)), {})
+        try:
+            return self.sums.rules[one.name].column(totals, self._dictionary).codes
+        except OutOfRange as error:
+            raise ChangeError(f"the window function {one.function.upper()}, column {one.name!r}: {error}") from None
+
+
+class _Places:
+    """Rows with their positions; ``heads``: the sums before the first row of each stretch, of which row i is one
+    ``of``."""
+
+    def __init__(
+        self,
+        given: Running,
+        handles: np.ndarray,
+        positions: np.ndarray,
+        codes: np.ndarray,
+        heads: np.ndarray,
+        of: np.ndarray,
+    ) -> None:
+        self._given = given
+        self._handles, self._positions, self._codes = handles, positions, codes
+        self._heads, self._of = heads, of
+        self._sums: dict[str, np.ndarray] = {}  # up to the row, by the unit of the frame
+
+    def values(self, one: WindowFunction) -> np.ndarray:
+        """Returns the codes of a function."""
+        if one.function == "row_number":
+            return self._positions + 1
+        if one.function == "rank":
+            return self._edge(FIRST) + 1
+        assert one.frame is not None, "it reads a frame"
+        unit = one.frame.unit
+        if unit not in self._sums:
+            self._sums[unit] = self._to_row() if unit == "rows" else self._to_peers()
+        return self._given.column(one, self._sums[unit])
+
+    def _edge(self, mode: int) -> np.ndarray:
+        return self._given.trees.located(self._handles, self._codes, self._given.order, mode)[0]
+
+    def _to_peers(self) -> np.ndarray:
+        """Returns the sums up to the last peer of each row."""
+        ends = self._edge(BEHIND)
+        return self._given.trees.copied(self._handles, ends, ends, self._given.sums.shape)[1]
+
+    def _to_row(self) -> np.ndarray:
+        """Returns the sums up to each row, itself included."""
+        sums, of = self._given.sums, self._of
+        each, _ = sums.of(self._codes, np.ones(len(of), np.int64))
+        listed = np.zeros((len(of) + len(self._heads), sums.words), np.int64)
+        places = np.arange(len(of)) + of + 1
+        listed[places] = each
+        begins = np.searchsorted(of, np.arange(len(self._heads))) + np.arange(len(self._heads))
+        listed[begins] = self._heads
+        running = np.empty((len(listed) + 1, sums.words), np.int64)
+        kernels.running(listed, sums.numbers, running)
+        out = np.zeros_like(each)
+        kernels.between(running, sums.numbers, begins[of], places + 1, out)
+        return out

@@ -1,0 +1,85 @@
+"""Results that are the rows of one window stage: where their columns are in it, and whether ranges of rows can be told.
+
+A change of a running function moves the values of all rows behind it by the same amount, so a delta can say from which
+row to which one, and how far. For that a row of the result must say where it stands in the order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plans.errors import PlanError
+from plans.program import LinearStage, OverStage, Program, outputs_of
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """The result of a program is the rows of the window `stage`, number `number`. `columns` says, for each column of
+    the result, which one of the stage's it is."""
+
+    number: int
+    stage: OverStage
+    columns: tuple[int, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Returns the names of the stage's columns that say where a row stands in its partition, in the order in which
+        they are compared."""
+        said = [one.column for one in self.stage.order]
+        return said + [c.name for c in self.stage.feed.columns if c.name not in (*said, *self.stage.keys)]
+
+    def place(self, name: str) -> int | None:
+        """Returns where in the result a column of the feed is; None if it is not shown."""
+        shown = [output.name for output in self.stage.shown]
+        at = shown.index(name) if name in shown else -1
+        return self.columns.index(at) if at in self.columns else None
+
+
+def windowed(program: Program, number: int) -> Windowed | None:
+    """Returns which window stage has the rows of stage `number`; None if there is none: they are computed from its
+    rows, or are some of them."""
+    columns = tuple(range(len(outputs_of(program.stages[number]))))
+    while isinstance(stage := program.stages[number], LinearStage):
+        if len(stage.terms) != 1:
+            return None
+        (term,) = stage.terms
+        if term.where is not None or term.weight != 1 or isinstance(term.source, str):
+            return None
+        exprs = [term.columns[at].expr for at in columns]
+        number = term.source
+        below = [output.name for output in outputs_of(program.stages[number])]
+        if any(expr.op != "col" or expr.value not in below for expr in exprs):
+            return None
+        columns = tuple(below.index(expr.value) for expr in exprs)
+    return Windowed(number, stage, columns) if isinstance(stage, OverStage) else None
+
+
+def ranged(program: Program) -> tuple[Windowed, int]:
+    """Returns the window stage whose deltas ranges can tell, and how many of its `names` the result shows.
+
+    Raises PlanError for a query that has none.
+    """
+    found = windowed(program, len(program.stages) - 1)
+    if found is None:
+        raise PlanError(
+            "ranges tell how far the values of window functions move, and the rows of this result are not those of one "
+            "window",
+            hint="select columns and window functions of one PARTITION BY and ORDER BY, or leave ranges out",
+        )
+    for one in found.stage.functions:
+        if not one.running:
+            raise PlanError(
+                f"a change does not move the values of {one.function.upper()} by the same amount in all rows behind it",
+                hint="ranges tell ROW_NUMBER, RANK, and COUNT and SUM from the first row to the current one, of whole "
+                "numbers and decimals",
+            )
+    places = [found.place(name) for name in found.names]
+    told = next((i for i, at in enumerate(places) if at is None), len(places))
+    lacking = [n for n in (*found.stage.keys, *(o.column for o in found.stage.order)) if found.place(n) is None]
+    if lacking or not told or any(at is not None for at in places[told:]):
+        raise PlanError(
+            "ranges go from row to row in the order of the window, and the result does not show what the rows are "
+            "ordered by",
+            hint="select the columns of PARTITION BY and ORDER BY too",
+        )
+    return found, told
