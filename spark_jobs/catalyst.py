@@ -26,6 +26,7 @@ from plans.frontends.catalyst.tree import tables_of, views_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 from spark_jobs.ingest.types import spark_type, type_of_spark
+from spark_jobs.plan_values import filled
 
 _RULES = (
     "PullupCorrelatedPredicates",
@@ -54,12 +55,13 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
     text = query if isinstance(query, str) else _TEXT.format(", ".join(frame.columns))
     try:
         execution: Any = frame._jdf.queryExecution()
-        written = _joined(spark, execution.analyzed()).toJSON()
+        plan = _joined(spark, execution.analyzed())
+        written, zone = plan.toJSON(), str(_jvm(spark).java.util.TimeZone.getDefault().getID())
         _check_escapes(execution.analyzed(), written)
-        nodes = json.loads(written)
+        nodes = filled(plan, json.loads(written), zone)
     except (AnalysisException, ParseException) as error:
         raise PlanError(_said(error)) from None
-    relation = parse(nodes, schema, text, str(_jvm(spark).java.util.TimeZone.getDefault().getID()))
+    relation = parse(nodes, schema, text, zone)
     for field, column in zip(frame.schema.fields, relation.columns, strict=True):
         if type_of_spark(field.dataType) != column.type:
             raise PlanError(

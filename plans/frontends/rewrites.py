@@ -10,22 +10,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, conjoin, lit, mean, of_units, units
+from plans.expressions.build import NULL, Expr, call, cast, conjoin, lit, mean, of_units, units
 from plans.expressions.coercion import check_ordered, numeric
 from plans.expressions.functions.user import NAMED, USER, UserAggregate
 from plans.nested import parts
 from plans.types import INTERVALS, decimal_parts
 
+Share = float | tuple[float, ...] | None
+
 
 @dataclass(frozen=True)
 class Called:
-    """A call of an aggregate of `values`; only rows for which `where` is TRUE count."""
+    """A call of an aggregate of `values`; only rows for which `where` is TRUE count. With several shares, it is the
+    array of what each of them makes of it."""
 
     function: str
     values: tuple[Expr, ...]
     distinct: bool = False
     where: tuple[Expr, ...] = ()
-    share: float | None = None
+    share: Share = None
     separator: str | None = None
     order: tuple[tuple[Expr, bool, bool], ...] = ()  # value, whether it falls, whether NULLs come last
 
@@ -38,6 +41,10 @@ def rewritten(given: Called, add: Add) -> Expr:
     """Returns an aggregate by those of the engine's, which `add` adds to a group."""
     for value, _, _ in given.order:
         check_ordered(value.type, "ORDER BY")
+    if isinstance(given.share, tuple):
+        parts = [rewritten(replace(given, share=one), add) for one in given.share]
+        made = call("array", *parts)
+        return call("case", call("isnull", parts[0]), cast(NULL, made.type), made)
     own = NAMED.get(given.function)
     if isinstance(own, UserAggregate):
         return _of_user(given, own, add)
@@ -136,8 +143,12 @@ def _sum(given: Called, add: Add) -> Expr:
 
 
 def _percentile(given: Called, add: Add) -> Expr:
-    if not numeric(given.values[0].type) or given.values[0].type == "null":
-        raise PlanError(f"MEDIAN and percentiles need numbers, not {given.values[0].type}")
+    """Returns a percentile: of lengths of time one of them, without what is less than a unit, as in Spark."""
+    value = given.values[0]
+    if value.type in INTERVALS:
+        return of_units(cast(add(replace(given, values=(units(value),))), "int64"), value.type)
+    if not numeric(value.type) or value.type == "null":
+        raise PlanError(f"MEDIAN and percentiles need numbers or lengths of time, not {value.type}")
     return add(given)
 
 

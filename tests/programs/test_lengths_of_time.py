@@ -48,6 +48,10 @@ QUERIES = [
      "SELECT k, EPOCH_US(MAX(ts)) - EPOCH_US(MIN(ts)) FROM r GROUP BY k"),
     ("SELECT id FROM r WHERE d IN (SELECT d FROM r WHERE k = 1) OR ts - TIMESTAMP_NTZ '2026-01-01 00:00:00' > d",
      "SELECT id FROM r WHERE d IN (SELECT d FROM r WHERE k = 1) OR EPOCH_US(ts) - 1767225600000000 > d"),
+    ("SELECT k, MEDIAN(d) AS a, PERCENTILE(m, 0.3) AS b, PERCENTILE_APPROX(d, 0.5) AS c FROM r GROUP BY k",
+     "SELECT k, TRUNC(MEDIAN(d))::INT64, TRUNC(QUANTILE_CONT(m, 0.3))::INT64, QUANTILE_DISC(d, 0.5) FROM r GROUP BY k"),
+    ("SELECT PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY m DESC) AS a FROM r",
+     "SELECT PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY m DESC) FROM r"),
     ("SELECT id, m, d FROM r WHERE k > 0", "SELECT id, m, d FROM r WHERE k > 0"),
     ("SELECT d FROM r EXCEPT SELECT INTERVAL '1' SECOND", "SELECT d FROM r EXCEPT SELECT 1000000"),
 ]  # fmt: skip
@@ -146,7 +150,7 @@ def test_what_is_no_length_of_time_is_a_bad_row(wrong: dict[str, Any], named: st
         ("CAST(k AS INTERVAL)", "type INTERVAL is not supported in a cast"),
         ("INTERVAL '1 month 2 days'", "an INTERVAL with months and days is not a value"),
         ("INTERVAL '1' DAY - ts", "a value of type timestamp_ntz cannot be subtracted from an INTERVAL"),
-        ("(SELECT MEDIAN(d) FROM r)", "MEDIAN and percentiles need numbers, not duration"),
+        ("(SELECT PERCENTILE(d, ARRAY(0.5)) FROM r)", "a part is no INTERVAL"),
         ("(SELECT ARRAY_AGG(d) FROM r)", "a part is no INTERVAL"),
     ],
 )

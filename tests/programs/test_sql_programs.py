@@ -14,6 +14,7 @@ import crown
 import plans
 from crown.errors import CrownError
 from tests.marks import seeds
+from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.programs.driver import Driver
 
@@ -168,3 +169,17 @@ def test_a_bag_shows_how_often_a_row_is_there() -> None:
 def test_a_program_is_not_cut_into_cells() -> None:
     with pytest.raises(CrownError, match="leave threads at 1"):
         crown.view("SELECT COUNT(*) AS n FROM s", SCHEMA, threads=2)
+
+
+@pytest.mark.parametrize("grouping", ["ROLLUP (k)", "CUBE (k)", "GROUPING SETS ((k), (), ())"])
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_a_grouping_by_nothing_has_a_row_without_rows_where_the_dialect_says_so(dialect: str, grouping: str) -> None:
+    query = f"SELECT k, COUNT(*) AS n, SUM(y) AS t, GROUPING(k) AS g FROM s GROUP BY {grouping}"
+    view, tables = crown.view(query, SCHEMA, dialect=dialect), Database(SCHEMA)
+    for rows in ([], [((1, 2), 1)], [((None, 3), 1)], [((1, 2), -1), ((None, 3), -1)]):
+        tables.apply({"s": rows})
+        view.apply({"s": [{"k": k, "y": y, "_weight": weight} for (k, y), weight in rows]})
+        wanted = duck.results(query, tables)
+        if dialect == "spark" and not tables.rows["s"]:
+            wanted = Counter()
+        assert Counter(tuple(row.values()) for row in view) == wanted

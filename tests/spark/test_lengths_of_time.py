@@ -55,6 +55,7 @@ READ = (
     "SELECT id, m + INTERVAL '1' YEAR AS a, m * 2 AS b, m / 3 AS c, at + d AS e, at - m AS f FROM r",
     "SELECT d, SUM(d) AS s, AVG(m) AS a, MIN(m) AS l FROM r GROUP BY d HAVING SUM(d) > INTERVAL '1' SECOND",
     "SELECT id, SUM(d) OVER (ORDER BY id) AS s, AVG(d) OVER (PARTITION BY m) AS a FROM r",
+    "SELECT MEDIAN(d) AS a, PERCENTILE(m, 0.3) AS b, PERCENTILE_APPROX(d, 0.5) AS c FROM r",
     "SELECT id, EXTRACT(MINUTE FROM d) AS a, EXTRACT(YEAR FROM m) AS b, CAST(d AS STRING) AS c FROM r",
     "SELECT id, make_dt_interval(1, 2, 3, 4.5) AS a, make_ym_interval(1, 2) AS b FROM r WHERE d > INTERVAL 1 SECOND",
 )

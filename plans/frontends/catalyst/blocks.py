@@ -6,11 +6,12 @@ aggregate, a union, the right side of an outer join that is more than a table) c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from plans.expressions.build import Expr
-from plans.queries.algebra import Query, Relation, Source, unused
+from plans.program import Function
+from plans.queries.algebra import Query, Relation, SetOperation, Source, unused
 from plans.schema import WEIGHT, Column, Table
 
 
@@ -47,11 +48,12 @@ class Block:
 @dataclass
 class Reading:
     """What one reading of a plan shares: the text, the tables by name, the names that are taken, and the gaps of the
-    columns that are sessions, by their numbers."""
+    columns that are sessions, by their numbers. `read` is a table that the plan reads, if there is one."""
 
     text: str
     tables: dict[str, Table]
     zone: str
+    read: Table | None = None
     warnings: list[str] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
     groups: int = 0
@@ -109,3 +111,11 @@ def conjuncts(conditions: tuple[Expr, ...]) -> Iterator[Expr]:
     """Yields the parts of a conjunction of conditions."""
     for condition in conditions:
         yield from condition.conjuncts()
+
+
+def united(parts: Sequence[Relation]) -> Relation:
+    """Returns the rows of all these relations."""
+    function: Function = 0
+    for number in range(1, len(parts)):
+        function = ("union_all", function, number)
+    return SetOperation(tuple(parts), function) if len(parts) > 1 else parts[0]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from plans.errors import PlanError
-from plans.expressions.build import TRUE, Expr, cast, col
+from plans.expressions.build import TRUE, Expr, call, cast, col
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
@@ -35,6 +35,7 @@ _FUNCTIONS = {
     "Skewness": "skewness", "Kurtosis": "kurtosis",
     "BitAndAgg": "bit_and", "BitOrAgg": "bit_or", "BitXorAgg": "bit_xor",
 }  # fmt: skip
+_SHARE = "a percentile takes one number from 0 to 1, or an array of such numbers"
 _DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")
 
 
@@ -99,6 +100,16 @@ class Rows:
         called = Called(function, tuple(values), distinct, where)
         return self._picked(called) if function in PICKED else rewritten(called, self._added)
 
+    def pivoted(self, node: Node, translate: Callable[[Node], Expr]) -> list[Expr]:
+        """Returns the columns of a group that PIVOT makes of one aggregate: one for each value that it names."""
+        first = node.child
+        if first.fields.get("pivotColumnValues") is None:
+            raise PlanError("PIVOT of this form cannot be read from Spark's plan", hint="write FILTER")
+        pivot, value = map(translate, first.children)
+        wanted = [translate(Node("Literal", one, ())) for one in first.fields["pivotColumnValues"]]
+        called = [Called("max", (value,), False, (call("nseq", pivot, one),)) for one in wanted]
+        return [rewritten(one, self._added) for one in called]
+
     def _picked(self, called: Called) -> Expr:
         if self.alias is None:
             word = called.function.upper()
@@ -129,6 +140,7 @@ class Rows:
         arguments = tuple(self.column(value, "x") for value in values)
         order = tuple(Order(self.column(value, "o"), falling, last) for value, falling, last in called.order)
         distinct = called.distinct and function not in ONCE
+        assert not isinstance(called.share, tuple), "several shares are several aggregates"
         which = (function, arguments, distinct, where, called.share, called.separator, order)
         if which not in self.calls:
             name = self.name(function if not arguments else f"{function}_{arguments[0]}")
@@ -151,18 +163,21 @@ def _ordered(
             raise PlanError("with DISTINCT, LISTAGG is ordered by what it joins", hint="order by the same value")
         text = _constant(separator, "LISTAGG takes a text between the values")
         return Called(function, (translate(value),), distinct, where, None, text or "", by)
-    falling, share = bool(node.fields.get("reverse")), Decimal("0.5")
+    falling, shares, several = bool(node.fields.get("reverse")), [Decimal("0.5")], False
     if node.kind != "Median":
-        share = Decimal(_constant(others[0], "a percentile takes one number from 0 to 1") or "NaN")
+        given = others[0].child if others[0].kind == "Cast" and others[0].child.kind == "CreateArray" else others[0]
+        several = given.kind == "CreateArray"
+        shares = [Decimal(_constant(one, _SHARE) or "NaN") for one in (given.children if several else (given,))]
     if node.kind == "Percentile" and _constant(others[1], "PERCENTILE with more arguments is not supported") != "1":
         raise PlanError("PERCENTILE with more arguments is not supported")
-    if not 0 <= share <= 1:
-        raise PlanError("a percentile takes one number from 0 to 1")
+    if not shares or not all(0 <= share <= 1 for share in shares):
+        raise PlanError(_SHARE)
     if falling and function == "percentile":  # between two values it is the same from either end
-        falling, share = False, 1 - share
+        falling, shares = False, [1 - share for share in shares]
+    found = tuple(map(float, shares))
     values = (translate(value),)
     order = ((values[0], True, True),) if falling else ()
-    return Called(function, values, False, where, float(share), None, order)
+    return Called(function, values, False, where, found if several else found[0], None, order)
 
 
 def _constant(node: Node, message: str) -> str | None:
@@ -195,8 +210,12 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
             return rows.call(inner, within)
         return session.part(inner, rows.greatest) if session else None
 
-    named = []
+    named: list[Named] = []
     for item in node.trees("aggregateExpressions"):
+        if item.kind == "Alias" and item.child.kind == "AggregateExpression" and item.child.child.kind == "PivotFirst":
+            parts = enumerate(rows.pivoted(item.child, within))
+            named += [Named(_part(item.id, place), str(item.fields["name"]), part) for place, part in parts]
+            continue
         value = replaced(translate(item, block, added=beside, more=meaning), known)
         named.append(Named(item.id, str(item.fields["name"]), value))
     calls, whole = tuple(rows.calls.values()), not node.fields["groupingExpressions"]
@@ -224,6 +243,19 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
 
     picks = [pick(called, alias, of, pairs) for called, alias in rows.picks.items()]
     return replace(found, sources=(*found.sources, *beside, *picks), columns=values)
+
+
+def part_of(node: Node) -> int | None:
+    """Returns the number of the column that an element of what PIVOT makes is; None for other elements."""
+    array, place = node.children
+    if array.kind != "AttributeReference" or place.kind != "Literal" or place.fields.get("value") is None:
+        return None
+    return _part(array.id, int(place.fields["value"]))
+
+
+def _part(number: int, place: int) -> int:
+    """Returns the number, which no column of Spark has, of an element of a column."""
+    return -2 - (number << 16 | place)
 
 
 def over_partition(

@@ -10,11 +10,11 @@ from typing import Any
 from plans.clock import CLOCK, NOW
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
-from plans.frontends.catalyst import groups, sessions, windows
-from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names
+from plans.frontends.catalyst import constants, groups, sessions, windows
+from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names, united
 from plans.frontends.catalyst.generate import generate
 from plans.frontends.catalyst.scalars import CLOCKS, Meaning, literal, scalar, type_of
-from plans.frontends.catalyst.tree import Node, is_table, read
+from plans.frontends.catalyst.tree import Node, is_table, read, tables_of
 from plans.program import Order
 from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
 from plans.queries.single import joined_as_value
@@ -34,7 +34,9 @@ def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: st
     `plan`: the nodes, as `LogicalPlan.toJSON` of Spark gives them; temporary views called as relations of `schema` are
     these relations. `text`: what the user wrote; `zone`: the JVM's time zone. PlanError for what is not supported.
     """
-    reading = Reading(text, {name.lower(): schema[name] for name in schema}, zone)
+    tables = {name.lower(): schema[name] for name in schema}
+    read_ = next((tables[name.lower()] for name, _ in tables_of(plan) if name.lower() in tables), None)
+    reading = Reading(text, tables, zone, read_)
     block = _block(read(plan), reading, {})
     names = [column.name for column in block.columns]
     for name in names:
@@ -83,6 +85,8 @@ def _expr(
             return found
         if inner.kind == "AttributeReference":
             return _column(inner, known)
+        if inner.kind == "GetArrayItem" and (part := groups.part_of(inner)) in known:
+            return known[part].value
         if inner.kind in CLOCKS and added is not None:
             return _clock(CLOCKS[inner.kind], reading, added)
         return _subquery(inner, reading, ctes, added) if inner.kind in ("ScalarSubquery", "Exists") else None
@@ -339,11 +343,7 @@ def _expand(node: Node, reading: Reading, ctes: Ctes) -> Block:
         values = [cast(_expr(read(item), block, reading, ctes), t) for item, t in zip(projection, types, strict=True)]
         shown = tuple(replace(column, value=value) for column, value in zip(columns, values, strict=True))
         parts.append(reading.query(replace(block, columns=shown), names))
-    function: Any = 0
-    for number in range(1, len(parts)):
-        function = ("union_all", function, number)
-    whole = SetOperation(tuple(parts), function) if len(parts) > 1 else parts[0]
-    return reading.derived(whole, columns, names, "expanded")
+    return reading.derived(united(parts), columns, names, "expanded")
 
 
 # Order
@@ -403,10 +403,6 @@ def _whole(node: Node, name: str, reading: Reading) -> int:
     return value
 
 
-def _one_row(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    raise PlanError("a query without tables is not supported", hint="name a table in FROM")
-
-
 _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
     "View": _view,
     "SubqueryAlias": _alias,
@@ -432,5 +428,8 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
     "Sort": _sort,
     "GlobalLimit": _limit,
     "Offset": _limit,
-    "OneRowRelation": _one_row,
+    "OneRowRelation": lambda node, reading, ctes: Block((constants.one_row(reading),), ()),
+    "LocalRelation": lambda node, reading, ctes: constants.values(
+        node, reading, partial(scalar, meaning=lambda inner: None, zone=reading.zone)
+    ),
 }

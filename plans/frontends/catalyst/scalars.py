@@ -114,6 +114,8 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         return literal(node, zone)
     if kind == "Cast":
         target = node.fields["dataType"]
+        if target == "byte" and node.child.kind == "BitwiseAnd":  # GROUPING, which is 0 or 1
+            return cast(part(node.child), "int32")
         span = isinstance(target, str) and target.startswith("interval ")
         return cast(part(node.child), whole_span(target) if span else type_of(target))
     if kind in ("Alias", *_FOLLOWED):

@@ -250,6 +250,7 @@ class Groups:
         arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
         distinct = distinct and function not in ONCE
         order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in given.order)
+        assert not isinstance(given.share, tuple), "several shares are several aggregates"
         which = (function, arguments, distinct, where, given.share, given.separator, order)
         if which not in self.calls:
             wish = function if not arguments else f"{function}_{arguments[0]}"

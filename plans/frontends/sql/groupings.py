@@ -2,7 +2,7 @@
 
 Part of `plans.frontends.sql`. With several, the result is the union all of the groupings. What others group by is NULL
 in a grouping, outside of aggregates, and GROUPING() is a number. The grouping by nothing has a row only where there are
-rows, as in Spark, unless it is the only one: that is an aggregate without GROUP BY.
+rows, as in Spark, unless it is the only one: that is an aggregate without GROUP BY. Other dialects always have it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
             plain = tuple(item for item in node.expressions if next(aggregates(item), None) is None)
             return [Grouping(plain, whole=not plain)]
         for name, value in group.args.items():
-            if name != "expressions" and value:
+            if name not in ("expressions", "always") and value:
                 word = name.upper().replace("_", " ")
                 raise text.error(f"{word} is not supported", group, "list the columns", text.words.phrase(word))
         return [Grouping(tuple(_meant(item, node, scope) for item in group.expressions))]
@@ -70,7 +70,8 @@ def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
     for one in several:
         chosen = tuple(_once(one))
         items = tuple(_meant(item, node, scope) for item in chosen)
-        found.append(Grouping(items, every, whole, True, tuple(written), chosen))
+        always = not chosen and bool(group.args.get("always"))
+        found.append(Grouping(items, every, whole or always, True, tuple(written), chosen))
     return found
 
 

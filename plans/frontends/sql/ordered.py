@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from plans.frontends.rewrites import Share
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.place import spelling
 
@@ -26,7 +27,7 @@ class OrderedCall:
     value: exp.Expression
     by: tuple[exp.Ordered, ...] = ()
     distinct: bool = False
-    share: float | None = None
+    share: Share = None
     separator: str | None = None
 
 
@@ -78,9 +79,19 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
         raise text.error(f"{word}(DISTINCT ...) is not supported", node, "read SELECT DISTINCT in FROM")
     if share is None:
         raise text.error(f"{word} lacks the order of its values", node, "write WITHIN GROUP (ORDER BY ...)")
-    if not isinstance(share, exp.Literal) or share.is_string or not 0 <= float(share.this) <= 1:
-        raise text.error(f"{word} takes one number from 0 to 1", share)
     falling = [one for one in by if one.args.get("desc")]
-    if falling and not isinstance(inner, exp.PercentileDisc):  # between two values it is the same from either end
-        return OrderedCall(value, share=float(1 - Decimal(share.this)))
-    return OrderedCall(value, tuple(falling), share=float(share.this))
+    between = not isinstance(inner, exp.PercentileDisc)  # then it is the same from either end
+    items = share.expressions if isinstance(share, exp.Array) else [share]
+    found = tuple(_portion(one, bool(falling) and between, text, word) for one in items)
+    if not found:
+        raise text.error(f"{word} lacks numbers from 0 to 1", share)
+    given = found if isinstance(share, exp.Array) else found[0]
+    return OrderedCall(value, () if between else tuple(falling), share=given)
+
+
+def _portion(node: exp.Expression, falling: bool, text: Text, word: str) -> float:
+    """Returns a number from 0 to 1, which counts from the end if the order falls."""
+    number = node.this if isinstance(node, (exp.Cast, exp.TryCast)) else node
+    if not isinstance(number, exp.Literal) or number.is_string or not 0 <= float(number.this) <= 1:
+        raise text.error(f"{word} takes one number from 0 to 1, or an ARRAY of such numbers", node)
+    return float(1 - Decimal(number.this) if falling else Decimal(number.this))

@@ -19,7 +19,7 @@ from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
 from plans.frontends.sql.text.table_functions import plain
-from plans.frontends.sql.text.translate import in_spark, with_differences, with_indexes, with_samples
+from plans.frontends.sql.text.translate import in_spark, with_differences, with_groupings, with_indexes, with_samples
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
         found = [without_quantifiers(with_differences(statement, dialect)) for statement in found]
-        found = [with_samples(statement, dialect) for statement in found]
+        found = [with_samples(with_groupings(statement, dialect), dialect) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]
     except Fault as fault:

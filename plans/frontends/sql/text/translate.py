@@ -132,6 +132,16 @@ _OF_SAMPLES = {
 }
 
 
+def with_groupings(tree: Any, dialect: str) -> Any:
+    """Returns a statement whose GROUP BY says whether a grouping by nothing has a row where there are no rows."""
+    for node in tree.find_all(exp.Group) if dialect in _ALWAYS_GROUPED else ():
+        node.set("always", True)
+    return tree
+
+
+_ALWAYS_GROUPED = ("duckdb", "postgres", "trino", "presto")
+
+
 def _between_beginnings(difference: Any, unit: str) -> None:
     """Makes a difference of moments one of the beginnings of their units: it counts whole units between them."""
     for side in ("this", "expression"):

@@ -1,0 +1,46 @@
+"""Rows that stand in a query: VALUES, and SELECT without FROM.
+
+They are put beside the one row of a group that always has one, of a relation that the query reads anyway, so they are
+there from the first batch on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plans.errors import PlanError
+from plans.expressions.build import FALSE, NULL, TRUE, Expr, cast, col
+from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names, united
+from plans.frontends.catalyst.scalars import type_of
+from plans.frontends.catalyst.tree import Node
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, Source
+
+
+def one_row(reading: Reading) -> Source:
+    """Returns a source of one row."""
+    if reading.read is None:
+        raise PlanError("a query that reads no table has nothing to maintain", hint="name a table in FROM")
+    none = Query(reading.text, (Source("none", reading.read),), (FALSE,), (("one", TRUE),), False)
+    group = Group(none, (), (Aggregate("rows", "int64", "count"),), (("rows", col("rows", "int64")),), None, True)
+    return reading.derived(group, (Named(-1, "rows", TRUE),), ("rows",), "one").sources[0]
+
+
+def values(node: Node, reading: Reading, translate: Callable[[Node], Expr]) -> Block:
+    """Returns the rows of a LocalRelation. PlanError if the plan does not say them."""
+    if node.fields.get("data") is None:
+        raise PlanError("rows of this form cannot be read from Spark's plan", hint="make a table of them")
+    types = [type_of(attribute.fields["dataType"]) for attribute in node.trees("output")]
+    columns = tuple(
+        Named(attribute.id, str(attribute.fields["name"]), cast(NULL, type_))
+        for attribute, type_ in zip(node.trees("output"), types, strict=True)
+    )
+    names = distinct_names(Block((), columns))
+
+    def row(given: list[Expr], conditions: tuple[Expr, ...] = ()) -> Query:
+        made = [cast(value, type_) for value, type_ in zip(given, types, strict=True)]
+        return Query(reading.text, (one_row(reading),), conditions, tuple(zip(names, made, strict=True)), False)
+
+    parts = [row([translate(Node("Literal", value, ())) for value in given]) for given in node.fields["data"]]
+    whole = united(parts or [row([NULL for _ in types], (FALSE,))])
+    return reading.derived(whole, columns, names, "rows")
