@@ -1,8 +1,9 @@
 """A project of materialized views after a night: ``crown pipelines`` beside ``spark-pipelines run``, which recomputes.
 
-Both read the same Parquet tables, each with its own catalog, and write tables of their own. Each run is a process from
-its start to its end, but for ``crown pipelines watch``, which stays: there it is the time from the moment the files are
-there until the run says that it is done. After each night the tables of both are compared, row by row.
+Both read the same Parquet tables, by their folders or a catalog, and write tables of their own. Each run is a process
+from its start to its end, but for ``crown pipelines watch``, which stays: there it is the time from the moment the
+files are there until the run says that it is done, after a first one that is not counted. After each night the tables
+of both are compared, row by row.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
             nights.append(night)
             progress(number, steps)
         with ours.watching() as watched:
-            for number, night in enumerate(nights, len(SHARES) + 1):
+            watched.seconds(lambda: warehouse.night(SHARES[0], len(SHARES) + 1))
+            for number, night in enumerate(nights, len(SHARES) + 2):
                 night["watch"] = watched.seconds(lambda at=number, of=night: warehouse.night(of["share"], at))
-                progress(number, steps)
+                progress(number - 1, steps)
         if peer is not None:
             peer.run()
             bad += _different(ours, peer)
@@ -113,23 +115,13 @@ class _Warehouse:
 
 
 class _Project:
-    """A project folder with a catalog of its own."""
+    """A project folder."""
 
-    def __init__(self, folder: Path, warehouse: _Warehouse, name: str) -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder / name
         (self.folder / "transformations").mkdir(parents=True)
         views = "".join(f"CREATE MATERIALIZED VIEW {view} AS\n{text};\n" for view, text in retail.VIEWS.items())
         (self.folder / "transformations" / "views.sql").write_text(views)
-        name = f"{self.folder}/metastore"
-        self.settings = {
-            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
-            "spark.sql.catalogImplementation": "hive",
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={name};create=true",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.ui.enabled": "false",
-        }
-        words = [f"{key}={value}" for key, value in self.settings.items()]
-        self.call([sys.executable, "-c", _TABLES, str(warehouse.folder), *words])
 
     def specify(self, more: str = "") -> None:
         """Writes the specification."""
@@ -149,9 +141,10 @@ class _Project:
 
 class _Ours(_Project):
     def __init__(self, folder: Path, warehouse: _Warehouse) -> None:
-        super().__init__(folder, warehouse, "crown")
-        settings = "".join(f"  {key}: {json.dumps(value)}\n" for key, value in self.settings.items())
-        self.specify(f"configuration:\n{settings}")
+        super().__init__(folder, "crown")
+        tables = sorted(warehouse.folder.iterdir())
+        sources = "".join(f"  crown.source.{table.name}: parquet:{table}\n" for table in tables)
+        self.specify(f"configuration:\n{sources}")
         self._words = [sys.executable, "-m", "crown", "pipelines"]
 
     def run(self) -> None:
@@ -174,7 +167,6 @@ class _Watched:
 
     def __enter__(self) -> _Watched:
         self._process = subprocess.Popen(self._words, cwd=self._folder, stdout=subprocess.PIPE, text=True)
-        time.sleep(30.0)  # it says nothing before something has changed
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -193,12 +185,24 @@ class _Watched:
 
 
 class _Peer(_Project):
+    """Has a catalog, as it must to run again."""
+
     def __init__(self, folder: Path, warehouse: _Warehouse) -> None:
-        super().__init__(folder, warehouse, "spark")
+        super().__init__(folder, "spark")
         self.specify()
+        catalog = f"jdbc:derby:;databaseName={self.folder}/metastore;create=true"
+        settings = {
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": catalog,
+            "spark.sql.shuffle.partitions": "4",
+            "spark.ui.enabled": "false",
+        }
+        words = [f"{key}={value}" for key, value in settings.items()]
+        self.call([sys.executable, "-c", _TABLES, str(warehouse.folder), *words])
         conf = self.folder / "conf"
         conf.mkdir()
-        (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in self.settings.items()))
+        (conf / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
         import pyspark
 
         home = Path(pyspark.__file__).parent

@@ -19,6 +19,7 @@ from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import FULL, Pipeline
 from spark_jobs.pipelines.project import SPECIFICATIONS, Project
 from spark_jobs.pipelines.reports import Report
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
 from spark_jobs.session import quietly, session_of_command
 
@@ -86,13 +87,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _act(project: Project, args: argparse.Namespace) -> None:
-    with quietly():
-        spark = session_of_command(f"crown pipelines {project.name}", conf=project.settings)
-    if project.database:
-        spark.catalog.setCurrentDatabase(project.database)
+    session = Session.later(partial(_started, project), project.settings, project.database)
     if args.action == "watch":
-        return _watch(spark, project, args)
-    pipeline = Pipeline.of(spark, project, args.refresh)
+        return _watch(session, project, args)
+    pipeline = Pipeline.of(session, project, args.refresh)
     if args.action == "plan":
         return _show_plan(pipeline, args.json)
     does: dict[str, Callable[[], Report]] = {
@@ -101,6 +99,14 @@ def _act(project: Project, args: argparse.Namespace) -> None:
         "restore": partial(pipeline.restore, args.to),
     }
     return _show_report(does[args.action](), args.json)
+
+
+def _started(project: Project) -> SparkSession:
+    with quietly():
+        spark = session_of_command(f"crown pipelines {project.name}", conf=project.settings)
+    if project.database:
+        spark.catalog.setCurrentDatabase(project.database)
+    return spark
 
 
 def _tell(project: Project, args: argparse.Namespace) -> None:
@@ -115,12 +121,12 @@ def _project_at(path: Path) -> Project:
     return Project.of(path) if manifest is None else project_of(manifest)
 
 
-def _watch(spark: SparkSession, project: Project, args: argparse.Namespace) -> None:
+def _watch(session: Session, project: Project, args: argparse.Namespace) -> None:
     """Runs until Ctrl-C; a project whose files have changed is read again."""
     with suppress(KeyboardInterrupt):
         while True:
             stamp = project.stamp()
-            with closing(Pipeline.of(spark, project, args.refresh).watch(args.every)) as rounds:
+            with closing(Pipeline.of(session, project, args.refresh).watch(args.every)) as rounds:
                 for report in rounds:
                     _tell(project, args)
                     if report.changed:

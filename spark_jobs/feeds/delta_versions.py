@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
 from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
-from spark_jobs.feeds.delta_source import CHANGE_TYPE, fitted, has_feed, opened, telling
+from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling
 from spark_jobs.storage.address import address
 from spark_jobs.tables.hidden import refuse_vectors_among_changes
 
@@ -36,6 +37,10 @@ class DeltaVersions:
     def frame(self, spark: SparkSession) -> DataFrame:
         """Returns the newest rows."""
         return delta_table(spark, self._table)
+
+    def columns(self) -> T.StructType:
+        """Returns the columns of the newest version."""
+        return columns(opened(self._table))
 
     def newest(self) -> dict[str, Any]:
         """Returns the identity of the table and its newest version."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from crown.errors import needs
 from crown.ingest.columns import WEIGHT
@@ -40,6 +42,11 @@ class IcebergVersions:
         """Returns the newest rows, which are read into the driver's memory when the frame is made."""
         with self._telling():
             return spark.createDataFrame(_plain(self._opened().scan().to_arrow()))
+
+    def columns(self) -> T.StructType:
+        """Returns the columns of the newest version."""
+        with self._telling():
+            return from_arrow_schema(self._opened().schema().as_arrow())
 
     def newest(self) -> dict[str, Any]:
         """Returns the identity of the table and its newest version."""

@@ -35,7 +35,8 @@ from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, u
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.given import Given
-from spark_jobs.pipelines.project import Definition
+from spark_jobs.pipelines.project import Definition, Statements
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Changed, changes, changes_of_versions
 
 _ANALYSIS = (PySparkException, PlanError)
@@ -87,21 +88,22 @@ class Source:
         """Returns what has changed since ``position``; see ``spark_jobs.pipelines.sources``."""
         if self.given is not None and self.given.versions is not None:
             return changes_of_versions(self.given.versions, self.table, position, known)
-        return changes(self.read(), self.table, position, known)
+        folder = self.given.folder if self.given is not None else None
+        return changes(self.read, self.table, position, known, folder)
 
 
-def analyzed(spark: SparkSession, definitions: list[Definition], given: Mapping[str, Given]) -> Analysis:
+def analyzed(session: Session, definitions: list[Definition], given: Mapping[str, Given]) -> Analysis:
     """Analyzes all views. ``given``: sources that the project names itself, by their names in lower case.
 
     Raises SourceError for a view that Spark refuses, that reads itself, or that reads a source without a name.
     """
-    return _Reader(spark, definitions, given).run()
+    return _Reader(session, definitions, given).run()
 
 
 class _Reader:
-    def __init__(self, spark: SparkSession, definitions: list[Definition], given: Mapping[str, Given]) -> None:
-        self._spark = spark
-        self._apart = clone(spark)
+    def __init__(self, session: Session, definitions: list[Definition], given: Mapping[str, Given]) -> None:
+        self._session = session
+        self._apart = clone(session.spark)
         self._definitions = {definition.name.lower(): definition for definition in definitions}
         self._views: dict[str, Analyzed] = {}
         self._open: list[str] = []
@@ -203,33 +205,38 @@ class _Reader:
                 f"{definition.place}: {definition.name} reads files without a name; make a table of them, or name them "
                 "with Pipeline.source"
             )
-        read = _Table(self._spark, leaf.path)
+        read = _Table(self._session, leaf.path)
         self._sources[leaf.name] = Source(supported_table(leaf.name, read().schema), read, leaf.path)
 
 
 class _Table:
     """Reads a table of the catalog, as it is when it is read first."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, session: Session, path: str) -> None:
         self._path = path
-        self._spark = spark
+        self._session = session
         self._frame: DataFrame | None = None
 
     def __call__(self) -> DataFrame:
         if self._frame is None:
-            seen = _seen.setdefault(self._spark, set())
+            spark = self._session.spark
+            seen = _seen.setdefault(spark, set())
             if self._path in seen:  # the session goes on with the files that it has seen
-                self._spark.catalog.refreshTable(self._path)
+                spark.catalog.refreshTable(self._path)
             seen.add(self._path)
-            self._frame = self._spark.table(self._path)
+            self._frame = spark.table(self._path)
         return self._frame
 
 
-def remember(spark: SparkSession, analysis: Analysis, file: Path) -> None:
-    """Writes an analysis to a file, unless it was read from it; deletes the file if it may not be used again."""
+def remember(session: Session, analysis: Analysis, statements: Statements, file: Path) -> None:
+    """Writes an analysis, and the statements that its definitions are from, to a file; deletes the file if it may not
+    be used again. An analysis that was read from it is there already."""
     if analysis.views and all(view.relation is None for view in analysis.views):
+        given = json.loads(file.read_bytes())
+        if given["statements"] != statements:
+            write_durably(file, json.dumps({**given, "statements": statements}).encode())
         return
-    if not analysis.lasting or _functions(spark):
+    if not analysis.lasting or _functions(session.spark):
         file.unlink(missing_ok=True)
         return
     views = [
@@ -239,28 +246,35 @@ def remember(spark: SparkSession, analysis: Analysis, file: Path) -> None:
         [n, s.path, s.given.said if s.given is not None else None, canonical(to_json(s.table))]
         for n, s in analysis.sources.items()
     ]
-    key = _key(spark, [view.definition for view in analysis.views])
-    write_durably(file, json.dumps({"key": key, "views": views, "sources": sources}).encode())
+    known = {
+        "settings": _settings(session),
+        "texts": _texts([view.definition for view in analysis.views]),
+        "statements": statements,
+        "views": views,
+        "sources": sources,
+    }
+    write_durably(file, json.dumps(known).encode())
 
 
 def recalled(
-    spark: SparkSession, definitions: list[Definition], named: Mapping[str, Given], file: Path
+    session: Session, definitions: list[Definition], named: Mapping[str, Given], file: Path
 ) -> Analysis | None:
-    """Returns the analysis that a file holds; None if there is none of these definitions, sources and settings."""
-    try:
-        given = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    if given.get("key") != _key(spark, definitions) or _functions(spark):
+    """Returns the analysis that a file holds; None if there is none of these definitions, sources and settings.
+
+    Spark is started only for sources of its catalog, and for those whose columns nothing else tells. A session that is
+    to be started has no functions but those of its catalog, which never come before Spark's own.
+    """
+    given = _kept(session, file)
+    if given is None or given["texts"] != _texts(definitions) or (session.started and _functions(session.spark)):
         return None
     by_name = {definition.name: definition for definition in definitions}
     if {name: of.said for name, of in named.items()} != {n: said for n, _, said, _ in given["sources"] if said}:
         return None
     sources = {}
     for name, path, said, table in given["sources"]:
-        read = _Table(spark, path) if said is None else named[name].read
+        read = _Table(session, path) if said is None else named[name].read
         try:
-            found = supported_table(name, read().schema)
+            found = supported_table(name, read().schema if said is None else named[name].columns())
         except _ANALYSIS:
             return None
         if canonical(to_json(found)) != table:
@@ -273,12 +287,29 @@ def recalled(
     return Analysis(tuple(views), sources, True)
 
 
-def _key(spark: SparkSession, definitions: list[Definition]) -> str:
-    """Returns a digest of what an analysis depends on, but for the sources and for functions of the user."""
-    settings = sorted((name, value) for name, value in spark.conf.getAll.items() if name.startswith("spark.sql."))
-    catalog = [spark.version, spark.catalog.currentCatalog(), spark.catalog.currentDatabase()]
+def recalled_statements(session: Session, file: Path) -> Statements:
+    """Returns the statements that a file holds, and how Spark has read them; {} under other settings."""
+    given = _kept(session, file)
+    return {} if given is None else given["statements"]
+
+
+def _kept(session: Session, file: Path) -> dict[str, Any] | None:
+    """Returns what a file holds; None if there is none, or if it was written under other settings."""
+    try:
+        given = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return given if given.get("settings") == _settings(session) else None
+
+
+def _settings(session: Session) -> str:
+    """Returns a digest of what every analysis depends on, but for functions of the user."""
+    return hashlib.sha256(json.dumps([crown.__version__, session.settings()]).encode()).hexdigest()
+
+
+def _texts(definitions: list[Definition]) -> str:
     texts = sorted((of.name, str(of.query), of.temporary) for of in definitions)
-    return hashlib.sha256(json.dumps([crown.__version__, catalog, settings, texts]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _functions(spark: SparkSession) -> bool:

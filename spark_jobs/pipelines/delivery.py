@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from crown.durable.database import DurableDatabase
 from crown.ingest.columns import WEIGHT
@@ -21,6 +21,7 @@ from plans.schema import Table
 from plans.types import arrow_type
 from spark_jobs.errors import BrokenChainError, ForeignRowsError, SourceError
 from spark_jobs.pipelines.analysis import Analysis
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import with_weights
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.merge import DeltaResult
@@ -39,8 +40,8 @@ _WRITERS = 4
 class Delivery:
     """The places of the views of one pipeline, whose own tables are in ``folder``."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._spark = spark
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session = session
         self._folder = folder
         self._places: dict[str, dict[str, Place | Function]] = {}
 
@@ -153,7 +154,7 @@ class Delivery:
             if isinstance(at, Place):
                 at.target().apply(stream, batch, net_of(rows, keys if at.keys is None else at.keys, batch))
             else:
-                at(self._spark.createDataFrame(rows), note["version"])
+                at(self._session.spark.createDataFrame(rows), note["version"])
         weights = rows[WEIGHT].to_numpy()
         return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
 

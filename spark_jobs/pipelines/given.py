@@ -13,16 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
 
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
+from spark_jobs.pipelines.folders import ParquetFolder
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Versions
 from spark_jobs.storage.address import in_a_line
 
-DELTA, ICEBERG, JDBC = "delta", "iceberg", "jdbc"
-FILES = ("parquet", "orc")
+DELTA, ICEBERG, JDBC, PARQUET = "delta", "iceberg", "jdbc", "parquet"
+FILES = (PARQUET, "orc")
 KINDS = (DELTA, ICEBERG, *FILES, JDBC)
 
 
@@ -30,17 +33,25 @@ KINDS = (DELTA, ICEBERG, *FILES, JDBC)
 class Given:
     """A source that a project names itself: how its rows are read.
 
-    ``versions``: its table, if that keeps its versions. ``said``: a digest of the text that names it; None if no text
-    does. ``text``: that text, where it can be shown.
+    ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files. ``said``: a
+    digest of the text that names it; None if no text does. ``text``: that text, where it can be shown.
     """
 
     read: Callable[[], DataFrame]
     versions: Versions | None = None
     said: str | None = None
     text: str | None = None
+    folder: ParquetFolder | None = None
+
+    def columns(self) -> T.StructType:
+        """Returns the columns of its rows; by way of Spark only if nothing else tells."""
+        if self.versions is not None:
+            return self.versions.columns()
+        found = self.folder.columns() if self.folder is not None else None
+        return self.read().schema if found is None else found
 
 
-def given_by(spark: SparkSession, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> Given:
+def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> Given:
     """Returns the source that a text, a batch DataFrame or a function that returns one stands for."""
     if isinstance(table, DataFrame):
         if table.isStreaming:
@@ -53,17 +64,18 @@ def given_by(spark: SparkSession, name: str, table: str | DataFrame | Callable[[
     kind, colon, where = table.partition(":")
     said = hashlib.sha256(table.encode()).hexdigest()[:16]
     if kind not in KINDS or not colon:
-        return Given(_told(name, lambda: spark.table(table)))
+        return Given(_told(name, lambda: session.spark.table(table)))
     if kind in (DELTA, ICEBERG):
         versions = versions_of(table)
-        return Given(lambda: versions.frame(spark), versions, said, table)
+        return Given(lambda: versions.frame(session.spark), versions, said, table)
     if kind == JDBC:
         url, _, rows = table.strip().rpartition(" ")
         if not url:
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
-        reader = spark.read.format(JDBC).option("url", url.strip()).option("dbtable", rows)
-        return Given(_told(name, reader.load), said=said)
-    return Given(_told(name, lambda: spark.read.format(kind).load(where)), said=said, text=table)
+        options = {"url": url.strip(), "dbtable": rows}
+        return Given(_told(name, lambda: session.spark.read.format(JDBC).options(**options).load()), said=said)
+    folder = ParquetFolder(where) if kind == PARQUET and "://" not in where else None
+    return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)
 
 
 def versions_of(text: str) -> Versions:

@@ -26,11 +26,20 @@ from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.analysis import Analysis, Analyzed, active, analyzed, recalled, remember
+from spark_jobs.pipelines.analysis import (
+    Analysis,
+    Analyzed,
+    active,
+    analyzed,
+    recalled,
+    recalled_statements,
+    remember,
+)
 from spark_jobs.pipelines.delivery import Delivery, Function
 from spark_jobs.pipelines.given import Given, given_by
-from spark_jobs.pipelines.project import Definition, Project
+from spark_jobs.pipelines.project import Definition, Project, Statements
 from spark_jobs.pipelines.reports import Report, Step
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, status, vitals
@@ -49,23 +58,25 @@ class Pipeline:
     (``refresh="auto"``), or refused (``refresh="incremental"``).
     """
 
-    def __init__(self, spark: SparkSession, path: Path, refresh: str = "auto", keep: int = 1) -> None:
+    def __init__(self, spark: SparkSession | Session, path: Path, refresh: str = "auto", keep: int = 1) -> None:
         if refresh not in _POLICIES:
             raise SourceError(f"refresh={refresh!r}: give one of {', '.join(_POLICIES)}")
-        self._spark = spark
+        self._session = Session.of(spark)
         self._path = path
         self._refresh = refresh
         self._keep = number_of(keep, "keep", 0)
         self._sources: dict[str, Given] = {}
         self._definitions: list[Definition] = []
-        self._delivery = Delivery(spark, path / "tables")
+        self._statements: Statements = {}
+        self._delivery = Delivery(self._session, path / "tables")
 
     @classmethod
-    def of(cls, spark: SparkSession, project: Project, refresh: str = "auto") -> Pipeline:
+    def of(cls, spark: SparkSession | Session, project: Project, refresh: str = "auto") -> Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
         made = cls(spark, project.storage, refresh, project.keep)
         with made._told():
-            project.load(spark)
+            known = recalled_statements(made._session, PipelineState(made._path, made._keep).analysis)
+            made._statements = project.load(made._session, known)
             made._definitions = list(project.definitions)
             for name, where in project.sources.items():
                 made.source(name, where)
@@ -82,7 +93,7 @@ class Pipeline:
 
         Tables that Spark finds by the names in the queries need no declaration.
         """
-        self._sources[name.lower()] = given_by(self._spark, name, table)
+        self._sources[name.lower()] = given_by(self._session, name, table)
 
     def view(
         self,
@@ -260,12 +271,12 @@ class Pipeline:
         Record(self._path).succeeded(report, sources, positions, reads, partial(_rows, database), size)
 
     def _current(self, state: PipelineState) -> Analysis:
-        return recalled(self._spark, self._definitions, self._sources, state.analysis) or self._analysis()
+        return recalled(self._session, self._definitions, self._sources, state.analysis) or self._analysis()
 
     def _analysis(self) -> Analysis:
         if not self._definitions:
             raise SourceError("this pipeline has no views; declare one with view(), or name a project with some")
-        found = analyzed(self._spark, self._definitions, self._sources)
+        found = analyzed(self._session, self._definitions, self._sources)
         refused = next((view for view in found.views if view.refused is not None), None)
         if self._refresh == "incremental" and refused is not None:
             name = refused.definition.name
@@ -323,7 +334,7 @@ class Pipeline:
         since = self._delivery.since(analysis, note, version)
         if not rows and views == note["views"] and since == note["since"] and note["whole"]:
             report.version = note["version"]
-            remember(self._spark, analysis, state.analysis)
+            remember(self._session, analysis, self._statements, state.analysis)
             return
         report.version = version
         with report.phase("apply"):
@@ -337,7 +348,7 @@ class Pipeline:
                 whole = name == computed[-1].definition.name
                 deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
         self._deliver(state, database, note, deltas, report)
-        remember(self._spark, analysis, state.analysis)
+        remember(self._session, analysis, self._statements, state.analysis)
         if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
             with report.phase("snapshot"):
                 database.snapshot()  # the next run would read all that again
@@ -378,7 +389,7 @@ class Pipeline:
         """Yields the changes of the views that Spark computes, each behind what it reads."""
         if not views:
             return
-        live = clone(self._spark)
+        live = clone(self._session.spark)
         needed = {name for view in views for name in view.reads}
         for name in needed.intersection(self._sources):
             source = analysis.sources[name]

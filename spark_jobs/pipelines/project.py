@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from plans.frontends.sql.text.statements import statements
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.given import DELTA, FILES, KINDS
+from spark_jobs.pipelines.sessions import Session
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
@@ -31,6 +32,10 @@ SOURCE, _INTO, _KEEP = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
+Statement = list[Any]
+"""Name, query, and whether the view is temporary; empty for a statement that defines none."""
+Statements = dict[str, Statement]
+"""The statements of a project by their texts."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -145,8 +150,12 @@ class Project:
         found = [(file, file.stat()) for file in (self.file, *self._files())]
         return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in found]
 
-    def load(self, spark: SparkSession) -> None:
-        """Reads the definitions: imports the Python files and parses the SQL files of the project."""
+    def load(self, session: Session, known: Statements) -> Statements:
+        """Reads the definitions: imports the Python files and parses the SQL files of the project.
+
+        ``known``: statements that Spark has parsed before; returns those that there are.
+        """
+        found: Statements = {}
         from pyspark.pipelines.graph_element_registry import graph_element_registration_context
 
         registry = _registry(self)
@@ -154,15 +163,16 @@ class Project:
             for file in self._files():
                 try:
                     if file.suffix == ".py":
-                        _import(file, spark)
+                        _import(file, session.spark)
                     else:
-                        self._read_sql(spark, file.read_text(encoding="utf-8"), file)
+                        found |= self._read_sql(session, file.read_text(encoding="utf-8"), file, known)
                 except (PySparkException, SyntaxError, ImportError) as error:
                     raise SourceError(f"{file}: {_line(error)}") from error
         names = [definition.name.lower() for definition in self.definitions]
         for definition in self.definitions:
             if names.count(definition.name.lower()) > 1:
                 raise SourceError(f"{definition.place}: there are two views called {definition.name}; rename one")
+        return found
 
     def _files(self) -> Iterator[Path]:
         for include in self.includes:
@@ -173,28 +183,41 @@ class Project:
                     raise SourceError(f"{file}: definitions are in files .py and .sql; move it, or narrow the glob")
                 yield file
 
-    def _read_sql(self, spark: SparkSession, text: str, file: Path) -> None:
-        parser: Any = spark._jsparkSession.sessionState().sqlParser()
+    def _read_sql(self, session: Session, text: str, file: Path, known: Statements) -> Statements:
+        found: Statements = {}
         for statement in statements(text):
             place = f"{file.relative_to(self.folder)}:{statement.line}"
-            try:
-                plan = parser.parsePlan(statement.text)
-            except ParseException as error:
-                raise SourceError(f"{place}: {_line(error)}") from None
-            kind, nodes = plan.getClass().getSimpleName(), json.loads(plan.toJSON())
-            if kind == "CreateMaterializedViewAsSelect":
-                parts = json.loads(plan.name().toJSON())[0]["nameParts"]
-                name = (parts.strip("[]").split(", ") if isinstance(parts, str) else parts)[-1]
-                self.definitions.append(Definition(name, nodes[0]["originalText"], False, place))
-            elif kind == "CreateViewCommand":
-                name = str(nodes[0]["name"]["table"])
-                self.definitions.append(Definition(name, nodes[0]["originalText"], True, place))
-            elif kind.startswith(("CreateStreamingTable", "CreateFlow")):
-                raise SourceError(f"{place}: {_STREAMING}")
-            elif kind != "SetCommand":
-                raise SourceError(
-                    f"{place}: a project has CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW; move this statement"
-                )
+            said = known.get(statement.text)
+            if said is None:
+                said = _parsed(session.spark, statement.text, place)
+            found[statement.text] = said
+            if said:
+                name, query, temporary = said
+                self.definitions.append(Definition(name, query, temporary, place))
+        return found
+
+
+def _parsed(spark: SparkSession, text: str, place: str) -> Statement:
+    """Returns what a statement says, as Spark reads it. Raises SourceError for one that defines no view."""
+    parser: Any = spark._jsparkSession.sessionState().sqlParser()
+    try:
+        plan = parser.parsePlan(text)
+    except ParseException as error:
+        raise SourceError(f"{place}: {_line(error)}") from None
+    kind, nodes = plan.getClass().getSimpleName(), json.loads(plan.toJSON())
+    if kind == "CreateMaterializedViewAsSelect":
+        parts = json.loads(plan.name().toJSON())[0]["nameParts"]
+        name = (parts.strip("[]").split(", ") if isinstance(parts, str) else parts)[-1]
+        return [name, nodes[0]["originalText"], False]
+    if kind == "CreateViewCommand":
+        return [str(nodes[0]["name"]["table"]), nodes[0]["originalText"], True]
+    if kind.startswith(("CreateStreamingTable", "CreateFlow")):
+        raise SourceError(f"{place}: {_STREAMING}")
+    if kind != "SetCommand":
+        raise SourceError(
+            f"{place}: a project has CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW; move this statement"
+        )
+    return []
 
 
 def _registry(project: Project) -> Any:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
 from crown.results.summed import summed
@@ -27,10 +28,10 @@ from plans.schema import Table
 from plans.types import arrow_type
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.parquet import ParquetRows
+from spark_jobs.pipelines.folders import PADDED, ParquetFolder
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
 _OF_FILES = "HadoopFsRelation"
-_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class Versions(Protocol):
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Returns the newest rows."""
+        ...
+
+    def columns(self) -> T.StructType:
+        """Returns the columns of the newest rows, without Spark."""
         ...
 
     def newest(self) -> dict[str, Any]:
@@ -78,23 +83,33 @@ def changes_of_versions(of: Versions, table: Table, position: Any, known: Callab
     return _whole(with_weights(of.rows(schema, at["version"]), 1), at, known)
 
 
-def changes(frame: DataFrame, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+def changes(
+    read: Callable[[], DataFrame],
+    table: Table,
+    position: Any,
+    known: Callable[[], pa.Table],
+    folder: ParquetFolder | None = None,
+) -> Changed:
     """Returns the changes of a source since ``position``.
 
-    ``frame``: its rows now; ``table``: its relation; ``known`` returns the rows that the state has, with ``_weight``.
-    It is asked only where the whole table is compared.
+    ``read`` returns its rows now; ``table``: its relation; ``known`` returns the rows that the state has, with
+    ``_weight``. It is asked only where the whole table is compared. ``folder``: where its files are, if a project says
+    so; Spark is asked only for what cannot be known without.
     """
-    files = _files(frame)
+    files, plain = None if folder is None else folder.files(), True
+    if files is None:
+        files = _files(read())
+        plain = not any(PADDED in field.metadata for field in read().schema.fields)
     if files is not None and files == position:
         return Changed(with_weights(_schema(table).empty_table(), 1), files, "no new file")
     if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
         new = [name for name in files if name not in position]
-        rows = _plain(frame, new, table)
+        rows = _plain(new, table) if plain else None
         if rows is None:
-            rows = arrow_of(frame.where(F.col("_metadata.file_path").isin(new)), table)
+            rows = arrow_of(read().where(F.col("_metadata.file_path").isin(new)), table)
         return Changed(with_weights(rows, 1), files, f"{len(new)} new files")
-    found = None if files is None else _plain(frame, list(files), table)
-    rows = with_weights(arrow_of(frame, table) if found is None else found, 1)
+    found = _plain(list(files), table) if files is not None and plain else None
+    rows = with_weights(arrow_of(read(), table) if found is None else found, 1)
     return _whole(rows, files, known)
 
 
@@ -128,15 +143,13 @@ def difference(now: pa.Table, before: pa.Table) -> pa.Table:
     return summed(both.select([*names, WEIGHT]))
 
 
-def _plain(frame: DataFrame, names: list[str], table: Table) -> pa.Table | None:
+def _plain(names: list[str], table: Table) -> pa.Table | None:
     """Returns the rows of Parquet files that Spark and Arrow read alike, without a job of Spark; None for others.
 
     Alike are files that have every column, with the very type of the table. Columns may have values that are not in
-    the files: of partitions, padded (CHAR), or in the calendar of old versions of Spark.
+    the files: of partitions, or in the calendar of old versions of Spark.
     """
     wanted = _schema(table)
-    if any(_PADDED in field.metadata for field in frame.schema.fields):
-        return None
     parts = []
     for name in names:
         path = unquote(urlsplit(name).path)

@@ -16,6 +16,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines import sources
 from spark_jobs.pipelines.given import given_by, versions_of
 from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import changes_of_versions
 from tests.spark.pipelines.test_pipelines import table
 from tests.spark.pipelines.test_sources import counted
@@ -110,7 +111,7 @@ def test_views_of_an_iceberg_table_are_kept(spark, tmp_path: Path, iceberg: Any)
         ("no.shop.r", "cannot"),
     ):
         with pytest.raises(SourceError, match=said):
-            given_by(spark, "r", f"iceberg:{name}").read()
+            given_by(Session.of(spark), "r", f"iceberg:{name}").read()
 
 
 def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
     assert "derby" not in kept, "an address may have a password"
     assert "derby" not in str(pipeline().status())
     with pytest.raises(SourceError, match="write jdbc:URL TABLE"):
-        given_by(spark, "r", "jdbc:derby:memory:given")
+        given_by(Session.of(spark), "r", "jdbc:derby:memory:given")
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
@@ -160,13 +161,13 @@ def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -
     assert made.run().read["r"] == (1, "read whole and compared")
     assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1, 3), ("b", 1, 2)])
     with pytest.raises(SourceError, match="source r cannot be read"):
-        given_by(spark, "r", f"{kind}:{tmp_path / 'none'}").read()
+        given_by(Session.of(spark), "r", f"{kind}:{tmp_path / 'none'}").read()
 
 
 def test_what_is_no_source_is_said(spark) -> None:
     for given in (7, None):
         with pytest.raises(SourceError, match="give a table, a DataFrame or a function"):
-            given_by(spark, "r", given)  # type: ignore[arg-type]
+            given_by(Session.of(spark), "r", given)  # type: ignore[arg-type]
     with pytest.raises(SourceError, match="a stream has no rows to compare"):
-        given_by(spark, "r", spark.readStream.format("rate").load())
-    assert given_by(spark, "r", "db.r").said is None
+        given_by(Session.of(spark), "r", spark.readStream.format("rate").load())
+    assert given_by(Session.of(spark), "r", "db.r").said is None

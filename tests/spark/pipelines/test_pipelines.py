@@ -21,6 +21,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import recalled
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.tables.merge import DeltaResult
 from tests.marks import slow
@@ -330,8 +331,8 @@ def test_an_analysis_is_used_again_until_something_has_changed_that_it_depends_o
 
     def used() -> bool:
         project = Project.of(shop.folder)
-        project.load(spark)
-        return recalled(spark, project.definitions, {}, file) is not None
+        project.load(Session.of(spark), {})
+        return recalled(Session.of(spark), project.definitions, {}, file) is not None
 
     assert used()
     spark.conf.set("spark.sql.crossJoin.enabled", "false")  # that no other test sets

@@ -52,7 +52,7 @@ class Source:
         self.spark.catalog.refreshTable(self.name)
         frame = self.spark.table(self.name)
         table = supported_table(self.name, frame.schema)
-        found = changes(frame, table, self.position, lambda: self.before(table))
+        found = changes(lambda: frame, table, self.position, lambda: self.before(table))
         self.position = found.position
         self.known.update(counted(found.rows))
         truth = arrow_of(frame, table)

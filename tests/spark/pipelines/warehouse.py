@@ -25,6 +25,8 @@ from spark_jobs.pipelines.project import Project
 
 LINES = 240
 KEEP = 3
+COMMANDS = {"run": 0.75, "restore": 0.1, "watch": 0.07, "full-refresh --view": 0.05, "full-refresh": 0.03}
+"""The commands that change something, and how often each is drawn."""
 Rows = Counter[tuple[Any, ...]]
 MORE = {  # views that come, become others and go
     "few": (
@@ -127,36 +129,35 @@ class Warehouse:
     # Commands and what must hold behind them
     # ------------------------------------------------------------------------------------------------------------------
 
-    def command(self) -> str:
-        """Runs a command, mostly ``run``, and compares; returns which one it was."""
-        chance, pipeline = self.rng.random(), self.pipeline()
+    def command(self, which: str | None = None) -> str:
+        """Runs a command, mostly ``run``, and compares; returns which one it was. ``which``: the one to run."""
+        (name,) = [which] if which is not None else self.rng.choices(list(COMMANDS), list(COMMANDS.values()))
+        pipeline = self.pipeline()
         history = pipeline.status().get("history", [])
         known = [version for version in history if str(version) in self.versions]
-        if chance < 0.1 and known:
+        if name == "restore" and known:
             version = self.rng.choice(known)
             restored = pipeline.restore(version).version
             self.versions[str(restored)] = self.versions[str(version)]
             self._remember()
             self.check(self.versions[str(version)])  # the definitions stay as they are
-            return "restore"
-        if chance < 0.15:
+        elif name == "full-refresh --view":
             self._ran(pipeline.full_refresh(self.rng.choice(sorted(self.views()))).version)
-            return "full-refresh --view"
-        if chance < 0.18:
+        elif name == "full-refresh":
             self.versions.clear()
             self._remember()
             self._ran(pipeline.full_refresh().version)
-            return "full-refresh"
-        if chance < 0.25:
+        elif name == "watch":
             with_rounds = pipeline.watch(0.0)
             for _ in range(3):
                 self._ran(next(with_rounds).version)
                 self._change_rows(self.rng.choice(["lines", "customers", "orders"]))
             self._ran(next(with_rounds).version)
             with_rounds.close()
-            return "watch"
-        self.run()
-        return "run"
+        else:
+            self.run()
+            return "run"
+        return name
 
     def run(self) -> None:
         self._ran(self.pipeline().run().version)

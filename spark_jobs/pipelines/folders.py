@@ -1,0 +1,61 @@
+"""``ParquetFolder``: a local folder of Parquet files as Spark reads it, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema
+
+PADDED = "__CHAR_VARCHAR_TYPE_STRING"
+_WRITTEN = b"org.apache.spark.sql.parquet.row.metadata"
+_NANOSECONDS = "timestamp[ns"  # which Spark refuses, or reads as microseconds
+_PLAIN = re.compile(r"[\w/.=+-]*", re.ASCII)
+
+
+class ParquetFolder:
+    """The Parquet files of a local folder. What it does not know, for it is not plain, Spark has to say."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(os.path.abspath(folder))
+
+    def columns(self) -> T.StructType | None:
+        """Returns the columns that Spark would find: those of the first file. None if only Spark can tell."""
+        files = self.files()
+        if not files:
+            return None
+        try:
+            schema = pq.read_schema(min(files).removeprefix("file:"))
+            said = (schema.metadata or {}).get(_WRITTEN)
+            if said is None and any(_NANOSECONDS in str(field.type) for field in schema):
+                return None
+            found = from_arrow_schema(schema) if said is None else T.StructType.fromJson(json.loads(said))
+        except (OSError, ValueError, PySparkException):
+            return None
+        return None if any(PADDED in field.metadata for field in found.fields) else found
+
+    def files(self) -> dict[str, list[int]] | None:
+        """Returns size and time of every file, by the name that Spark has for it. None if only Spark can tell.
+
+        That is so of a folder with partitions, or with summaries of its files.
+        """
+        found = {}
+        try:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith("_") and "metadata" in entry.name:
+                        return None
+                    if entry.name.startswith((".", "_")):
+                        continue
+                    if entry.is_dir() or _PLAIN.fullmatch(entry.path) is None:
+                        return None
+                    stamp = entry.stat()
+                    found[f"file:{entry.path}"] = [stamp.st_size, stamp.st_mtime_ns]
+        except OSError:
+            return None
+        return found

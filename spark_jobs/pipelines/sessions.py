@@ -1,0 +1,65 @@
+"""``Session``: the Spark session of a pipeline, which is there from the beginning or started when it is first needed.
+
+A run whose definitions and settings are those of the run before, and whose sources Python reads itself, needs none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+
+_SUBMITTED = "PYSPARK_SUBMIT_ARGS"
+_DEFAULTS = "spark-defaults.conf"
+
+
+class Session:
+    """A session of Spark; ``start`` makes it, ``settings`` returns what of it the meaning of a query depends on."""
+
+    def __init__(self, start: Callable[[], SparkSession], settings: Callable[[], Any]) -> None:
+        self._start = start
+        self._settings = settings
+
+    @classmethod
+    def of(cls, spark: SparkSession | Session) -> Session:
+        """Returns the session itself, or one that is there already."""
+        if isinstance(spark, Session):
+            return spark
+        made = cls(lambda: spark, lambda: _settings_of(spark))
+        assert made.spark is spark, "it is started"
+        return made
+
+    @classmethod
+    def later(cls, start: Callable[[], SparkSession], settings: Mapping[str, str], database: str | None) -> Session:
+        """Returns a session that will have these settings, those of the environment and those of Spark's own file."""
+        return cls(start, lambda: [pyspark.__version__, sorted(settings.items()), database, *_of_environment()])
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """Returns the session, and starts it."""
+        return self._start()
+
+    @property
+    def started(self) -> bool:
+        """Returns True if the session is there."""
+        return "spark" in vars(self)
+
+    def settings(self) -> Any:
+        """Returns a JSON value: while it is the same, a query means the same."""
+        return self._settings()
+
+
+def _settings_of(spark: SparkSession) -> list[Any]:
+    settings = sorted((name, value) for name, value in spark.conf.getAll.items() if name.startswith("spark.sql."))
+    return [spark.version, spark.catalog.currentCatalog(), spark.catalog.currentDatabase(), settings]
+
+
+def _of_environment() -> list[str | None]:
+    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / _DEFAULTS
+    return [os.environ.get(_SUBMITTED), file.read_text() if file.is_file() else None]

@@ -1,0 +1,159 @@
+"""Runs for which no session is started, and what Python reads of files in Spark's place. Oracle: Spark."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from spark_jobs.ingest.types import supported_table
+from spark_jobs.pipelines import sources
+from spark_jobs.pipelines.folders import ParquetFolder
+from spark_jobs.pipelines.pipeline import Pipeline
+from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.sessions import Session
+from tests.spark.pipelines.test_sources import COLUMNS, ROW
+
+VIEWS = """CREATE MATERIALIZED VIEW totals AS SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s;
+-- what is read from files
+CREATE MATERIALIZED VIEW named AS SELECT t.s, n, label FROM totals t JOIN labels l ON t.s = l.s;
+"""
+
+
+class Shop:
+    """A project over a Delta table and a folder of Parquet files, and how often it has asked for a session."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        self.spark, self.folder, self.rng = spark, folder, random.Random(3)
+        self.asked = 0
+        self.settings: dict[str, str] = {}
+        (folder / "views.sql").write_text(VIEWS)
+        (folder / "spark-pipeline.yml").write_text(
+            "name: shop\nstorage: storage\nlibraries: [{glob: {include: views.sql}}]\nconfiguration:\n"
+            "  crown.source.orders: delta:orders\n  crown.source.labels: parquet:labels\n"
+        )
+        (folder / "labels").mkdir()
+        self.label("a")
+        self.order()
+
+    def order(self) -> None:
+        ks = [self.rng.randrange(9) for _ in range(5)]
+        made = pa.table({"k": ks, "s": [self.rng.choice("abc") for _ in ks]})
+        write_deltalake(self.folder / "orders", made, mode="append")
+
+    def label(self, s: str, **more: object) -> None:
+        made = pa.table({"s": [s], "label": [s * 2], **{name: [value] for name, value in more.items()}})
+        pq.write_table(made, self.folder / "labels" / f"{s}.parquet")
+
+    def _start(self):
+        self.asked += 1
+        return self.spark
+
+    def run(self) -> int:
+        """Runs; returns how many sessions that has started."""
+        before = self.asked
+        session = Session.later(self._start, self.settings, None)
+        Pipeline.of(session, Project.of(self.folder)).run()
+        self.check()
+        return self.asked - before
+
+    def check(self) -> None:
+        self.spark.read.parquet(str(self.folder / "labels")).createOrReplaceTempView("labels")
+        orders = DeltaTable(self.folder / "orders").to_pyarrow_table()
+        self.spark.createDataFrame(orders).createOrReplaceTempView("orders")
+        totals = "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s"
+        named = f"SELECT t.s, n, label FROM ({totals}) t JOIN labels l ON t.s = l.s"
+        for name, query in (("totals", totals), ("named", named)):
+            made = DeltaTable(self.folder / "storage" / "tables" / name).to_pyarrow_table()
+            rows = [tuple(row.values())[:3] for row in made.to_pylist() for _ in range(row.get("_count", 1))]
+            assert sorted(rows) == sorted(tuple(row) for row in self.spark.sql(query).collect())
+        for name in ("labels", "orders"):
+            self.spark.catalog.dropTempView(name)
+
+
+@pytest.fixture
+def shop(spark, tmp_path: Path) -> Shop:
+    return Shop(spark, tmp_path)
+
+
+def test_a_run_starts_no_session_for_changes_of_rows(shop: Shop) -> None:
+    assert shop.run() == 1
+    for label in ("b", "c", "d"):
+        shop.order()
+        shop.label(label)
+        assert shop.run() == 0
+    (shop.folder / "labels" / "b.parquet").unlink()  # the folder is read whole and compared
+    shop.order()
+    assert shop.run() == 0
+    assert shop.run() == 0, "nothing has changed"
+
+
+def _define(shop: Shop) -> None:
+    (shop.folder / "views.sql").write_text(VIEWS.replace("COUNT(*) AS n, SUM(k) AS k", "COUNT(*) AS n, SUM(k) AS k "))
+
+
+def _set(shop: Shop) -> None:
+    shop.settings["spark.sql.ansi.enabled"] = "false"
+
+
+def _add_a_column(shop: Shop) -> None:
+    shop.label("a", size=1)
+
+
+def _make_a_partition(shop: Shop) -> None:
+    for file in (shop.folder / "labels").iterdir():
+        (shop.folder / "labels" / "p=1").mkdir(exist_ok=True)
+        file.rename(shop.folder / "labels" / "p=1" / file.name)
+
+
+def _comment(shop: Shop) -> None:
+    (shop.folder / "views.sql").write_text(VIEWS.replace("VIEW totals", "VIEW /* all */ totals"))
+
+
+def test_a_run_starts_a_session_once_for_what_only_spark_can_tell(shop: Shop) -> None:
+    shop.run()
+    for change in (_comment, _define, _set, _add_a_column):
+        change(shop)
+        assert [shop.run(), shop.run()] == [1, 0], change.__name__
+    _make_a_partition(shop)
+    assert shop.run() == 1
+
+
+def test_a_folder_has_the_columns_and_files_that_spark_finds(spark, tmp_path: Path) -> None:
+    by_spark, by_arrow = tmp_path / "spark", tmp_path / "arrow"
+    spark.sql(f"SELECT * FROM VALUES ({ROW.format(k=1)}), ({ROW.format(k=2)})").write.parquet(str(by_spark))
+    by_arrow.mkdir()
+    rows = pa.concat_tables([pq.read_table(file) for file in by_spark.glob("*.parquet")])
+    fields = [f.with_type(pa.timestamp("us", f.type.tz)) if pa.types.is_timestamp(f.type) else f for f in rows.schema]
+    rows = rows.cast(pa.schema(fields))
+    for name in ("2", "10"):
+        pq.write_table(rows.replace_schema_metadata(None), by_arrow / f"{name}.parquet")
+    pq.write_table(pa.table({"other": [1]}), by_arrow / "3.parquet")
+    for folder in (by_spark, by_arrow):
+        frame, found = spark.read.parquet(str(folder)), ParquetFolder(str(folder))
+        columns = found.columns()
+        assert columns is not None
+        assert supported_table("t", columns) == supported_table("t", frame.schema)
+        assert len(supported_table("t", columns).columns) == len(COLUMNS.split(", "))
+        assert found.files() == sources._files(frame)
+
+
+def test_what_is_no_plain_folder_is_left_to_spark(spark, tmp_path: Path) -> None:
+    spark.sql("SELECT 1 AS a, 2 AS p").write.partitionBy("p").parquet(str(tmp_path / "parts"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "summed").mkdir()
+    pq.write_metadata(pa.schema([("a", pa.int64())]), tmp_path / "summed" / "_common_metadata")
+    (tmp_path / "strange ").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "strange " / "1.parquet")
+    (tmp_path / "fine").mkdir()
+    pq.write_table(pa.table({"a": pa.array([1], pa.timestamp("ns"))}), tmp_path / "fine" / "1.parquet")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "1.parquet").write_text("a")
+    for name in ("parts", "empty", "summed", "strange ", "fine", "text", "none"):
+        assert ParquetFolder(str(tmp_path / name)).columns() is None, name
+    for name in ("parts", "summed", "strange ", "none"):
+        assert ParquetFolder(str(tmp_path / name)).files() is None, name
