@@ -26,7 +26,7 @@ from crown.errors import ChangeError
 from crown.guards.arguments import number_of
 from crown.ingest.columns import WEIGHT
 from crown.ingest.envelopes import Envelopes
-from plans.schema import CHANGE_TYPE, ROW_KIND
+from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 
 __all__ = ["as_cdf", "as_debezium", "as_rowkind", "from_debezium"]
 
@@ -34,7 +34,7 @@ INSERT, DELETE, BEFORE, AFTER = range(4)
 ROW_KINDS = ("+I", "-D", "-U", "+U")
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
 MOST_ROWS = 2**31 - 1
-WEIGHTS, CDC, KINDS, DEBEZIUM = FORMATS = ("weights", "cdc", "rowkind", "debezium")
+WEIGHTS, CDC, KINDS, DEBEZIUM, RANGES = FORMATS = ("weights", "cdc", "rowkind", "debezium", "ranges")
 """The conventions in which deltas are written, by the names that ``emit`` takes."""
 VERSION = "_commit_version"
 
@@ -44,15 +44,15 @@ def unfit(emit: str, key: Sequence[str] | None, outputs: Sequence[str]) -> str |
     is."""
     if emit not in FORMATS:
         return f"emit={emit!r}: give one of {', '.join(FORMATS)}"
-    if key is not None and emit == WEIGHTS:
-        return 'key= pairs the updates of emit="cdc", "rowkind" or "debezium"; weights need none'
+    if key is not None and emit in (WEIGHTS, RANGES):
+        return f'key= pairs the updates of emit="cdc", "rowkind" or "debezium"; {emit} need none'
     if isinstance(key, str):
         return f"key={key!r}: give a list of columns, [{key!r}]"
     known = {name.lower() for name in outputs}
     for name in key or ():
         if name.lower() not in known:
             return f"key= names {name!r}, but the output has: {', '.join(outputs)}"
-    for name in {CDC: (CHANGE_TYPE, VERSION), KINDS: (ROW_KIND, VERSION)}.get(emit, ()):
+    for name in {CDC: (CHANGE_TYPE, VERSION), KINDS: (ROW_KIND, VERSION), RANGES: (UNTIL, VERSION)}.get(emit, ()):
         if name in known:
             return f"emit={emit!r} adds a column {name!r}, which the output has already: rename it there"
     return None
@@ -62,12 +62,16 @@ def emitted(delta: pa.RecordBatch | pa.Table, emit: str, key: Sequence[str] | No
     """Returns the delta of batch ``version`` in a convention that ``unfit`` has let pass.
 
     ``"cdc"`` is ``as_cdf``, ``"rowkind"`` ``as_rowkind``, both with ``_commit_version``; ``"debezium"`` is
-    ``as_debezium`` with the version in ``source.batch``; ``"weights"`` is the delta itself.
+    ``as_debezium`` with the version in ``source.batch``; ``"weights"`` is the delta itself, ``"ranges"`` is one of
+    ranges with ``_commit_version``.
     """
     if emit == WEIGHTS:
         return pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta
     if emit == CDC:
         return as_cdf(delta, key, version)
+    if emit == RANGES:
+        table = pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta
+        return table.append_column(VERSION, pa.repeat(pa.scalar(version, pa.int64()), table.num_rows))
     rows = as_rowkind(delta, key) if emit == KINDS else as_debezium(delta, key)
     numbers = pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows)
     if emit == KINDS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plans.errors import PlanError
+from plans.plan import Output
 from plans.program import LinearStage, OverStage, Program, outputs_of
 
 
@@ -35,6 +36,15 @@ class Windowed:
         return self.columns.index(at) if at in self.columns else None
 
 
+@dataclass(frozen=True)
+class Ranged:
+    """A result whose deltas can be ranges: it is `windowed`, and `ends` are the columns of it that say where a row
+    stands in its partition, in the order in which they are compared."""
+
+    windowed: Windowed
+    ends: tuple[Output, ...]
+
+
 def windowed(program: Program, number: int) -> Windowed | None:
     """Returns which window stage has the rows of stage `number`; None if there is none: they are computed from its
     rows, or are some of them."""
@@ -54,11 +64,8 @@ def windowed(program: Program, number: int) -> Windowed | None:
     return Windowed(number, stage, columns) if isinstance(stage, OverStage) else None
 
 
-def ranged(program: Program) -> tuple[Windowed, int]:
-    """Returns the window stage whose deltas ranges can tell, and how many of its `names` the result shows.
-
-    Raises PlanError for a query that has none.
-    """
+def ranged(program: Program) -> Ranged:
+    """Returns how ranges tell the deltas of a program. Raises PlanError for one whose deltas they cannot tell."""
     found = windowed(program, len(program.stages) - 1)
     if found is None:
         raise PlanError(
@@ -82,4 +89,4 @@ def ranged(program: Program) -> tuple[Windowed, int]:
             "ordered by",
             hint="select the columns of PARTITION BY and ORDER BY too",
         )
-    return found, told
+    return Ranged(found, tuple(program.output[at] for at in places[:told] if at is not None))

@@ -23,6 +23,8 @@ _DECLARATIONS = ("key", "distinct", "enforced", "upserts", "sequence", "tombston
 WEIGHT = "_weight"
 """The column under which changes and deltas carry how many copies of a row come or go."""
 CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
+UNTIL = "_until"
+"""The column of deltas in ranges that has the last row of a range."""
 BESIDE_CHANGES = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "_commit_snapshot_id"})
 """Columns that stand beside change codes and are not the relation's."""
 CHANGE_COLUMNS = frozenset({WEIGHT, CHANGE_TYPE, ROW_KIND, *BESIDE_CHANGES})

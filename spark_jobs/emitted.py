@@ -17,7 +17,8 @@ from pyspark.sql import types as T
 from crown import changes
 from crown.ingest.columns import WEIGHT
 from plans.program import Program
-from plans.schema import CHANGE_TYPE, ROW_KIND
+from plans.running import ranged
+from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 from plans.search.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
@@ -27,24 +28,33 @@ from spark_jobs.session import quietly
 
 
 def check(emit: str, key: Sequence[str] | None, plan: Program) -> None:
-    """Raises :class:`SparkJobError` for a format that is unknown, or a key that is not of the output."""
+    """Raises :class:`SparkJobError` for a format that is unknown, or a key that is not of the output, and PlanError for
+    ranges of a query that has none."""
     wrong = changes.unfit(emit, key, [output.name for output in plan.output])
     if wrong is not None:
         raise SparkJobError(wrong)
+    if emit == changes.RANGES:
+        ranged(plan)
 
 
 def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Program, grid: Grid) -> DataFrame:
     """Returns the deltas in the format ``emit``; ``check`` has looked at it.
 
-    ``cdc`` and ``rowkind`` add ``_commit_version``, the number of the micro-batch (0 outside of a stream): with a key
-    that no two rows of the result share, a key has one insert, delete or update per version. ``debezium`` has it in
-    ``source``. Memory: the deltas of a partition, gathered.
+    ``cdc``, ``rowkind`` and ``ranges``, which the cells have found, add ``_commit_version``, the number of the
+    micro-batch (0 outside of a stream): with a key that no two rows of the result share, a key has one insert, delete
+    or update per version. ``debezium`` has it in ``source``. Memory: the deltas of a partition, gathered.
     """
     if emit == "weights":
         return deltas
     columns = [T.StructField(output.name, carried_type(output.type)) for output in plan.output]
     version = T.StructField(changes.VERSION, T.LongType())
-    if emit == "cdc":
+    types = [(output.name, arrow_type(output.type)) for output in plan.output]
+    given = pa.schema([*types, (WEIGHT, pa.int64())])
+    if emit == changes.RANGES:
+        schema = T.StructType([*columns, T.StructField(WEIGHT, T.LongType()), until_of(plan), version])
+        ends = [(output.name, arrow_type(output.type)) for output in ranged(plan).ends]
+        given = given.append(pa.field(UNTIL, pa.struct(ends)))
+    elif emit == "cdc":
         schema = T.StructType([*columns, T.StructField(CHANGE_TYPE, T.StringType()), version])
     elif emit == "rowkind":
         schema = T.StructType([*columns, T.StructField(ROW_KIND, T.StringType()), version])
@@ -54,11 +64,14 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Progr
         schema = T.StructType([*images, T.StructField("op", T.StringType()), source])
     if key and not _together(plan, grid, key):
         deltas = deltas.repartition(grid.cells, *(quoted(name) for name in key))
-    types = [(output.name, arrow_type(output.type)) for output in plan.output]
     with quietly():
-        return plainly_named(deltas).mapInArrow(
-            _task(emit, list(key or ()), pa.schema([*types, (WEIGHT, pa.int64())])), schema
-        )
+        return plainly_named(deltas).mapInArrow(_task(emit, list(key or ()), given), schema)
+
+
+def until_of(plan: Program) -> T.StructField:
+    """Returns the column of deltas in ranges that has the last row of a range."""
+    ends = [T.StructField(output.name, carried_type(output.type)) for output in ranged(plan).ends]
+    return T.StructField(UNTIL, T.StructType(ends))
 
 
 def _together(plan: Program, grid: Grid, key: Sequence[str]) -> bool:

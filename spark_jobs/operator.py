@@ -20,7 +20,7 @@ from typing import Any, Unpack
 from pyspark.sql import DataFrame, SparkSession
 
 import plans
-from crown.changes import WEIGHTS
+from crown.changes import RANGES, WEIGHTS
 from crown.options import Checks, Planning
 from plans.clock import CLOCK
 from plans.errors import PlanError
@@ -158,6 +158,7 @@ def stream(
         consolidate=output.consolidate,
         sample=options.watched.sample,
         amplified=options.watched.amplified,
+        ranges=output.emit == RANGES,
         whole=json.dumps(behind_keys(plan).to_json()),
         query=plan.query,
         fingerprint=plan.fingerprint,

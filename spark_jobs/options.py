@@ -90,8 +90,8 @@ class Cells:
 class Output:
     """In what form the deltas leave.
 
-    ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``) or ``"rowkind"`` (``_row_kind``), both with
-    ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
+    ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``), ``"rowkind"`` (``_row_kind``) or ``"ranges"`` (``_until``),
+    all with ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
     ``consolidate``: leave out what one batch both adds and removes; None: yes. ``compression`` of files that the cells
     write: ``"lz4"`` (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not know that, ``"zstd"`` or
     ``"none"``. Raises ``SparkJobError``.

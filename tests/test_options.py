@@ -90,7 +90,7 @@ def test_the_same_is_refused_in_the_same_words_everywhere(tmp_path: Path, given:
         ({"operator": "a b"}, "operator='a b': give a name of letters"),
         ({"placement": "here"}, 'placement=\'here\': give one of "auto", "pinned", "anywhere"'),
         ({"cell_budget": "8 KiB"}, "cell_budget='8 KiB' is too small to start with"),
-        ({"emit": "json"}, "emit='json': give one of weights, cdc, rowkind, debezium"),
+        ({"emit": "json"}, "emit='json': give one of weights, cdc, rowkind, debezium, ranges"),
         ({"compression": "brotli"}, "compression='brotli': give one of"),
         ({"sample": -1}, "sample must be a whole number of 0 or more, not -1"),
         ({"amplified": 0}, "amplified must be a whole number of 1 or more, not 0"),

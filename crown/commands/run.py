@@ -60,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--emit",
         choices=changes.FORMATS,
         default=changes.WEIGHTS,
-        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, or Debezium's envelopes",
+        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
+        "ranges of rows that move by the same amount",
     )
     add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
     add("--results", type=int, metavar="N", help="at the end print the first N rows of the result")
@@ -269,7 +270,8 @@ def _emitted(
     if emit == changes.WEIGHTS:
         yield from view.apply_batches(batch)
     else:
-        yield from changes.emitted(view.apply(batch), emit, key, number).to_batches()
+        delta = view.apply(batch, ranges=emit == changes.RANGES)
+        yield from changes.emitted(delta, emit, key, number).to_batches()
 
 
 def _emitted_schema(view: View, emit: str, key: Sequence[str] | None) -> pa.Schema:
@@ -277,7 +279,8 @@ def _emitted_schema(view: View, emit: str, key: Sequence[str] | None) -> pa.Sche
     wrong = changes.unfit(emit, key, [output.name for output in view.plan.output])
     if wrong is not None:
         raise ChangeError(wrong.replace("key= ", "--key ").replace("emit=", "--emit "))
-    return changes.emitted(view.delta_schema.empty_table(), emit, key, 0).schema
+    schema = view.ranged_schema if emit == changes.RANGES else view.delta_schema
+    return changes.emitted(schema.empty_table(), emit, key, 0).schema
 
 
 _LENGTHS = {".csv": (arrow_type("duration"), arrow_type("months")), ".parquet": (arrow_type("months"),)}
@@ -303,8 +306,8 @@ def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
                     yield parquet.write_batch
             elif output.endswith(".csv") and any(pa.types.is_nested(field.type) for field in schema):
                 raise ChangeError(
-                    "CSV has no place for arrays, maps and structs, nor for the rows within rows of --emit debezium: "
-                    "name a .parquet"
+                    "CSV has no place for arrays, maps and structs, nor for the rows within rows of --emit debezium or "
+                    "ranges: name a .parquet"
                 )
             elif output.endswith(".csv"):
                 with pacsv.CSVWriter(output, schema) as text:

@@ -80,8 +80,8 @@ class ResultOf:
     @cached_property
     def ranged(self) -> RangedRows:
         """Returns what makes deltas of ranges. PlanError for a result that has none, and says why."""
-        windowed, told = ranged(self._running.plan)
-        return RangedRows(windowed, told, self.columns, self.delta_schema, self._running.memory.dictionary)
+        given = ranged(self._running.plan)
+        return RangedRows(given, self.columns, self.delta_schema, self._running.memory.dictionary)
 
     def _unchanged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches. Raises ConcurrentChangeError when something has changed since the first was asked for."""

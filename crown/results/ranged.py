@@ -18,28 +18,19 @@ from crown.stages.shifts import Shifts
 from crown.store.dictionary import Dictionary
 from crown.store.records import Records
 from crown.store.zset import Zset
-from plans.running import Windowed
-from plans.schema import Column
+from plans.running import Ranged
+from plans.schema import UNTIL, Column
 from plans.types import arrow_type
-
-UNTIL = "_until"
 
 
 class RangedRows:
-    """Makes record batches of deltas in ranges.
-
-    ``windowed``: what the result is; its first ``told`` names say where a row of it stands. ``columns``: those of the
-    result; ``delta_schema``: that of its deltas.
-    """
+    """Makes record batches of deltas in ranges, ``given`` what these are, of a result with these ``columns``;
+    ``delta_schema``: that of its deltas."""
 
     def __init__(
-        self,
-        windowed: Windowed,
-        told: int,
-        columns: Sequence[Column],
-        delta_schema: pa.Schema,
-        dictionary: Dictionary,
+        self, given: Ranged, columns: Sequence[Column], delta_schema: pa.Schema, dictionary: Dictionary
     ) -> None:
+        windowed, told = given.windowed, len(given.ends)
         if UNTIL in (column.name.lower() for column in columns):
             raise CrownError(f"ranges add a column {UNTIL!r}, which the result has already: rename it in the query")
         self.number, self.told = windowed.number, told
@@ -47,11 +38,10 @@ class RangedRows:
         self._shown = len(windowed.stage.shown)
         feed = [output.name for output in windowed.stage.feed.columns]
         self._places = [feed.index(name) for name in windowed.names[:told]]
-        ends = [columns[at] for name in windowed.names[:told] if (at := windowed.place(name)) is not None]
-        self._ends_schema = pa.schema([(column.name, arrow_type(column.type)) for column in ends])
+        self._ends_schema = pa.schema([(column.name, arrow_type(column.type)) for column in given.ends])
         self.schema: pa.Schema = delta_schema.append(pa.field(UNTIL, pa.struct(list(self._ends_schema))))
         self._rows = Records(delta_schema, [column.type for column in columns], dictionary)
-        self._ends = Records(self._ends_schema, [column.type for column in ends], dictionary)
+        self._ends = Records(self._ends_schema, [column.type for column in given.ends], dictionary)
 
     def batches(self, net: Zset, shifts: Shifts | None) -> Generator[pa.RecordBatch, None, None]:
         """Yields a delta: the ``net`` of rows that are told by themselves, and ranges."""

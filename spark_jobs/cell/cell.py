@@ -99,8 +99,11 @@ class Cell:
         self.limits = limits
         self._aside = aside
 
-    def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
-        """Applies batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
+    def apply(
+        self, batch: int, changes: Changes, report: Report, consolidate: bool | None, ranges: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Applies batch ``batch`` exactly once; yields its deltas, or ``ranges`` of them. ``report`` is filled in as
+        the work goes on.
 
         If the consumer stops early, the batch is still applied in full. Raises ``CheckpointError`` and its kin when the
         state is not what it should be, ``ChangeError`` (nothing applied) when the changes cannot be taken,
@@ -111,7 +114,7 @@ class Cell:
         with self.live.locked(self.log.cell), bounded(self.live.folder, self.limits.memory) as spilled:
             engine, place = self._before(batch, report)
             with engine.memory.budget.limited(self.limits.words):
-                place = yield from self._applied(engine, place, batch, changes, report, consolidate)
+                place = yield from self._applied(engine, place, batch, changes, report, consolidate, ranges)
             started = time.perf_counter()
             if self.log.snapshot_due(place.load, self.snapshot_floor):
                 with spilled.in_order():
@@ -128,6 +131,7 @@ class Cell:
         changes: Changes,
         report: Report,
         consolidate: bool | None,
+        ranges: bool,
     ) -> Generator[pa.RecordBatch, None, Place]:
         """Applies a batch to the engine, which is at the ``place`` before it; yields the deltas, returns the new
         place."""
@@ -149,7 +153,7 @@ class Cell:
                 load = self.log.weigh(batch)
             report.log_ms = _since(started)
             started = time.perf_counter()
-            output = cast(Deltas, engine.run(prepared, consolidate=consolidate))
+            output = cast(Deltas, engine.run(prepared, consolidate=consolidate, ranges=ranges))
             report.apply_ms = _since(started)
             report.rows = prepared.rows
             try:

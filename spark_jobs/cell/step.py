@@ -58,7 +58,7 @@ class Step:
     state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
     to be bad go to the ``quarantine``, too; ``first``: which partition of its stage is the first cell's, where the
     cells are part of a union; ``filed``: the relations that the cells read from files; ``functions``: those of users
-    that the query calls, which the plan names.
+    that the query calls, which the plan names; ``ranges``: the deltas are ranges.
     """
 
     program: str
@@ -85,6 +85,7 @@ class Step:
     first: int = 0
     filed: tuple[Filed, ...] = ()
     functions: tuple[UserFunction, ...] = ()
+    ranges: bool = False
 
     def state(self) -> Folder:
         """Returns the folder of the state."""
@@ -177,7 +178,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     """
     engine = engines.created(_program(step.program), None, step.on_missing)
     engine.begin()
-    if table.by_parts(engine):
+    if table.by_parts(engine) and not step.ranges:
         _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches, step.aside))
         yield from table.whole(engine)
     else:
@@ -185,7 +186,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
         with _naming_rows(changes):
             prepared = engine.prepare(changes, strict=not step.aside)
         _quarantine(step, step.run, 0, cell, [*bad, *noted(prepared.bad)])
-        yield from engine.run(prepared, consolidate=step.consolidate)
+        yield from engine.run(prepared, consolidate=step.consolidate, ranges=step.ranges)
     engine.commit(0)
     if step.backfill and step.root is not None:
         folder = step.state() / "backfill" / step.operator
@@ -253,7 +254,7 @@ def micro_batch(
     )
     report, sample, watch = Report(), _Sample(step.sample), Amplification(step.amplified)
     with _naming_rows(changes):
-        for deltas in state.apply(batch, changes, report, step.consolidate):
+        for deltas in state.apply(batch, changes, report, step.consolidate, step.ranges):
             sample.add(deltas)
             watch.add(deltas)
             yield deltas

@@ -116,7 +116,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--emit",
         choices=FORMATS,
         default=WEIGHTS,
-        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, or Debezium's envelopes",
+        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, Debezium's envelopes, or "
+        "ranges of rows that move by the same amount",
     )
     add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
     add(

@@ -27,6 +27,7 @@ from spark_jobs.dispatch.envelope import WEIGHT, cell_program, envelope_of
 from spark_jobs.dispatch.files import read_by_cells
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
+from spark_jobs.emitted import until_of
 from spark_jobs.ingest.names import plainly_named
 from spark_jobs.ingest.types import carried_type
 from spark_jobs.session import quietly
@@ -73,6 +74,7 @@ def strides(
     quarantine: str | None = None,
     sample: int = 0,
     amplified: int | None = None,
+    ranges: bool = False,
     whole: str | None = None,
     **common: Any,
 ) -> tuple[ExchangeStep, ...]:
@@ -101,6 +103,7 @@ def strides(
             quarantine=quarantine if first else None,
             sample=sample if last else 0,
             amplified=amplified if last else None,
+            ranges=ranges and last,
             whole=whole if first else None,
             functions=functions_of(given.maintained),
             aside=first and quarantine is not None and _once(given),
@@ -151,6 +154,8 @@ def applied(
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later, files)
         columns = [*((out.name, out.type) for out in stride.round.maintained.output), (WEIGHT, "int64")]
         fields = [T.StructField(name, carried_type(type_)) for name, type_ in columns]
+        if step.ranges:
+            fields.append(until_of(stride.round.maintained))
         here = parts if stride is given[-1] else None
         with quietly():
             out = cells.mapInArrow(_task(step, here), T.StructType(fields) if here is None else MANIFEST_ROW)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from crown.changes import DEBEZIUM, WEIGHTS
+from crown.changes import DEBEZIUM, RANGES, WEIGHTS
 from plans.program import Program
 from plans.schema import Column, Schema, Table
 from spark_jobs.cell.quarantine import marked
@@ -161,8 +161,9 @@ def _check(job: Job) -> None:
         _check_topics(job)
     if job.verify and job.options.output.emit != WEIGHTS:
         raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
-    if job.options.output.emit == DEBEZIUM and job.format == "csv" and job.to_files:
-        raise SparkJobError("--emit debezium writes rows within rows, which CSV has no place for: give --format json")
+    if job.options.output.emit in (DEBEZIUM, RANGES) and job.format == "csv" and job.to_files:
+        written = f"--emit {job.options.output.emit} writes rows within rows"
+        raise SparkJobError(f"{written}, which CSV has no place for: give --format json")
     keyed = [name for name in job.options.schema if job.options.schema[name].upserts]
     if job.verify and keyed:
         raise SparkJobError(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from crown import changes
 from crown.ingest.columns import WEIGHT
 from crown.results.summed import summed
-from plans.schema import CHANGE_TYPE
+from plans.schema import CHANGE_TYPE, UNTIL
 from spark_jobs.errors import ForeignRowsError, SourceError, SparkJobError
 
 OP = "_op"
@@ -50,10 +50,8 @@ def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
     :class:`SparkJobError` if two rows share a key.
     """
     columns = [name for name in delta.column_names if name != WEIGHT]
-    if WEIGHT not in delta.column_names:
-        raise SourceError(
-            f"to_table() takes deltas with weights, but these have no column {WEIGHT!r}: leave out emit= in maintain()"
-        )
+    if WEIGHT not in delta.column_names or {UNTIL, changes.VERSION} <= {*delta.column_names}:
+        raise SourceError("to_table() takes deltas with weights, and these have another form: leave emit= out")
     delta = pa.table({name: _plain(delta[name]) for name in [*columns, WEIGHT]})
     found = summed(delta)
     for taken in {OP, COUNT, "_nulls"} & {name.lower() for name in columns}:

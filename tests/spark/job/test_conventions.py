@@ -217,7 +217,7 @@ def test_a_stream_of_updates_has_one_change_per_key_and_version(spark, tmp_path,
 def test_what_makes_no_sense_to_emit_is_refused(spark):
     frame = spark.createDataFrame([(1, "x")], "a long, b string")
     for options, said in (
-        ({"emit": "avro"}, "give one of weights, cdc, rowkind, debezium"),
+        ({"emit": "avro"}, "give one of weights, cdc, rowkind, debezium, ranges"),
         ({"key": ["a"]}, "weights need none"),
         ({"emit": "cdc", "key": "a"}, r"give a list of columns, \['a'\]"),
         ({"emit": "cdc", "key": ["z"]}, "names 'z', but the output has: a, b"),
