@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import campaign
+from tests.spark import class_data
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("short", max_examples=40, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
@@ -56,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before parallel workers start, one process sees to the kernels that they all need.
+    """Before parallel workers start, one process sees to the kernels and the classes of Java that they all need.
 
     Where nothing is compiled yet, each of them would compile the same kernels at the same time, on the same cores.
     """
@@ -65,9 +67,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from crown.engine.kernels.warm import ensure_view_compiled
         from ivm_triangle.kernels.warm import ensure_triangle_compiled
 
+        archived = threading.Thread(target=class_data.ensure_archive)
+        archived.start()
         ensure_view_compiled(weighed=True, padded=True)
         for streaming in (False, True):
             ensure_triangle_compiled(streaming)
+        archived.join()
 
 
 def pytest_collection_finish() -> None:
@@ -106,6 +111,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_jvms() -> Iterator[None]:
+    """Options of every JVM that a test starts for Spark, in this process or in one of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", class_data.options())
+        yield
 
 
 @pytest.fixture

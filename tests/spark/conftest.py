@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 
 import pytest
 
 from spark_jobs import local_session
 from spark_jobs import session as session_module
-
-# A JVM of these tests lives for minutes and sees every query once: what compilers spend on its code is not earned back.
-# With the quick compiler alone a JVM takes a fifth less of the processor, without generated code another tenth, and
-# another sixth where the session compiles sooner than a short job does. The usual manager of checkpoint files starts a
-# process per part of a path to ask for links, some twenty per micro-batch.
-_QUICK = """
-spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1
-spark.sql.codegen.wholeStage false
-spark.sql.codegen.factoryMode NO_CODEGEN
-spark.sql.streaming.checkpointFileManagerClass {manager}
-"""
-_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,18 +26,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick_jvm(tmp_path_factory):
-    """Options of every JVM that a test starts, in this process or in one of its own."""
-    folder = tmp_path_factory.mktemp("conf")
-    (folder / "spark-defaults.conf").write_text(_QUICK.format(manager=_MANAGER))
-    os.environ["SPARK_CONF_DIR"] = str(folder)
-    yield
-    del os.environ["SPARK_CONF_DIR"]
-
-
 @pytest.fixture(scope="session")
-def spark(quick_jvm):
+def spark(quick_jvms):
     """``local[2,3]``: plain ``local[N]`` never retries a task."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_module, "_JVM", f"{session_module._JVM} -XX:CompileThresholdScaling=2")
