@@ -25,6 +25,7 @@ from plans.frontends.catalyst.relations import parse
 from plans.frontends.catalyst.tree import tables_of, views_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
+from spark_jobs.functions import register_functions
 from spark_jobs.ingest.types import spark_type, type_of_spark
 from spark_jobs.plan_values import filled
 
@@ -133,8 +134,11 @@ def leaves_of(frame: DataFrame) -> tuple[list[Leaf], bool]:
 
 
 def clone(spark: SparkSession) -> SparkSession:
-    """Returns a session with the settings, functions and temporary views of another one; new views are its own."""
-    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    """Returns a session with the settings, functions and temporary views of another one, and the functions that are
+    registered here; new views are its own."""
+    apart = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    register_functions(apart)
+    return apart
 
 
 def register(spark: SparkSession, table: Table) -> None:

@@ -27,8 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 import crown
 from crown.durable.files import write_durably
 from plans.errors import PlanError
+from plans.expressions.functions.user import NAMED
 from plans.named import added, empty
 from plans.queries.algebra import Relation
+from plans.reads import functions_of
 from plans.schema import Schema, Table
 from plans.serial import canonical, from_json, to_json
 from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
@@ -137,8 +139,8 @@ class _Reader:
         try:
             schema = Schema(tuple(known.values()))
             relation = relation_of(self._apart, frame, schema)
-            added(empty(schema), _ANY, relation)  # a PlanError if it cannot be maintained
-            digest.update(repr(relation).encode())
+            made = added(empty(schema), _ANY, relation)  # a PlanError if it cannot be maintained
+            digest.update(repr([relation, *map(repr, functions_of(made))]).encode())
             refused = None
         except PlanError as error:
             refused = error.message + (f"; {error.hint}" if error.hint else "")
@@ -303,13 +305,15 @@ def _kept(session: Session, file: Path) -> dict[str, Any] | None:
 
 
 def _settings(session: Session) -> str:
-    """Returns a digest of what every analysis depends on, but for functions of the user."""
+    """Returns a digest of what every analysis depends on, but for functions of Spark's users."""
     return hashlib.sha256(json.dumps([crown.__version__, session.settings()]).encode()).hexdigest()
 
 
 def _texts(definitions: list[Definition]) -> str:
+    """Returns a digest of the definitions, and of the functions that are registered here, which they may call."""
     texts = sorted((of.name, str(of.query), of.temporary) for of in definitions)
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    own = sorted(repr(entry) for entry in NAMED.values())
+    return hashlib.sha256(json.dumps([texts, own]).encode()).hexdigest()
 
 
 def _functions(spark: SparkSession) -> bool:

@@ -16,7 +16,7 @@ from crown.durable.files import write_durably
 from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
 from crown.durable.recovery import history
-from crown.errors import CrownError
+from crown.errors import CrownError, FunctionError
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
 
@@ -100,7 +100,8 @@ class PipelineState:
             known = schema if self.current() is None else None
             database, deltas = reopened_database(self._folder / "state", known, after=self._read()[1], keep=self._keep)
         except CrownError as error:
-            raise CheckpointError(f"the state of the pipeline cannot be used: {error}") from error
+            again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
+            raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error
         with database:
             yield database, [deltas[batch] for batch in sorted(deltas)]
 

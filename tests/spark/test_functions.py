@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql import functions as F
 
 import crown
+import plans
 from plans import PlanError
 from plans.schema import Schema
 from spark_jobs import maintain, read_view
-from spark_jobs.catalyst import relation_of
+from spark_jobs.catalyst import clone, relation_of
 from tests.spark.streams import ChangeFiles, Result, run
 
 pytestmark = pytest.mark.spark
@@ -64,3 +65,31 @@ def test_functions_of_spark_are_refused_by_their_names(spark) -> None:
         with pytest.raises(PlanError, match="function of users") as refused:
             relation_of(spark, query, Schema.of(SCHEMA))
         assert "crown.function" in str(refused.value)
+
+
+READ = (
+    "SELECT k, geo(x) AS g, SUM(added(x)) AS s FROM t WHERE added(id) > 100 GROUP BY k HAVING geo(x) > 0",
+    "SELECT added(CAST(id AS INT)) AS a, CASE WHEN added(x) > 104 THEN added(k) END AS b FROM t",
+    "SELECT id, RANK() OVER (ORDER BY added(x)) AS r FROM t",
+)
+
+
+@pytest.mark.parametrize("text", READ)
+def test_spark_and_the_own_reader_call_the_same_functions(spark, text: str) -> None:
+    rows = [(1, 1, 5), (2, 2, 6), (3, 1, 7), (4, 2, None)]
+    views = [crown.view(text, SCHEMA), crown.view(plans.program(relation_of(spark, text, Schema.of(SCHEMA))))]
+    for view in views:
+        view.update({"t": rows})
+        view.update({"t": [{"id": 1, "k": 1, "x": 5, "_weight": -1}]})
+    found, wanted = (Counter(tuple(row.values()) for row in view) for view in views)
+    assert found == wanted
+
+
+def test_what_spark_computes_with_a_function_is_what_is_maintained(spark) -> None:
+    apart = clone(spark)
+    rows = [(1, 1, 5), (2, 2, 6), (3, 1, 7), (4, 2, None)]
+    apart.createDataFrame(rows, "id BIGINT, k BIGINT, x BIGINT").createOrReplaceTempView("t")
+    query = "SELECT k, geo(CAST(added(CAST(x AS INT)) AS INT)) AS g FROM t WHERE added(id) > 100 GROUP BY k"
+    view = crown.view(query, SCHEMA)
+    view.update({"t": rows})
+    assert Counter(map(tuple, apart.sql(query).collect())) == Counter(tuple(row.values()) for row in view)

@@ -43,6 +43,9 @@ class UserFunction:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    def __repr__(self) -> str:
+        return f"UserFunction({self.shown or self.name!r}, {self.fingerprint!r})"  # the same in every process
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _received, tuple(getattr(self, field.name) for field in fields(self))
 

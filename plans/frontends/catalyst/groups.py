@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, call, cast, col
+from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
@@ -76,7 +77,8 @@ class Rows:
         while inner.kind not in _FUNCTIONS and inner.fields.get("replacement") is not None and inner.children:
             inner = inner.child  # an aggregate that Spark defines by another one
         kind = inner.kind
-        function = _FUNCTIONS.get(kind)
+        own = NAMED.get(str(inner.fields.get("name")).upper()) if kind == "PythonUDAF" else None
+        function = own.name.upper() if isinstance(own, UserAggregate) else _FUNCTIONS.get(kind)
         if function is None:
             raise PlanError(f"the aggregate {kind} is not supported", hint="compute it where the result is read")
         distinct = bool(node.fields.get("isDistinct")) and function not in (*ONCE, *BITS)

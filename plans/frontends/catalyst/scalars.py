@@ -16,6 +16,7 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
+from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
@@ -131,9 +132,12 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         raise PlanError(f"{_words(kind)} changes by itself", hint="filter by a column of the tables")
     if kind in _RANDOM:
         raise PlanError(f"{_words(kind)} is not deterministic", hint="compute it before the rows enter the stream")
+    own = NAMED.get(str(node.fields.get("name")).upper()) if kind == "PythonUDF" else None
+    if isinstance(own, UserFunction):
+        return call(USER, *(part(child) for child in node.children), value=own)
     if kind in ("PythonUDF", "ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF"):
         name = node.fields.get("name") or node.fields.get("udfName") or "a function of the session"
-        hint = "register it by crown.function(name, ...), and give the query as text"
+        hint = "register it by crown.function(name, ...)"
         raise PlanError(f"{name} is a function of users that Spark's plan does not say the code of", hint=hint)
     if kind == "OuterReference":
         raise PlanError(

@@ -17,6 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 
 import crown
 from crown.durable.database import DurableDatabase
+from crown.errors import CrownError
+from plans.expressions.functions import user
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import recalled
 from spark_jobs.pipelines.pipeline import Pipeline
@@ -159,6 +161,51 @@ def test_views_and_sources_are_added_changed_and_dropped_on_a_running_state(shop
         shop.check()
     finally:
         spark.sql("DROP TABLE rates_of_towns")
+
+
+CALLED = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import crown
+
+crown.function("doubled", lambda x: pc.multiply(x, {factor}), arguments=["int64"], result="int64")
+crown.aggregate("summed", lambda x: pa.StructArray.from_arrays([x], ["s"]), lambda s, n: pc.add(s, n),
+                arguments=["int64"], sums={"s": "int64"}, result="int64")
+"""
+OF_FUNCTIONS = """
+CREATE MATERIALIZED VIEW called AS SELECT shop, summed(doubled(amount)) AS s FROM {sales} GROUP BY shop;
+CREATE MATERIALIZED VIEW refused AS SELECT shop, BIT_OR(doubled(total)) OVER (ORDER BY shop) AS bits FROM totals;
+"""
+
+
+def test_views_call_functions_that_a_file_of_the_project_registers(
+    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = random.Random(4)
+    shop.define("functions.py", CALLED.replace("{factor}", "2"))
+    shop.define("c.sql", OF_FUNCTIONS)
+    for _ in range(2):
+        shop.change(source)
+        shop.pipeline().run()
+        sums = spark.sql(f"SELECT shop, SUM(2 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
+        assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
+        totals = f"SELECT shop, 2 * SUM(amount) AS t FROM {shop.names['sales']} GROUP BY shop"
+        bits = spark.sql(f"SELECT shop, BIT_OR(t) OVER (ORDER BY shop) FROM ({totals})")
+        assert table(shop.folder / "storage" / "tables" / "refused") == Counter(map(tuple, bits.collect()))
+    assert {step.name: step.how for step in shop.pipeline().plan()}["called"] == "incremental"
+    assert not shop.pipeline().run().changed
+    shop.define("functions.py", CALLED.replace("{factor}", "3"))
+    shop.pipeline().run()
+    sums = spark.sql(f"SELECT shop, SUM(3 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
+    assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
+    shop.define("functions.py", CALLED.replace("{factor}", "2"))
+    monkeypatch.setattr(user, "_KNOWN", {})  # as in another process
+    with pytest.raises(CrownError, match=r"is not the one that the state was made with.*A full refresh"):
+        shop.pipeline().run()
+    shop.pipeline().full_refresh()
+    sums = spark.sql(f"SELECT shop, SUM(2 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
+    assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
 
 
 class Died(BaseException):

@@ -1,0 +1,60 @@
+"""Functions of users (``crown.function``, ``crown.aggregate``) as functions of a session of Spark.
+
+So Spark's analyzer knows their names and types, and its plan names them; the front-end finds them by these names. Views
+that Spark computes call them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkNotImplementedError
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import arrow_udf
+
+from plans.errors import PlanError
+from plans.expressions import intervals
+from plans.expressions.functions.user import NAMED, UserAggregate, UserFunction
+from plans.types import arrow_type
+from spark_jobs.ingest.types import spark_type
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Lets queries of a session call the functions that are registered in this process. PlanError for one that returns
+    months, which PySpark does not carry."""
+    for own in NAMED.values():
+        gives = own.finish.gives if isinstance(own, UserAggregate) else own.gives
+        call = _aggregate(own) if isinstance(own, UserAggregate) else _scalar(own)
+        try:
+            spark.udf.register(own.name, arrow_udf(call, spark_type(gives)))  # type: ignore[call-overload]
+        except PySparkNotImplementedError as error:
+            message = f"function {own.name!r} returns {gives}, which PySpark does not carry"
+            raise PlanError(message, hint="return a number of months") from error
+
+
+def _scalar(own: UserFunction) -> Callable[..., pa.Array]:
+    def call(*arrays: pa.Array) -> pa.Array:
+        return _values(own, arrays)
+
+    return call
+
+
+def _aggregate(own: UserAggregate) -> Callable[..., Any]:
+    def call(*arrays: pa.Array) -> Any:
+        lifted = _values(own.lift, arrays)
+        lifted = lifted.filter(pc.is_valid(lifted))
+        sums = [pa.array([pc.sum(pc.struct_field(lifted, field.name)).as_py()]) for field in lifted.type]
+        return _values(own.finish, [*sums, pa.array([len(lifted)])])[0].as_py()
+
+    return call
+
+
+def _values(own: UserFunction, arrays: Sequence[pa.Array]) -> pa.Array:
+    """Returns the values of rows as Arrow has them."""
+    given = [
+        intervals.carried(array.cast(arrow_type(type_)), type_) for array, type_ in zip(arrays, own.takes, strict=True)
+    ]
+    return intervals.restored(own.evaluate(*given), own.gives)
