@@ -12,6 +12,7 @@ from plans.clock import CLOCK
 from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
+from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, rows_of, run
 
 pytestmark = pytest.mark.spark
@@ -21,7 +22,7 @@ SCHEMA = {"r": {"a": "int64", "at": "timestamp"}, "s": {"a": "int64", "b": "int6
 QUERY = "SELECT r.a, s.b FROM r JOIN s ON r.a = s.a WHERE r.at > NOW() - INTERVAL '1' HOUR"
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_rows_leave_when_the_clock_has_passed_them_though_a_batch_is_read_twice_and_state_is_lost(
     spark, tmp_path, cells
 ):

@@ -32,6 +32,7 @@ def run(words: list[str], variables: dict[str, str], folder: Path) -> subprocess
     return subprocess.run(words, env=variables, cwd=folder, capture_output=True, text=True, timeout=550, check=False)
 
 
+@pytest.mark.slow  # `make wheels` runs the examples as nobody, too; `test_documents.py` the pages with Spark
 @pytest.mark.skipif(alone.impossible() is not None, reason=str(alone.impossible()))
 @pytest.mark.skipif(alone.python() is None, reason="there is no Python of this version that every user may run")
 def test_the_readme_runs_for_nobody_where_one_folder_can_be_written(tmp_path: Path) -> None:
