@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from crown.stages.kernels import partitions as kernels
-from crown.stages.kernels.ordered import BEHIND, EXACT, FIRST
+from crown.stages.kernels import surveys
+from crown.stages.kernels.ordered import BEHIND, FIRST
 from crown.stages.running import Running
 from crown.store.zset import Zset
 from plans.frames import WindowFunction
@@ -38,25 +39,40 @@ class Shifts:
 
 
 @dataclass(eq=False)
-class Pieces:
-    """Rows at positions ``lows`` to ``highs`` of partitions."""
+class _Alike:
+    """Rows at positions ``lows`` to ``highs`` of partitions; their peers are from ``begins`` to ``ends``."""
 
     handles: np.ndarray
     lows: np.ndarray
     highs: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
 
-    def different(self) -> Pieces:
-        """Returns those that have rows, each once."""
+    @staticmethod
+    def of(running: Running, told: int, keys: np.ndarray) -> _Alike:
+        """Returns the rows that a result does not tell from others, of which it has ``told`` columns of the order."""
+        found = running.trees.survey(keys, told, running.order)
+        return _Alike(*found[: surveys.SIZE])
+
+    def rows(self, running: Running) -> np.ndarray:
+        """Returns them with their values, each once."""
         some = (self.lows < self.highs).nonzero()[0]
         order = some[np.lexsort((self.lows[some], self.handles[some]))]
         handles, lows = self.handles[order], self.lows[order]
         first = np.ones(len(order), np.bool_)
         first[1:] = (handles[1:] != handles[:-1]) | (lows[1:] != lows[:-1])
-        return Pieces(handles[first], lows[first], self.highs[order[first]])
+        order = order[first]
+        peers = self.begins[order], self.ends[order]
+        return running.rows(handles[first], lows[first], self.highs[order], peers)
 
-    def __add__(self, other: Pieces) -> Pieces:
-        mine, others = (self.handles, self.lows, self.highs), (other.handles, other.lows, other.highs)
-        return Pieces(*(np.concatenate(pair) for pair in zip(mine, others, strict=True)))
+
+@dataclass(eq=False)
+class _Pieces:
+    """Rows at positions ``lows`` to ``highs`` of partitions."""
+
+    handles: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
 
 
 def shifted(
@@ -69,68 +85,74 @@ def shifted(
     told. Raises ChangeError if a sum of these leaves its type, or what is added to those of a range.
     """
     sums, _ = running.sums.of(keys, weights)
-    cuts = _Cuts(running, told, keys, weights, sums)
-    old_rows = cuts.changed.different() + cuts.alone
-    old = running.rows(old_rows.handles, old_rows.lows, old_rows.highs)
+    changed = _Alike.of(running, told, keys)
+    cuts = _Cuts(running, changed, weights, sums)
+    alone, by = cuts.alone, cuts.by
+    old = [changed.rows(running)]
+    if len(by):
+        old.append(running.rows(alone.handles, alone.lows, alone.highs))
     change(sums)
-    handles = running.trees.find(keys)
-    alone = Pieces(handles[cuts.number], cuts.alone.lows + cuts.by, cuts.alone.highs + cuts.by)
-    new_rows = _alike(running, told, keys, handles).different() + alone
-    new = running.rows(new_rows.handles, new_rows.lows, new_rows.highs)
-    signs = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
-    return Zset.of_columns(np.concatenate([old, new], axis=1), signs), cuts.shifts
-
-
-def _alike(running: Running, told: int, keys: np.ndarray, handles: np.ndarray) -> Pieces:
-    """Returns the rows that the result does not tell from others."""
-    trees = running.trees
-    if 4 * told == len(trees.spec):
-        lows, copies = trees.located(handles, keys, told, EXACT)
-        return Pieces(handles, lows, lows + copies)
-    lows, highs = (trees.located(handles, keys, told, mode)[0] for mode in (FIRST, BEHIND))
-    return Pieces(handles, lows, highs)
+    left = (changed.highs - changed.lows + weights > 0).nonzero()[0]  # others are gone, and so are those like them
+    new = [_Alike.of(running, told, keys[:, left]).rows(running)]
+    if len(by):
+        handles = running.trees.find(keys[:, cuts.number])
+        new.append(running.rows(handles, alone.lows + by, alone.highs + by))
+    rows = np.concatenate([*old, *new], axis=1)
+    signs = np.ones(rows.shape[1], np.int64)
+    signs[: sum(part.shape[1] for part in old)] = -1
+    return Zset.of_columns(rows, signs), cuts.shifts
 
 
 class _Cuts:
-    """Where changes cut the partitions, before they are made.
+    """Where changes cut the partitions, before they are made; ``changed``: the rows that the result does not tell from
+    the changed ones.
 
-    ``changed``: the rows that the result does not tell from the changed ones; ``shifts``: the ranges. The rows
+    ``shifts``: the ranges. The rows
     ``alone`` do not move as others do, for their values become NULL or are NULL no longer: they will be ``by`` so many
     places further on, in the partition of the change ``number``.
     """
 
-    def __init__(self, running: Running, told: int, keys: np.ndarray, weights: np.ndarray, sums: np.ndarray) -> None:
+    def __init__(self, running: Running, changed: _Alike, weights: np.ndarray, sums: np.ndarray) -> None:
         self._running, trees = running, running.trees
-        handles = trees.find(keys)
-        self.changed = _alike(running, told, keys, handles)
-        known = handles.nonzero()[0]
-        partitions, first, number = np.unique(handles[known], return_index=True, return_inverse=True)
+        known = changed.handles.nonzero()[0]
+        partitions, first, number = np.unique(changed.handles[known], return_index=True, return_inverse=True)
         base = number.reshape(-1) << _BITS
-        lows, highs = base + self.changed.lows[known], base + self.changed.highs[known]
-        ends = (np.arange(len(partitions)) << _BITS) + trees.sizes(partitions)
+        lows, highs = base + changed.lows[known], base + changed.highs[known]
+        sizes = trees.sizes(partitions)
         edges = {"rows": lows}  # the first row that a change moves, or its last peer: by what it moves
         if running.peers:
-            for name, mode in (("range", FIRST), ("rank", BEHIND)):
-                edges[name] = base + trees.located(handles[known], keys[:, known], running.order, mode)[0]
-        cuts = np.unique(np.concatenate([*edges.values(), highs, ends]))
+            edges |= {"range": base + changed.begins[known], "rank": base + changed.ends[known]}
+        cuts = np.unique(np.concatenate([*edges.values(), highs, (np.arange(len(partitions)) << _BITS) + sizes]))
+        rows, heads, behind, before = self._beside(cuts, partitions, sizes)
         cut, next_ = cuts[:-1], cuts[1:]
-        between = (cut >> _BITS == next_ >> _BITS) & ~np.isin(cut, lows[lows < highs])
+        between = ((cut >> _BITS == next_ >> _BITS) & ~np.isin(cut, lows[lows < highs])).nonzero()[0]
         self._at, mine = cut[between], cut[between] >> _BITS
         self._changes = known, weights, sums, edges
-        here = Pieces(partitions[mine], self._at & _POSITION, next_[between] & _POSITION)
-        firsts, heads = trees.copied(here.handles, here.lows, here.lows + 1, running.sums.shape)
-        moves, begins, moved = self._moved(here, heads)
+        here = _Pieces(partitions[mine], self._at & _POSITION, next_[between] & _POSITION)
+        moves, begins, moved = self._moved(here, heads[between])
         alone = (begins > here.lows).nonzero()[0]
-        self.alone = Pieces(here.handles[alone], here.lows[alone], begins[alone])
+        self.alone = _Pieces(here.handles[alone], here.lows[alone], begins[alone])
         self.by, self.number = self._copies("rows")[alone], known[first[mine[alone]]]
+        firsts = rows[:, behind[between]]
         rest = begins[alone] < here.highs[alone]
         firsts[:, alone[rest]] = trees.row(here.handles[alone[rest]], begins[alone[rest]])
         kept = (moves & (begins < here.highs)).nonzero()[0]
-        self.shifts = Shifts(firsts[:, kept], trees.row(here.handles[kept], here.highs[kept] - 1), moved[:, kept])
+        self.shifts = Shifts(firsts[:, kept], rows[:, before[between[kept] + 1]], moved[:, kept])
 
-    def _moved(self, here: Pieces, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _beside(
+        self, cuts: np.ndarray, partitions: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the rows beside cuts, codes, int64[width, m]; the sums of some that are before each cut; and which of
+        the rows is behind it, and which before."""
+        mine, positions = cuts >> _BITS, cuts & _POSITION
+        lows, highs = np.maximum(positions - 1, 0), np.minimum(positions + 1, sizes[mine])
+        rows, heads = self._running.trees.copied(partitions[mine], lows, highs, self._running.sums.shape)
+        at = np.cumsum(highs - lows) - (highs - lows)
+        return rows, heads, at + positions - lows, at
+
+    def _moved(self, here: _Pieces, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns which ranges move, from which row on they move alike, and how far, int64[functions, n]; ``heads``:
-        the sums before them."""
+        the sums of some rows before them."""
         functions = self._running.functions
         moves, begins = np.zeros(len(self._at), np.bool_), here.lows
         moved = np.empty((len(functions), len(self._at)), np.int64)
@@ -148,20 +170,19 @@ class _Cuts:
             moved[i] = self._running.column(one, added)
         return moves, np.minimum(begins, here.highs), moved
 
-    def _alike_from(self, one: WindowFunction, here: Pieces, heads: np.ndarray, added: np.ndarray) -> np.ndarray:
+    def _alike_from(self, one: WindowFunction, here: _Pieces, heads: np.ndarray, added: np.ndarray) -> np.ndarray:
         """Returns from which row on the values of SUM are NULL after the batch if they are before it.
 
         Whether the first one is says whether others are: between two cuts, frames grow by rows that stay.
         """
         word, trees = self._running.count(one), self._running.trees
         peers = one.frame is not None and one.frame.unit == "range"
-        out, before, by = here.lows.copy(), heads[:, word], added[:, word]
-        near = ((before <= 0) | (before + by <= 0)).nonzero()[0]
-        handles, seen = here.handles[near], before[near]
-        if peers and len(near):
-            rows = trees.row(handles, here.lows[near])
-            ends = trees.located(handles, rows, self._running.order, BEHIND)[0]
-            seen = trees.copied(handles, ends, ends, self._running.sums.shape)[1][:, word]
+        out, by = here.lows.copy(), added[:, word]
+        near = ((heads[:, word] <= 0) | (heads[:, word] + by <= 0)).nonzero()[0]
+        handles, ends = here.handles[near], here.lows[near]
+        if peers:
+            ends = trees.located(handles, trees.row(handles, ends), self._running.order, BEHIND)[0]
+        seen = trees.copied(handles, ends, ends, self._running.sums.shape)[1][:, word]
         turned = ((seen == 0) != (seen + by[near] == 0)).nonzero()[0]
         if len(turned):
             handles, seen, near = handles[turned], seen[turned], near[turned]

@@ -13,7 +13,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT, T_TALLIES
-from crown.stages.kernels import groups, orders
+from crown.stages.kernels import groups, orders, surveys
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
 from crown.stages.kernels.ordered_ahead import AHEAD
@@ -290,6 +290,17 @@ class Partitions(Trees):
         out = np.empty((kernels.PLACE, n), np.int64)
         kernels.place(
             self.part.arena, self.table, self.keyed(n), self.k, self.spec, self.strides(n), self.shape,
+            np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,
+        )  # fmt: skip
+        return out
+
+    def survey(self, keys: np.ndarray, told: int, peers: int) -> np.ndarray:
+        """Returns where rows, int64[width, n], lie among those that are like them: int64[words, n], see
+        ``surveys.survey``. O(log n) each."""
+        n = keys.shape[1]
+        out = np.empty((surveys.SURVEY, n), np.int64)
+        surveys.survey(
+            self.part.arena, self.table, self.keyed(n), self.k, self.spec, told, peers, self.strides(n), self.shape,
             np.ascontiguousarray(keys), *self.part.dictionary.memory, self.path, out,
         )  # fmt: skip
         return out
