@@ -35,7 +35,7 @@ from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from crown.stages.join_as_table import stored_whole
-from crown.stages.linear import Linear
+from crown.stages.linear import Linear, tells_apart
 from crown.stages.over import Over
 from crown.stages.over_feeds import over_feeds
 from crown.stages.pointwise import Pointwise
@@ -122,7 +122,10 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         """Returns the stage, whose parts begin with number ``first``, in the cells of a grid."""
         may_repeat = self.wires[len(self.stages)].may_repeat
         if isinstance(stage, LinearStage):
-            return Linear(stage, [self._columns_of(t.source) for t in stage.terms], self.memory.dictionary, may_repeat)
+            sources = [self._columns_of(term.source) for term in stage.terms]
+            net = not self.wires[key_of(stage.terms[0].source)].may_repeat if sources else False
+            netted = may_repeat or (net and tells_apart(stage, sources[0]))
+            return Linear(stage, sources, self.memory.dictionary, netted)
         if isinstance(stage, JoinStage):
             if stage.plan.count is not None:
                 return CyclicCount(stage, self.wires, self.memory, first)

@@ -11,15 +11,26 @@ from crown.stages.feeds import readers
 from crown.stages.protocol import Stage
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
+from plans.exploded import EXPLODE
 from plans.program import LinearStage
 from plans.schema import Column
+
+
+def tells_apart(stage: LinearStage, source: Sequence[Column]) -> bool:
+    """Returns whether different rows of the only term stay different, each once: the image of a net is a net."""
+    if len(stage.terms) != 1 or abs(stage.terms[0].weight) != 1:
+        return False
+    exprs = [output.expr for output in stage.terms[0].columns]
+    if any(expr.op == EXPLODE for expr in exprs):
+        return False
+    return {column.name for column in source} <= {expr.value for expr in exprs if expr.op == "col"}
 
 
 class Linear(Stage):
     """Runs a linear stage; ``sources``: the columns of what each term reads.
 
-    What it has no memory of, it reads from its sources again. ``netted``: the stage that reads its rows nets them, or
-    adds them up, so they need not be net.
+    What it has no memory of, it reads from its sources again. ``netted``: its rows are net as they are, or
+    the stage that reads them nets them, or adds them up.
     """
 
     def __init__(
