@@ -34,7 +34,7 @@ from bench.subjects.peers.foreign import interpreter
 from bench.subjects.subject import SkipError
 
 GRACE_S = 90.0  # for imports, generating data, and the check
-TPCDS_SCALE = {"quick": tpcds.SMALL, "normal": 0.1, "full": 1.0}
+TPCDS_SCALE = {"quick": tpcds.SMALL, "normal": tpcds.SMALL, "full": 1.0}
 TPCH_SCALE = {"quick": 0.001, "normal": 0.05, "full": 1.0}
 Report = Callable[[Cell], None]
 
