@@ -144,6 +144,8 @@ def _called(op: str, args: tuple[Expr, ...], value: Any) -> Expr:
         return _case(args)
     if op in ("concat", "concat_ws") and any(is_nested(arg.type) for arg in args):
         return _of_arrays(op, args)
+    if op == "reverse" and args and is_nested(args[0].type):
+        op = "array_reverse"
     if op in FUNCTIONS:
         return apply(op, args)
     raise PlanError(f"operator {op!r} is not supported")

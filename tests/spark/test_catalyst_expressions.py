@@ -18,6 +18,7 @@ REFUSED = (
     "Spark's type",  # arrays, spans of time
     "ARRAY_FILTER",  # which ARRAY_COMPACT is there
     "needs a constant",  # where Spark casts one
+    "CURRENT_TIME_ZONE",  # of the session: CONVERT_TIMEZONE from it
 )  # fmt: skip
 
 

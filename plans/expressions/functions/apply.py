@@ -50,6 +50,7 @@ _TITLES = {
     "plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fraction": "EXTRACT", "intdiv": "DIV", "neg": "-",
     "bit_and": "&", "bit_or": "|", "bit_xor": "^", "bit_not": "~", "yearofweek": "EXTRACT", "dayofweek_iso": "EXTRACT",
     "get_field": ".", "with_places": "POSEXPLODE", "outer": "EXPLODE",
+    "sequence_by": "SEQUENCE", "sorted_array": "ARRAY_SORT", "format_piece": "FORMAT_STRING", "masked": "MASK",
     "read_timestamp": "TO_TIMESTAMP", "read_seconds": "UNIX_TIMESTAMP",
 }  # fmt: skip
 

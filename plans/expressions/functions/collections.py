@@ -222,13 +222,13 @@ def _compact(type_: pa.DataType, value: pa.Array) -> pa.Array:
 
 def _distinct(type_: pa.DataType, value: pa.Array) -> pa.Array:
     sizes, elements = elements_of(value)
-    _, firsts = np.unique(np.stack([rows_of(sizes), _codes(elements)], axis=1), axis=0, return_index=True)
+    _, firsts = np.unique(np.stack([rows_of(sizes), codes(elements)], axis=1), axis=0, return_index=True)
     keep = np.zeros(len(elements), bool)
     keep[firsts] = True
     return kept(value, keep, type_, validity(value))
 
 
-def _codes(values: pa.Array) -> np.ndarray:
+def codes(values: pa.Array) -> np.ndarray:
     """Returns numbers of which equal ones stand for equal values; NULL is one of them."""
     if pa.types.is_nested(values.type):
         values = comparable(values, type_of_arrow(values.type))
@@ -385,6 +385,11 @@ TABLE = (
     function("array_distinct", "any", _same_array("ARRAY_DISTINCT"), _arrays(_distinct)),
     function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False), lambda type_, value, *up: on_arrays(
         lambda array: _sort(type_, array, *up), value), note="NULLs first, falling they come last."),
+    function(
+        "sorted_array", "any", _plain_array("ARRAY_SORT", False), hidden=True, sql=lambda a: f"ARRAY_SORT({a[0]})",
+        evaluate=_arrays(lambda type_, value: listed(
+            elements_of(value)[0], _in_order(value, False, True), type_, validity(value))),
+    ),
     function("array_min", "any", _plain_array("ARRAY_MIN", True), _extreme(False)),
     function("array_max", "any", _plain_array("ARRAY_MAX", True), _extreme(True)),
     function("slice", "any int32 int32", _same_array("SLICE"), _arrays(_slice), null="It starts at 0.", note=_LAST),

@@ -62,10 +62,19 @@ def _gives(types: Sequence[str], values: Sequence[Any]) -> str:
     return "string"
 
 
+def members(text: str) -> Any:
+    """Returns what a JSON text says: the members of an object are a tuple of names and values. ValueError if it says
+    nothing."""
+    try:
+        return _READER.raw_decode(text.lstrip(" \t\r\n"))[0]
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def _found(text: str, path: str) -> str | None:
     try:
-        value, _ = _READER.raw_decode(text.lstrip(" \t\r\n"))
-    except (ValueError, RecursionError):
+        value = members(text)
+    except ValueError:
         return None
     found = _at(value, steps(path) or ())
     return None if found is None or _HALF.search(found) else found

@@ -5,7 +5,7 @@ What the body reads of the row around an element is repeated for each of its ele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions import intervals
 from plans.expressions.arrays import on_arrays, validity
+from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.collections import kept, of_kind, rows_of, where
 from plans.expressions.functions.function import KINDS, HigherOrder, place
 from plans.expressions.packed import elements_of, listed, mapped
@@ -105,6 +106,45 @@ def _reduce(type_: pa.DataType, body: Any, value: pa.Array, start: pa.Array, *ou
     return where(validity(value), found)
 
 
+def _sort(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    """Returns arrays in the order that the body says of two elements: below 0, 0 or above 0. Equal ones stay in order.
+
+    The pairs of all arrays that one step of Batcher's odd-even merge sort compares are compared at once: O(n log^2 n)
+    comparisons, in O(log^2 n) steps of the longest array. NULL where a comparison is.
+    """
+    sizes, elements = elements_of(value)
+    firsts, longest = np.cumsum(sizes) - sizes, int(sizes.max(initial=0))
+    order, there = np.arange(len(elements)), validity(value)
+    for low, high in _merges(longest):
+        inside = high[None, :] < sizes[:, None]
+        rows, pair = np.nonzero(inside)
+        one, two = firsts[rows] + low[pair], firsts[rows] + high[pair]
+        given = [elements.take(pa.array(order[one])), elements.take(pa.array(order[two]))]
+        said = _over(body, given, outer, rows)
+        there[rows[~validity(said)]] = False
+        way = pc.fill_null(said, 0).to_numpy(zero_copy_only=False)
+        swap = (way > 0) | ((way == 0) & (order[one] > order[two]))
+        order[one[swap]], order[two[swap]] = order[two[swap]], order[one[swap]]
+    made = listed(sizes, elements.take(pa.array(order)), type_, np.ones(len(sizes), bool))
+    return where(there, made)
+
+
+def _merges(count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the places that each step of the sort compares, the lower ones and the higher ones."""
+    block = 1
+    while block < count:
+        apart = block
+        while apart:
+            starts = np.arange(apart % block, max(count - apart, 0), 2 * apart)
+            low = (starts[:, None] + np.arange(apart)[None, :]).reshape(-1)
+            low = low[low + apart < count]
+            low = low[low // (2 * block) == (low + apart) // (2 * block)]
+            if len(low):
+                yield low, low + apart
+            apart //= 2
+        block *= 2
+
+
 def _entries(value: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array]:
     sizes, entries = elements_of(value)
     return sizes, *entries.flatten()
@@ -144,6 +184,16 @@ def _both(types: Sequence[str]) -> Sequence[str]:
 
 def _state(types: Sequence[str]) -> Sequence[str]:
     return types[1], of_kind(ARRAY, types[0], "REDUCE").types[0]
+
+
+def _twice(types: Sequence[str]) -> Sequence[str]:
+    return of_kind(ARRAY, types[0], "ARRAY_SORT").types * 2
+
+
+def _sorted(types: Sequence[str], values: Sequence[Any]) -> str:
+    if types[1] not in INTEGERS:
+        raise PlanError(f"the function of ARRAY_SORT returns a whole number, not {types[1]}")
+    return types[0]
 
 
 def _reduced(types: Sequence[str], values: Sequence[Any]) -> str:
@@ -199,6 +249,11 @@ TABLE = (
         evaluate=_arrays(_reduce), also=("aggregate",),
         note="It begins with the second argument. A function of the result may follow: "
         "`REDUCE(a, 0, (sum, x) -> sum + x, sum -> sum * 2)`.",
+    ),
+    HigherOrder(
+        name="array_sort", takes=("any",), names=("x", "y"), least=2, parameters=_twice, gives=_sorted,
+        evaluate=_arrays(_sort), null="a comparison is NULL",
+        note="The function says below 0, 0 or above 0 as the first comes before the second, with it, or behind it.",
     ),
     HigherOrder(
         name="zip_with", takes=("any", "any"), names=("x", "y"), least=2, parameters=_both, gives=_array,

@@ -131,7 +131,18 @@ def _split(type_: pa.DataType, value: Any, pattern: Any, limit: Any = None) -> A
     return found.cast(type_)
 
 
+def _count_type(types: Sequence[str], values: Sequence[Any]) -> str:
+    if values[1] is not None and (_exact("REGEXP_COUNT", values[1]).empty or translated(values[1]).tail):
+        raise PlanError(f"REGEXP_COUNT: the pattern {values[1]!r} may match no character", hint="write + instead of *")
+    return "int32"
+
+
+def _counted(type_: pa.DataType, value: Any, pattern: Any) -> Any:
+    return pc.count_substring_regex(readable(value), translated(pattern.as_py()).text).cast(type_)
+
+
 TABLE = (
+    function("regexp_count", "string =string", _count_type, _counted, note="No pattern that matches the empty text."),
     function(
         "split",
         "string =string [=int32]",

@@ -7,6 +7,9 @@ from plans.expressions.functions import (
     codes,
     collections,
     digests,
+    forms,
+    gathered,
+    hashes,
     json,
     jsonpath,
     lambdas,
@@ -20,8 +23,8 @@ from plans.expressions.functions import (
 from plans.expressions.functions.clock import formats, lengths, parsing, spans, times, zones
 from plans.expressions.functions.function import Function
 
-NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, patterns, jsonpath)
-COLLECTIONS = (collections, lambdas, json)
+NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, hashes, forms, patterns, jsonpath)
+COLLECTIONS = (collections, gathered, lambdas, json)
 TIMES = (times, spans, lengths, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from plans.expressions.build import NULL, Expr, call, cast
+from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, numeric
 from plans.expressions.functions.function import Macro, macro
+from plans.nested import is_nested, parts
 
 _CASTS = {
     "int": "int32", "bigint": "int64", "double": "float64", "string": "string", "boolean": "bool", "date": "date",
@@ -38,7 +39,24 @@ def _cast(name: str, type_: str) -> Macro:
     return macro(name, "any", lambda value: cast(value, type_), note="As CAST.")
 
 
+_TYPES = {"null": "void", "bool": "boolean", "int32": "int", "int64": "bigint", "float64": "double"} | {
+    "duration": "interval day to second", "months": "interval year to month",
+}  # fmt: skip
+
+
+def _named(type_: str) -> str:
+    """Returns what Spark calls a type."""
+    inside = parts(type_) if is_nested(type_) else None
+    return _TYPES.get(type_, type_) if inside is None else inside.with_types([_named(part) for part in inside.types])
+
+
 TABLE = (
+    macro(
+        "typeof",
+        "any",
+        lambda value: lit(_named(value.type)),
+        note="As Spark calls the types here.",
+    ),
     macro("nullif", "any any", _nullif, note="The first value, NULL where it equals the second."),
     macro("nvl", "any any", lambda value, other: call("coalesce", value, other), also=("ifnull",)),
     macro("nvl2", "any any any", _nvl2, note="The second value where the first is not NULL, else the third."),

@@ -18,6 +18,22 @@ def _positive(value: Expr, by: Expr) -> Expr:
     return call("case", below, call("mod", call("add", rest, by), by), rest)
 
 
+def _bucket(value: Expr) -> Expr:
+    value = cast(value, "int64")
+    above = call("add", call("intdiv", call("sub", value, lit(1)), lit(_BITMAP)), lit(1))
+    return call("case", call("gt", value, lit(0)), above, call("intdiv", value, lit(_BITMAP)))
+
+
+def _bit(value: Expr) -> Expr:
+    value = cast(value, "int64")
+    above = call("mod", call("sub", value, lit(1)), lit(_BITMAP))
+    return cast(call("case", call("gt", value, lit(0)), above, call("mod", call("neg", value), lit(_BITMAP))), "int64")
+
+
+_BITMAP = 32_768
+"""The bits of a bitmap."""
+
+
 def _zero(value: Expr) -> Expr:
     return cast(lit(0), value.type)
 
@@ -44,6 +60,9 @@ TABLE = (
     ),
     macro("zeroifnull", "number", lambda value: call("coalesce", value, lit(0))),
     macro("nullifzero", "number", lambda value: call("case", call("eq", value, lit(0)), NULL, value)),
+    macro("positive", "number", lambda value: value),
+    macro("bitmap_bucket_number", "int64", _bucket),
+    macro("bitmap_bit_position", "int64", _bit),
     macro("pi", "", lambda: lit(math.pi)),
     macro("e", "", lambda: lit(math.e)),
 )

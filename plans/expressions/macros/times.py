@@ -19,6 +19,7 @@ _PARTS = {
 }  # fmt: skip
 PARTS = {word: part for part, words in _PARTS.items() for word in words.split()}
 """What EXTRACT and DATE_PART call the parts of a date or moment."""
+_TIME = "int32 int32 int32 int32 int32 decimal(16,6)"
 _OTHER = "text that is not of the pattern"
 _EPOCH = "the seconds since 1970 are CAST(x AS DOUBLE) of a TIMESTAMP"
 
@@ -66,7 +67,20 @@ def _seconds(value: Expr, pattern: Expr | None = None) -> Expr:
     return call("intdiv", call("unix_micros", value), lit(MICROS["second"]))  # towards 0, unlike UNIX_SECONDS
 
 
+def _in_zone(*given: Expr) -> Expr:
+    """Returns CONVERT_TIMEZONE: the reading of a wall clock in another zone; that of the session is UTC."""
+    *sources, target, moment = given
+    found = cast(cast(moment, "timestamp_ntz"), "timestamp")
+    for source in sources:
+        found = call("to_utc_timestamp", found, source)
+    return cast(call("from_utc_timestamp", found, target), "timestamp_ntz")
+
+
 TABLE = (
+    macro("convert_timezone", "=string any", _in_zone, note="From one zone, or UTC, to another one: a TIMESTAMP_NTZ."),
+    macro("convert_timezone", "=string =string any", _in_zone),
+    macro("try_make_timestamp", _TIME, lambda *given: call("make_timestamp", *given), also=("try_make_timestamp_ltz",)),
+    macro("try_make_timestamp_ntz", _TIME, lambda *given: call("make_timestamp_ntz", *given)),
     macro(
         "timestampadd",
         "unit int64 moment",

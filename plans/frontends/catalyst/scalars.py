@@ -48,7 +48,10 @@ _CALLS = {
     "FromUnixTime": "from_unixtime", "ParseToDate": "to_date", "MicrosToTimestamp": "timestamp_micros",
     "MillisToTimestamp": "timestamp_millis", "SecondsToTimestamp": "timestamp_seconds",
     "CreateArray": "array", "CreateNamedStruct": "named_struct", "CreateMap": "map", "GetArrayItem": "get",
-    "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
+    "Murmur3Hash": "hash", "XxHash64": "xxhash64", "StringToMap": "str_to_map", "Base32": "to_base32",
+    "UnBase32": "from_base32", "LengthOfJsonArray": "json_array_length", "IsValidUTF8": "is_valid_utf8",
+    "MakeValidUTF8": "make_valid_utf8", "RegExpCount": "regexp_count", "RegExpSubStr": "regexp_substr",
+    "TypeOf": "typeof", "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
     "ArrayForAll": "forall", "StructsToJson": "to_json", "ArrayAggregate": "reduce",
     "GetMapValue": "element_at", "SubtractTimestamps": "sub", "SubtractDates": "sub",
     "MultiplyDTInterval": "mul", "MultiplyYMInterval": "mul", "DivideDTInterval": "div", "DivideYMInterval": "div",
@@ -300,6 +303,13 @@ def _moment(node: Node, part: Part) -> Expr:
     return applied(entry, [part(child) for child in node.children])
 
 
+def _zipped(node: Node, part: Part) -> Expr:
+    """Returns ARRAYS_ZIP, whose names are a field."""
+    names = [lit(str(name[0]["value"])) for name in node.fields["names"]]
+    pairs = zip(names, map(part, node.children), strict=True)
+    return call("arrays_zip", *(one for pair in pairs for one in pair))
+
+
 def _replaced(node: Node, part: Part) -> Expr:
     """Returns REGEXP_REPLACE from the first character on."""
     *given, first = node.children
@@ -338,6 +348,7 @@ def _from_json(node: Node, part: Part) -> Expr:
 
 
 _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
+    "ArraysZip": _zipped,
     CONVERTED: _micros,
     "JsonToStructs": _from_json,
     "GetStructField": _struct_field,

@@ -18,6 +18,7 @@ from plans.planner import parse
 from tests.plans.expressions.clock_cases import CLOCK_GROUPS
 from tests.plans.expressions.expression_group import Group, examples
 from tests.plans.expressions.function_cases import FUNCTION_GROUPS
+from tests.plans.expressions.gathered_cases import GATHERED_GROUPS
 from tests.plans.expressions.more_cases import MORE_GROUPS
 
 NAN, INF = float("nan"), float("inf")
@@ -380,6 +381,7 @@ GROUPS = (
     *FUNCTION_GROUPS,
     *MORE_GROUPS,
     *CLOCK_GROUPS,
+    *GATHERED_GROUPS,
 )  # fmt: skip
 
 

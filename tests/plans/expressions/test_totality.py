@@ -214,6 +214,14 @@ def _applied(op: str, rng: random.Random, depth: int) -> Expr:
         return call(op, lit("a"), arg(), lit("b"), arg())
     if op == "map":
         return call(op, lit("k"), col("c1", "int32"), _expression(rng, 0) if depth else lit("l"), col("c1", "int32"))
+    if op == "arrays_zip":
+        return call(op, *(part for name in "ab" for part in (lit(name), arg())))
+    if op == "sequence_by":
+        of = {type_: col(name, type_) for name, type_ in NAMES.items()}
+        first, step = rng.choice([("int32",) * 2, ("int64",) * 2, ("date", "months"), ("timestamp", "duration")])
+        return call(op, of[first], of[first], of[step])
+    if op == "format_piece":
+        return call(op, lit(rng.choice(["%s", "%08d", "%,.3f", "%x"])), arg())
     if op == "cast":
         return cast(arg(), rng.choice(TYPES))
     if op == "like":

@@ -200,6 +200,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return call("array_contains", part("this"), part("expression"))
     if key == "struct":
         return _struct(node, resolve, text)
+    if key == "arrayszip" or name == "ARRAYS_ZIP":
+        return _zipped(node, resolve, text)
     if key == "extract":
         return part_of(str(node.this), part("expression"))
     if key in ("tsordstodate", "date") and not node.expressions:
@@ -348,6 +350,16 @@ def _struct(node: Any, resolve: Resolve, text: str) -> Expr:
         names.append(name or (value.name if value.key == "column" else None))
         values.append(scalar(value, resolve, text))
     return struct(values, names)
+
+
+def _zipped(node: Any, resolve: Resolve, text: str) -> Expr:
+    """Returns ARRAYS_ZIP(a, b): a field is called as its column, or its place."""
+    named = [
+        part
+        for place, item in enumerate(node.expressions)
+        for part in (lit(item.name if item.key == "column" else str(place)), scalar(item, resolve, text))
+    ]
+    return call("arrays_zip", *named)
 
 
 def _type(node: Any) -> str:

@@ -1,0 +1,82 @@
+"""Names for what is made of other functions of arrays and maps."""
+
+from __future__ import annotations
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.coercion import INTEGERS, common
+from plans.expressions.functions.clock.spans import MICROS
+from plans.expressions.functions.function import macro
+from plans.expressions.functions.gathered import MOMENTS
+from plans.nested import element_of
+
+_ONE_DAY = MICROS["day"]
+
+
+def _sequence(start: Expr, stop: Expr, step: Expr | None = None) -> Expr:
+    type_ = common(start.type, stop.type)
+    if type_ is not None and type_ != "null":
+        start, stop = cast(start, type_), cast(stop, type_)
+    lengths = type_ in MOMENTS
+    if step is None:
+        by = call("of_micros", lit(_ONE_DAY, "int64")) if lengths else lit(1, type_ if type_ in INTEGERS else "int32")
+        step = call("case", call("gt", start, stop), call("neg", by), by)
+    elif step.type in (*INTEGERS, "null") and type_ in INTEGERS:
+        step = cast(step, type_)
+    return call("sequence_by", start, stop, step)
+
+
+def _range(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
+    """Returns DuckDB's RANGE: whole numbers before the end."""
+    if stop is None:
+        start, stop = lit(0), start
+    by = step or lit(1)
+    rising = call("ge", by, lit(0))
+    last = call("case", rising, call("sub", stop, lit(1)), call("add", stop, lit(1)))
+    outside = call("case", rising, call("lt", last, start), call("gt", last, start))
+    empty = call("slice", call("array", start), lit(1), lit(0))
+    return call("case", outside, empty, _sequence(start, call("case", outside, start, last), by))
+
+
+def _alone(array: Expr, element: Expr) -> Expr:
+    """Returns the array of an element that stands beside another array."""
+    inner = element_of(array.type)
+    return call("array", cast(element, inner) if element.type == "null" and inner else element)
+
+
+def _of_array(name: str, array: Expr) -> Expr:
+    if element_of(array.type) is None:
+        raise PlanError(f"{name} needs a value of type array<...>, not {array.type}")
+    return array
+
+
+def _appended(array: Expr, element: Expr) -> Expr:
+    return call("concat", _of_array("ARRAY_APPEND", array), _alone(array, element))
+
+
+def _prepended(array: Expr, element: Expr) -> Expr:
+    return call("concat", _alone(_of_array("ARRAY_PREPEND", array), element), array)
+
+
+def _united(left: Expr, right: Expr) -> Expr:
+    return call("array_distinct", call("concat", _of_array("ARRAY_UNION", left), right))
+
+
+def _has_key(value: Expr, key: Expr) -> Expr:
+    return call("array_contains", call("map_keys", value), key)
+
+
+TABLE = (
+    macro(
+        "sequence", "any any [any]", _sequence, also=("generate_series",),
+        null="more than 100,000 elements; a step of 0 or away from the end",
+        note="Whole numbers, dates or timestamps, both ends among them. The step is a whole number or an INTERVAL.",
+    ),
+    macro("range", "any [any] [any]", _range, note="DuckDB's: whole numbers, without the end."),
+    macro("array_append", "any any", _appended, also=("list_append",), note="NULL of NULL alone."),
+    macro("array_prepend", "any any", _prepended, note="NULL of NULL alone."),
+    macro("array_union", "any any", _united),
+    macro("array_sort", "any", lambda array: call("sorted_array", array), also=("list_sort",), note="NULLs last."),
+    macro("map_contains_key", "any any", _has_key),
+    macro("try_element_at", "any key", lambda value, at: call("element_at", value, at)),
+)  # fmt: skip
