@@ -71,21 +71,18 @@ def test_a_query_is_maintained_while_sales_come_and_go(folder: Path) -> None:
     assert follow(PublicView(loaded, "delta"), loaded, 7, every=1) > 3
 
 
-def test_duckdb_has_no_grand_total_of_no_rows_where_spark_has_none() -> None:
-    text = "SELECT i_color, COUNT(*) AS n FROM item WHERE i_item_sk > 9 GROUP BY ROLLUP (i_color)"
-    tables = {"item": pa.table({"i_item_sk": [0, 1], "i_color": ["red", None]})}
+def test_duckdb_rounds_a_quotient_as_the_decimal_that_it_is() -> None:
+    text = "SELECT round((ss_qty*1.00)/(n),2) AS ratio, SUM(jan_sales/w_warehouse_sq_ft) AS s FROM t GROUP BY ALL"
+    rows = {"ss_qty": [29], "n": [200], "jan_sales": [Decimal("1.00")], "w_warehouse_sq_ft": [3]}
     with duckdb.connect(":memory:") as connection:
-        connection.register("item", tables["item"])
-        assert connection.sql(text).fetchall() == [(None, 0)]
-        assert connection.sql(tpcds.in_duckdb(text)).fetchall() == []
-        assert (
-            connection.sql(tpcds.in_duckdb(text.replace("> 9", "< 9"))).fetchall()
-            == connection.sql(text.replace("> 9", "< 9")).fetchall()
-        )
-    schema = {"item": {"i_item_sk": "int64", "i_color": "string"}}
-    view = crown.view(text, schema=schema, dialect="duckdb")
-    view.apply(tables)
-    assert view.to_table().num_rows == 0
+        connection.register("t", pa.table(rows).set_column(2, "jan_sales", pa.array(rows["jan_sales"])))
+        assert connection.sql(text).fetchall() == [(0.14, 1 / 3)]
+        assert connection.sql(tpcds.in_duckdb(text)).fetchall() == [(0.15, Decimal("0.333333"))]
+    columns = {"ss_qty": "int64", "n": "int64", "jan_sales": "decimal(3,2)", "w_warehouse_sq_ft": "int64"}
+    view = crown.view(text, schema={"t": columns}, dialect="duckdb")
+    view.apply({"t": pa.table(rows)})
+    ((ratio, total),) = (row.values() for row in view.to_table().to_pylist())
+    assert (ratio, round(total, 6)) == (Decimal("0.15"), Decimal("0.333333"))
 
 
 def test_every_query_is_measured_beside_duckdb_and_compared_with_it() -> None:

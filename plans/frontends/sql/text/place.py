@@ -35,7 +35,6 @@ _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INT
 _VIEWS = {"explode": "explode(tags) AS tag", "posexplode": "posexplode(tags) AS place, tag", "inline": "inline(items)"}
 NO_TABLE = "write it behind the table that has the array: FROM t, UNNEST(t.tags)"
 _HINTS = {
-    "arraysort": "use SORT_ARRAY, which puts NULL first",
     "unnest": NO_TABLE,
     **{
         f"{name}{outer}": f"write it behind the table in FROM: LATERAL VIEW {view}"
