@@ -29,6 +29,8 @@ from plans.types import arrow_type
 from spark_jobs.cell.worker_input import ahead
 from spark_jobs.dispatch.envelope import CELL, FILE, MASK, TAG, WEIGHT, Envelope
 from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta_files import CODED
+from spark_jobs.feeds.delta_source import CHANGE_TYPE, weights_of
 from spark_jobs.ingest.parquet import ParquetRows
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ class Filed:
 
     ``table``: its columns that they read; ``weighted``: the files have weights; ``tags``: the relations of the cells
     that are made of it, with the ``roles`` of each, none where masks say it; ``folder``: where the files of a stream
-    are, which has no partitions.
+    are, which has no partitions; ``signed``: every file comes with a sign, for all of its rows, or 0: then a column of
+    codes says what becomes of a row.
     """
 
     table: Table
@@ -53,6 +56,23 @@ class Filed:
     tags: tuple[int, ...]
     roles: tuple[Role, ...]
     folder: str | None = None
+    signed: bool = False
+
+    def wanted(self, sign: int) -> pa.Schema:
+        """Returns what is read of a file."""
+        columns = [(column.name, arrow_type(column.type)) for column in self.table.columns]
+        if self.signed:
+            return pa.schema([*columns, *([(CHANGE_TYPE, pa.string())] if sign == CODED else [])])
+        return pa.schema([*columns, *([(WEIGHT, pa.int64())] if self.weighted else [])])
+
+    def with_weights(self, rows: pa.RecordBatch, sign: int) -> pa.RecordBatch:
+        """Returns the rows of a file with ``_weight``, if not all of them are inserted once."""
+        if not self.signed:
+            return rows
+        if sign != CODED:
+            return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, sign, np.int64)))
+        weights = weights_of(rows.column(CHANGE_TYPE))
+        return rows.drop_columns([CHANGE_TYPE]).append_column(WEIGHT, pa.array(weights))
 
     def demand_no_partition(self, file: str) -> None:
         """Raises :class:`SourceError` for a file of a partition, whose name has values."""
@@ -79,28 +99,28 @@ class Reader:
         if not self._filed:
             yield from batches
             return
-        named: list[tuple[int, int, str]] = []
+        named: list[tuple[int, int, str, int]] = []
         for batch in batches:
             files = batch.column(FILE)
             if files.null_count < len(files):
                 mine = batch.filter(files.is_valid())
                 tags = mine.column(TAG).to_pylist() if self._envelope.tagged else [0] * mine.num_rows
                 cells = [stamped % self._grid.cells for stamped in mine.column(CELL).to_pylist()]
-                named += zip(tags, cells, mine.column(FILE).to_pylist(), strict=True)
+                files_here, signs = mine.column(FILE).to_pylist(), mine.column(WEIGHT).to_pylist()
+                named += zip(tags, cells, files_here, signs, strict=True)
                 batch = batch.filter(files.is_null())
             if batch.num_rows:
                 yield batch
         if named:
             yield from ahead(self._of_files(sorted(named)), AHEAD)
 
-    def _of_files(self, named: Iterable[tuple[int, int, str]]) -> Iterator[pa.RecordBatch]:
-        for tag, cell, file in named:
+    def _of_files(self, named: Iterable[tuple[int, int, str, int]]) -> Iterator[pa.RecordBatch]:
+        for tag, cell, file, sign in named:
             filed = self._filed[tag]
-            columns = [(column.name, arrow_type(column.type)) for column in filed.table.columns]
-            wanted = pa.schema([*columns, *([(WEIGHT, pa.int64())] if filed.weighted else [])])
             checker = Checker(filed.table, [column.name for column in filed.table.columns])
             filed.demand_no_partition(file)
-            for rows in ParquetRows(file).batches(wanted, _ROWS):
+            for given in ParquetRows(file).batches(filed.wanted(sign), _ROWS):
+                rows = filed.with_weights(given, sign)
                 self.read += rows.num_rows
                 _demand_good(checker, filed.table.name, rows)
                 yield from self._of_cell(filed, cell, rows)

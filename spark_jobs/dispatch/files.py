@@ -1,4 +1,5 @@
-"""Frames whose rows Spark need not read: Parquet files and nothing else. ``spark_jobs.cell.files`` reads them.
+"""Frames whose rows Spark need not read: Parquet files and nothing else, also those of a Delta table, or of the changes
+of one. ``spark_jobs.cell.files`` reads them.
 
 Spark says which files there are. A frame that is more than its files, or whose values Arrow does not read as Spark
 does, goes through Spark.
@@ -26,6 +27,8 @@ from spark_jobs import cluster
 from spark_jobs.cell.files import Filed
 from spark_jobs.dispatch.envelope import Envelope
 from spark_jobs.dispatch.shuffle import made_of
+from spark_jobs.feeds.delta_files import SIGN, files_of
+from spark_jobs.feeds.delta_source import CHANGE_TYPE
 from spark_jobs.ingest.append_only import pairs, plan_of
 from spark_jobs.ingest.source_log import LOCAL
 from spark_jobs.ingest.sources import BINARY, OF_FILES
@@ -48,19 +51,19 @@ def read_by_cells(
     if envelope.quarantine or given.grid.cells > MOST_CELLS:
         return (), {}
     found, names = [], {}
-    streams: list[tuple[Any, tuple[DataFrame, str]]] = []
+    streams: list[tuple[Any, tuple[DataFrame, str | None]]] = []
     for base, frame in frames.items():
         table, tags = made_of(given, envelope, base)
         carried = envelope.placed[tags[0]]
         columns = [replace(one, required=table.required(one.name)) for one in table.columns if one.name in carried]
         read = Table(table.name, tuple(columns))
         plain = not table.upserts and not table.enforced
-        files = _files(frame, streams) if plain and _alike(frame, read) else None
+        files = _files(frame, read, streams) if plain and _alike(frame, read) else None
         if files is not None:
             weighted = any(field.name.lower() == WEIGHT for field in frame.schema.fields)
             roles = () if given.roles is None else tuple(given.roles[envelope.relations[tag]] for tag in tags)
             names[base], folder = files
-            found.append(Filed(read, weighted, tuple(tags), roles, folder))
+            found.append(Filed(read, weighted, tuple(tags), roles, folder, SIGN in names[base].columns))
     return tuple(found), names
 
 
@@ -69,9 +72,6 @@ def _alike(frame: DataFrame, table: Table) -> bool:
     if cluster.remote(frame.sparkSession):
         return False
     fields = {field.name.lower(): field for field in frame.schema.fields}
-    weight = fields.get(WEIGHT)
-    if weight is not None and not isinstance(weight.dataType, T.IntegralType):
-        return False
     for column in table.columns:
         field = fields.get(column.name.lower())
         if field is None or _unlike(column.type) or column.rounded or _PADDED in field.metadata:
@@ -89,22 +89,35 @@ def _unlike(type_: str) -> bool:
 
 
 def _files(
-    frame: DataFrame, streams: list[tuple[Any, tuple[DataFrame, str]]]
-) -> tuple[DataFrame, str] | tuple[DataFrame, None] | None:
+    frame: DataFrame, table: Table, streams: list[tuple[Any, tuple[DataFrame, str | None]]]
+) -> tuple[DataFrame, str | None] | None:
     """Returns the names of the local Parquet files that a frame consists of, and the folder of a stream; None if it is
     anything else. ``streams``: those that other relations read. A stream that several read is one source of Spark's."""
     plan, spark = plan_of(frame), frame.sparkSession
-    while plan.nodeName() in ("SubqueryAlias", "Project") and _bare(plan):
+    coded = False
+    while plan.nodeName() in ("SubqueryAlias", "Project"):
+        if not _bare(plan):
+            if coded or not _coded(plan):
+                return None
+            coded = True
         plan = plan.children().head()
+    weight = next((field.dataType for field in frame.schema.fields if field.name.lower() == WEIGHT), None)
     if any(spark.conf.get(name) == "true" for name in _LENIENT):
         return None
     kind = plan.getClass().getSimpleName()
-    if kind == "StreamingRelation":
+    if not coded and weight is not None and not isinstance(weight, T.IntegralType):
+        return None
+    if kind.startswith("StreamingRelation"):
         known = next((files for other, files in streams if other.equals(plan)), None)
-        come = known or _files_to_come(spark, plan.dataSource())
+        come = known or _of_stream(spark, plan, table, coded)
         if known is None and come is not None:
             streams.append((plan, come))
         return come
+    if coded:
+        return None
+    if kind == "DataSourceV2Relation":
+        found = files_of(spark, plan.table().name(), plan.options(), [])
+        return None if found is None else (found, None)
     if kind != "LogicalRelation":
         return None
     relation = plan.relation()
@@ -119,7 +132,34 @@ def _files(
     return spark.createDataFrame(pa.table({"file": names})), None
 
 
-def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str] | None:
+def _of_stream(spark: SparkSession, plan: Any, table: Table, coded: bool) -> tuple[DataFrame, str | None] | None:
+    """Returns the stream of the names of the files that a stream reads; see ``_files``. ``coded``: a column of codes
+    says whether a row comes or goes."""
+    if plan.getClass().getSimpleName() == "StreamingRelation":
+        return None if coded else _files_to_come(spark, plan.dataSource())
+    read = [column.name for column in table.columns]
+    found = files_of(spark, plan.sourceName(), plan.extraOptions(), read) if coded else None
+    return None if found is None else (found, None)
+
+
+def _coded(node: Any) -> bool:
+    """Returns True for a node that leaves columns as they are, but for that of Delta's codes, which it calls as weights
+    are called."""
+    if node.nodeName() != "Project":
+        return False
+    listed = node.projectList()
+    others = [one for one in map(listed.apply, range(listed.length())) if not _is_column(one)]
+    return bool(others) and all(
+        one.name() == WEIGHT and _is_column(one.children().head()) and one.children().head().name() == CHANGE_TYPE
+        for one in others
+    )
+
+
+def _is_column(expression: Any) -> bool:
+    return str(expression.getClass().getSimpleName()) == "AttributeReference"
+
+
+def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str | None] | None:
     """Returns the stream of the names of the files that a stream of Parquet files reads, and their folder; None if it
     reads others."""
     options = pairs(source.options())
@@ -141,5 +181,4 @@ def _bare(node: Any) -> bool:
     if node.nodeName() != "Project":
         return True
     listed = node.projectList()
-    kinds = [listed.apply(i).getClass().getSimpleName() for i in range(listed.length())]
-    return set(kinds) <= {"AttributeReference"}
+    return all(_is_column(listed.apply(i)) for i in range(listed.length()))

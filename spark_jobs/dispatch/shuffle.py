@@ -24,6 +24,7 @@ from plans.search.shares import Grid
 from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Envelope, stamp_period
 from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned
+from spark_jobs.feeds.delta_files import SIGN
 from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
 from spark_jobs.ingest.text_files import FILES
 from spark_jobs.ingest.types import spark_type
@@ -124,7 +125,8 @@ def _file_names(
     if counter is not None:
         files = files.observe(f"{FILES}{counter}.{base}", F.count(F.lit(1)).alias("rows"))
     cells = F.explode(F.array(*map(F.lit, range(given.grid.cells))))
-    made = {CELL: cells, TAG: F.lit(tags[0]), MASK: _long(0), WEIGHT: _long(0), FILE: F.col(files.columns[0])}
+    sign = F.col(SIGN) if SIGN in files.columns else _long(0)
+    made = {CELL: cells, TAG: F.lit(tags[0]), MASK: _long(0), WEIGHT: sign, FILE: F.col(files.columns[0])}
     return _carried(envelope, files, made, True)
 
 

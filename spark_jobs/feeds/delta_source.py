@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import datasource
 from pyspark.sql import types as T
@@ -19,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from typing_extensions import override
 
 from crown.errors import needs
+from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
 from spark_jobs.storage.address import in_a_line, masked
 from spark_jobs.tables.hidden import refuse_mapped, refuse_vectors_among_changes
@@ -212,6 +214,19 @@ class TableReader(datasource.DataSourceReader):
     def _fragments(self) -> list[Any]:
         with telling(self._table):
             return list(opened(self._table, self._version).to_pyarrow_dataset().get_fragments())
+
+
+def weights_of(codes: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Returns the weights that the codes of a change data feed stand for. Raises :class:`SourceError` for others."""
+    whole = codes.combine_chunks() if isinstance(codes, pa.ChunkedArray) else codes
+    found = whole.dictionary_encode()
+    words = found.dictionary.to_pylist()
+    strange = next((word for word in words if word not in CODES), None)
+    if strange is not None or found.null_count:
+        raise SourceError(
+            f"a change file of a Delta table has the code {strange!r} in {CHANGE_TYPE}: write the table anew"
+        )
+    return np.array([CODES[word] for word in words], np.int64)[found.indices.to_numpy()]
 
 
 def fitted(batches: Any, schema: pa.Schema, table: str) -> Iterator[pa.RecordBatch]:

@@ -17,10 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
-from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
-from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling
+from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling, weights_of
 from spark_jobs.storage.address import address
 from spark_jobs.tables.hidden import refuse_vectors_among_changes
 
@@ -85,9 +84,7 @@ def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: in
         refuse_vectors_among_changes(newest, table, first + 1, last)
         feed = pa.RecordBatchReader.from_stream(newest.load_cdf(starting_version=first + 1, ending_version=last))
         found = pa.Table.from_batches(fitted(feed, coded, table), coded)
-    codes = found[CHANGE_TYPE].combine_chunks().dictionary_encode()
-    weights = np.array([CODES[code] for code in codes.dictionary.to_pylist()], np.int64)[codes.indices.to_numpy()]
-    return found.select(schema.names).append_column(WEIGHT, pa.array(weights))
+    return found.select(schema.names).append_column(WEIGHT, pa.array(weights_of(found[CHANGE_TYPE])))
 
 
 def _by_files(oldest: DeltaTable, newest: DeltaTable, table: str, schema: pa.Schema) -> tuple[pa.Table, str]:

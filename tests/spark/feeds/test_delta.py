@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
 import re
 import shutil
@@ -13,7 +14,8 @@ import pytest
 from spark_jobs import bulk_load, delta_changes, delta_table, handover, maintain
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.feeds import delta
-from spark_jobs.feeds.delta_source import BATCHES_END, ChangesReader, columns, opened
+from spark_jobs.feeds.delta_files import FilesSource
+from spark_jobs.feeds.delta_source import BATCHES_END, ChangesReader, Versions, columns, opened
 from spark_jobs.feeds.handover import DeltaFeed
 from tests.spark.streams import Result, oracle_of, rows_of
 
@@ -76,6 +78,12 @@ def go(spark, deltas, folder, sink):
     return {batch: int(re.findall(r"version\W+(\d+)", end)[0]) for batch, end in done.items()}  # JSON from Spark 4.2 on
 
 
+def by_cells(deltas):
+    """Whether the cells read the files, and Spark none."""
+    plan = deltas._jdf.queryExecution().toString()
+    return not any(name in plan for name in ("crown_delta_changes", "crown_delta_table", "_change_type"))
+
+
 def test_the_feed_of_a_table_is_a_stream_whatever_is_done_to_the_table(spark, tmp_path):
     """Version by version: the result after each is that over the table as it was. Then a restart, all at once."""
     sales, sink, wanted = Sales(tmp_path / "sales"), Result(), {}
@@ -85,6 +93,7 @@ def test_the_feed_of_a_table_is_a_stream_whatever_is_done_to_the_table(spark, tm
         wanted[sales.version] = sales.oracle.result
     changes = delta_changes(spark, sales.path, versions=1 if BATCHES_END else None)
     deltas = maintain(spark, SQL, {"sales": changes}, checkpoint=str(tmp_path / "state"), cells=2)
+    assert by_cells(deltas)
     read = go(spark, deltas, tmp_path / "state", sink)
     assert len(read) >= (3 if BATCHES_END else 1)
     for batch, version in read.items():
@@ -97,9 +106,10 @@ def test_the_feed_of_a_table_is_a_stream_whatever_is_done_to_the_table(spark, tm
     assert sink.state() == sales.oracle.result
 
 
-def test_a_load_hands_over_to_the_stream_without_gap_or_overlap(spark, tmp_path):
+@pytest.mark.parametrize("partitions", [[], ["shop"]])
+def test_a_load_hands_over_to_the_stream_without_gap_or_overlap(spark, tmp_path, partitions):
     """The table is written to before, between and after; the load is executed twice, and the second call is later."""
-    sales, sink, state = Sales(tmp_path / "sales", seed=2, partition_by=["shop"]), Result(), str(tmp_path / "state")
+    sales, sink, state = Sales(tmp_path / "sales", seed=2, partition_by=partitions), Result(), str(tmp_path / "state")
     for _ in range(3):
         sales.any()
     begun = handover(spark, {"sales": DeltaFeed(sales.path)}, checkpoint=state)
@@ -110,7 +120,9 @@ def test_a_load_hands_over_to_the_stream_without_gap_or_overlap(spark, tmp_path)
     for _ in range(3):
         sales.any()
     for _ in range(2):
-        sink.deltas[-1] = rows_of(bulk_load(spark, SQL, begun.tables, checkpoint=state, cells=2))
+        loaded = bulk_load(spark, SQL, begun.tables, checkpoint=state, cells=2)
+        assert by_cells(loaded) == (not partitions)
+        sink.deltas[-1] = rows_of(loaded)
         assert sink.state() == then
     for _ in range(2):
         again = handover(spark, {"sales": DeltaFeed(sales.path)}, checkpoint=state)
@@ -171,3 +183,29 @@ def test_another_table_at_the_same_place_is_refused(tmp_path):
     Sales(tmp_path / "sales")
     with pytest.raises(SourceError, match="is another one than the stream has read up to version 1"):
         reader.latestOffset(first, None)
+
+
+def test_a_table_that_the_cells_cannot_read_any_more_is_refused(tmp_path):
+    """What is added to the table once the stream was built: fewer columns, partitions."""
+    sales = Sales(tmp_path / "sales")
+    sales.any()
+    options = {"table": sales.path, "after": "-1", "columns": '["id", "amount"]'}
+    source = FilesSource(options)
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+
+    def read(versions):
+        return [tuple(row.values()) for part in versions for batch in reader.read(part) for row in batch.to_pylist()]
+
+    found = read(reader.partitions(start, reader.latestOffset(start)))
+    assert all(pathlib.Path(file).is_file() for file, _ in found)
+    assert {sign for _, sign in found} <= {-1, 0, 1}
+    narrow = pa.table({"id": [1], "shop": ["a"]})
+    deltalake.write_deltalake(sales.path, narrow, mode="overwrite", schema_mode="overwrite")
+    end = reader.latestOffset(start)
+    with pytest.raises(SourceError, match="has no column 'amount' in a version that is read"):
+        read(reader.partitions({**start, "version": end["version"] - 1}, end))
+    shutil.rmtree(sales.path)
+    parts = Sales(tmp_path / "sales", partition_by=["shop"])
+    with pytest.raises(SourceError, match="has partitions, deletion vectors or files elsewhere, and had none when"):
+        read([Versions(0, parts.version)])

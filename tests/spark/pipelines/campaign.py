@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -28,8 +29,10 @@ from tests.spark.pipelines.warehouse import COMMANDS, Warehouse
 ROOT = Path(__file__).parents[3]
 _FINISH = "finish"
 """A run that finishes what a process before it had begun, with its kill."""
-_STEPS = 100
-"""So many steps a command has, for all that is known before it has come to its end once."""
+_STATE, _TABLES = "state", "tables"
+_STEPS = {_STATE: 30, _TABLES: 150}
+"""So many steps a command has, for all that is known before it has come to its end once: of the state, and of the
+tables of the views, which are written in other threads and have most of the steps."""
 
 
 def main() -> int:
@@ -39,12 +42,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0, help="begin no process after that")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--process", nargs=4, metavar=("FOLDER", "SEED", "COMMAND", "STEP"), help="be one of the processes"
+        "--process", nargs=5, metavar=("FOLDER", "SEED", "COMMAND", "WHERE", "STEP"), help="be one of the processes"
     )
     given = parser.parse_args()
     if given.process is not None:
-        folder, seed, command, step = given.process
-        _process(Path(folder), int(seed), command, int(step))
+        folder, seed, command, where, step = given.process
+        _process(Path(folder), int(seed), command, where, int(step))
         return 0
     return _campaign(given.kills, given.seconds, given.seed)
 
@@ -52,13 +55,15 @@ def main() -> int:
 def _campaign(kills: int, seconds: float, seed: int) -> int:
     rng, ends = random.Random(seed), time.monotonic() + seconds
     killed, whole = Counter[tuple[str, str]](), Counter[str]()
-    steps = dict.fromkeys([*COMMANDS, _FINISH], _STEPS)
+    commands = [*COMMANDS, _FINISH]
+    steps = {(command, where): most for command in commands for where, most in _STEPS.items()}
     with tempfile.TemporaryDirectory() as folder:
         jvm = _jvm()
-        for number, command in enumerate(cycle(steps), 1):
+        for number, command in enumerate(cycle(commands), 1):
+            where = rng.choice(list(_STEPS))
             if killed.total() >= kills or time.monotonic() >= ends:
                 break
-            words = [folder, str(seed * 10_000 + number), command, str(rng.randrange(steps[command]))]
+            words = [folder, str(seed * 10_000 + number), command, where, str(rng.randrange(steps[command, where]))]
             done = subprocess.run(
                 [sys.executable, "-m", "tests.spark.pipelines.campaign", "--process", *words],
                 cwd=ROOT,
@@ -68,6 +73,7 @@ def _campaign(kills: int, seconds: float, seed: int) -> int:
                 check=False,
             )
             said = done.stdout.splitlines()[-1:]
+            print(f"process {number} {command}: {said}", file=sys.stderr, flush=True)
             if done.returncode == -signal.SIGKILL and said:
                 killed[command, said[0]] += 1
             elif done.returncode:
@@ -76,7 +82,7 @@ def _campaign(kills: int, seconds: float, seed: int) -> int:
                 return 1
             else:  # it has fewer steps
                 whole[command] += 1
-                steps[command] = (steps[command] + int(said[0])) // 2 + 1
+                steps[command, where] = (steps[command, where] + int(said[0])) // 2 + 1
     for (command, step), count in sorted(killed.items()):
         print(f"{count:4} {command:20} {step}")
     print(
@@ -109,23 +115,26 @@ def _session() -> Any:
     return SparkSession(context, spark.sql.SparkSession.getDefaultSession().get())
 
 
-def _process(folder: Path, seed: int, command: str, step: int) -> None:
+def _process(folder: Path, seed: int, command: str, where: str, step: int) -> None:
     """Goes on with a warehouse, and dies at a step of a command. Says how many it has, if it has fewer."""
     warehouse = Warehouse(_session(), folder / "warehouse", seed)
     if command == _FINISH:
-        left = _die_at(step)
+        left = _die_at(where, step)
         warehouse.run()
     else:
         warehouse.run()
         warehouse.change()
-        left = _die_at(step)
+        left = _die_at(where, step)
         warehouse.command(command)
     print(step - left[0], flush=True)
     os._exit(0)  # the JVM stays
 
 
-def _die_at(step: int) -> list[int]:
-    """Has this process killed at a step of those that are counted from now on; returns how many are left, in a list."""
+def _die_at(where: str, step: int) -> list[int]:
+    """Has this process killed at a step of those that are counted from now on; returns how many are left, in a list.
+
+    Steps of the state are those of the main thread.
+    """
     from crown.durable.database import DurableDatabase
     from spark_jobs.tables.merge import DeltaResult
 
@@ -133,13 +142,15 @@ def _die_at(step: int) -> list[int]:
     homes: list[tuple[Any, str]] = [(os, name) for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")]
     homes += [(DeltaResult, "apply"), (DeltaResult, "_merged"), (DurableDatabase, "apply"), (DurableDatabase, "define")]
     for home, name in homes:
-        counted = _counted(left, getattr(home, name), f"{home.__name__}.{name}")
+        counted = _counted(left, where, getattr(home, name), f"{home.__name__}.{name}")
         setattr(home, name, staticmethod(counted) if isinstance(vars(home).get(name), staticmethod) else counted)
     return left
 
 
-def _counted(left: list[int], function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _counted(left: list[int], where: str, function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def count(when: str) -> None:
+        if (threading.current_thread() is threading.main_thread()) != (where == _STATE):
+            return
         left[0] -= 1
         if left[0] < 0:
             print(f"{when} {name}, {_caller()}", flush=True)
