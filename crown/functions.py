@@ -169,7 +169,7 @@ def _told(value: Any, depth: int) -> Any:
 
 def _told_of_object(value: Any, depth: int) -> Any:
     """Returns what an object of a class holds: of a value all of it, of others their attributes, and how they are
-    called. Those of Python's library (a logger, a lock) hold what comes and goes: of them nothing."""
+    called. Those of Python's library (a logger, a lock) hold what changes at any time: of them nothing."""
     origin = type(value).__module__.partition(".")[0]
     if origin in _VALUES:
         try:

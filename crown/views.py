@@ -175,7 +175,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         """Raises CrownError if a batch cannot give factorized rows."""
         self._factorized()
         if self._audience.followers:
-            raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
+            raise CrownError("subscribers receive plain rows; with subscribers leave factorized=True out")
 
     def _demand_ranges(self, factorized: bool) -> None:
         """Raises CrownError if a batch cannot give ranges."""
@@ -183,7 +183,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
             raise CrownError("a delta is products of factorized=True or ranges of ranges=True; leave one of them out")
         self.ranged_schema  # noqa: B018 - raises if there is none
         if self._audience.followers:
-            raise CrownError("subscribers are told plain rows; with subscribers leave ranges=True out")
+            raise CrownError("subscribers receive plain rows; with subscribers leave ranges=True out")
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
         if self._closed or self._audience.followers:

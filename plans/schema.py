@@ -21,7 +21,7 @@ _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
 _DECLARATIONS = ("key", "distinct", "enforced", "upserts", "sequence", "tombstones")
 WEIGHT = "_weight"
-"""The column under which changes and deltas carry how many copies of a row come or go."""
+"""The column under which changes and deltas carry how many copies of a row are inserted or deleted."""
 CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
 UNTIL = "_until"
 """The column of deltas in ranges that has the last row of a range."""

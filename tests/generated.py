@@ -1,6 +1,6 @@
 """``python -m tests.generated`` writes every page and list that a test compares; ``git diff`` then shows what changed.
 
-A sentence of an error stands on several pages. Pages whose code needs Spark, and pictures, have commands of their own.
+A sentence of an error stands on several pages. The results of code that needs Spark are written page by page: ``python -m tests.pages.blocks PAGE``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ WRITERS = (
     "tests.plans.generate",
     "tests.pages.commands",
     "tests.pages.nav",
+    "tests.pages.pictures",
     "tests.pages.blocks",
 )
 

@@ -1,6 +1,6 @@
 """Four relations without a common key: events refer to orders, orders to items in stock, items to a supplier's prices.
 
-Events come and go in a window. Orders often come after their first events, some never do. Stock and prices are
+Events are inserted and deleted in a window. Orders often follow their first events, some never do. Stock and prices are
 current values: a new one takes the place of the one before.
 """
 

@@ -1,4 +1,4 @@
-"""Update streams: which row of which table comes or goes, one after the other.
+"""Update streams: which row of which table is inserted or deleted, one after the other.
 
 A ``Stream`` holds every row that ever lives, once, as Arrow tables, and the order of updates as three arrays. So any
 batch size can be cut from it, any prefix is a database (``alive``), and every engine gets the same Arrow batches.

@@ -39,7 +39,7 @@ _FACTS = {
     "catalog_returns": "cr_order_number", "web_sales": "ws_order_number", "web_returns": "wr_order_number",
     "inventory": "inv_date_sk",
 }  # fmt: skip
-"""The tables of which rows come and go, and the column that says when."""
+"""The tables of which rows are inserted and deleted, and the column that says when."""
 
 _INSTANTS = 10**9
 _SCRIPT = """

@@ -93,7 +93,7 @@ PARTS = (
     ),
     Part(
         "motifs", "Motifs",
-        "Graph patterns as <b>crown.graph.motif</b> maintains them while edges come and go: every batch returns the "
+        "Graph patterns as <b>crown.graph.motif</b> maintains them while edges change: every batch returns the "
         "exact change of the answer as an Arrow table. Beside it DuckDB, which searches anew after every batch and "
         "counts its rows; times: of the medians.",
         None, (aggregates.rates,),
@@ -110,7 +110,7 @@ PARTS = (
     Part(
         "tpcds", "TPC-DS",
         "All 99 queries, in the words of DuckDB's extension <code>tpcds</code>, as the public view maintains them. "
-        "Dimensions are there before time counts; sales, returns and stock come and go in a window of a half of their "
+        "Dimensions are there before time counts; sales, returns and stock are in a window of a half of their "
         "rows. Every batch returns the exact change of the result as an Arrow table. ORDER BY and LIMIT at the end are "
         "left out. Results are compared with DuckDB's at three places of a stream of scale factor 0.01, for which "
         "DuckDB is told to round the quotients of Q66 and Q78 as decimals. Beside it DuckDB, recomputing the query "
@@ -149,7 +149,7 @@ PARTS = (
     Part(
         "lambda", "Against enclosureness",
         "The paper's adversarial stream for 3-Hop: the longer an edge of the middle relation lives, the more often the "
-        "outer ones come and go around it. Cost per update may grow by O(λ).",
+        "outer ones are inserted and deleted around it. Cost per update may grow by O(λ).",
         _law(laws.enclosed, "lambda"), (tables.law("λ"),), "Grey: the paper's four graphs.",
     ),
     Part(

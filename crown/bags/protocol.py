@@ -62,8 +62,8 @@ class Bag(Protocol):
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
         """Applies a change of one atom, tuple by tuple; yields the change of the set of results.
 
-        ``change``: tuples in the atom's attribute order, and how many copies come or go. Only the first copy and the
-        last one change the join. A delete takes what is there; ``missing[i]`` (int64[n], zeroed) receives how many
+        ``change``: tuples in the atom's attribute order, and how many copies change. Only the first copy and the last
+        one change the join. A delete takes what is there; ``missing[i]`` (int64[n], zeroed) receives how many
         copies tuple i did not find. What is yielded has the bag's outputs as columns, and +1 or -1 as weights, of one
         sign per block; it is valid until the next step. The iterator MUST be drained: the state is complete only then.
         Within a batch hand over all deletions of all atoms before the insertions; then, if every attribute is an

@@ -357,7 +357,7 @@ class Propagation:
 
 
 def _for_kernels(net: Zset, gone: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tuples of a sign one after the other, and the copies (int64[n] > 0) that come or go; the first
+    """Returns the tuples of a sign one after the other, and the copies (int64[n] > 0) that change; the first
     ``gone`` of the net go."""
     cut, values = gone * net.width, net.flat()
     return (values[cut:], net.weights[gone:]) if sign > 0 else (values[:cut], -net.weights[:gone])

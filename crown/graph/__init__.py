@@ -136,7 +136,7 @@ def triangles(
     edges in a triangle; undirected with ``src < dst``. ``per="graph"``: one row, ``count``. Frames, ``schema`` and
     ``options`` as for ``motif``; CrownError for another ``per``.
 
-    Cost of a changed edge of N: O(√N) amortized, and the triangles that come or go where they are counted by vertex or
+    Cost of a changed edge of N: O(√N) amortized, and the triangles that change where they are counted by vertex or
     edge. State: O(N) for the graph's count, O(N^1.5) at worst for the others.
 
     >>> rows = [{"src": 1, "dst": 2}, {"src": 3, "dst": 2}, {"src": 1, "dst": 3}]

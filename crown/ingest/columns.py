@@ -135,11 +135,12 @@ def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
     coded = [name for name in seen.values() if name.lower() not in declared and meant_for_codes(name)]
     said = [name for name in (WEIGHT, *CODE_COLUMNS) if name in seen.values() and name not in declared]
     if len(said) > 1:
-        return f"the batch has {said[0]!r} and {said[1]!r}, which both say whether a row comes or goes; leave one out"
+        both = f"{said[0]!r} and {said[1]!r}, which both say whether a row is inserted or deleted"
+        return f"the batch has {both}; leave one out"
     if coded and not said:
         return (
             f"the batch has a column {coded[0]!r}; rename it to {CHANGE_TYPE!r} (or name it with change=) if it says "
-            "whether a row comes or goes, and leave it out (or declare it in the schema) if it does not"
+            "whether a row is inserted or deleted, and leave it out (or declare it in the schema) if it does not"
         )
     return None
 

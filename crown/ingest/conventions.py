@@ -1,4 +1,4 @@
-"""How others say whether a row comes or goes: change codes, and the columns that hold them.
+"""How others say whether a row is inserted or deleted: change codes, and the columns that hold them.
 
 Delta's change data feed and Spark's CHANGES have ``_change_type`` with insert, delete, update_preimage and
 update_postimage; Iceberg's changelog views the same column with INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER; Flink's
@@ -51,7 +51,7 @@ def code_column(names: Collection[str], declared: Collection[str]) -> str | None
 
 @lru_cache(1024)
 def meant_for_weight(name: str) -> bool:
-    """Returns True if a column of that name may be meant to say how many copies of a row come or go.
+    """Returns True if a column of that name may be meant to say how many copies of a row are inserted or deleted.
 
     So it is with the words of others for a weight, and with names that are a slip away from ours.
     """
@@ -71,7 +71,7 @@ def _slip(one: str, other: str) -> bool:
 
 
 def meant_for_codes(name: str) -> bool:
-    """Returns True if a column of that name may be meant to say whether a row comes or goes."""
+    """Returns True if a column of that name may be meant to say whether a row is inserted or deleted."""
     return name.replace("_", "").lower() in _CODED
 
 

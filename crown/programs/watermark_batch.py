@@ -28,7 +28,7 @@ def advance(program: Program, relation: str, to: Any) -> dict[str, pa.Table]:
         known = f"those that have one are: {timed}" if timed else "declare one with windows="
         raise ChangeError(f"relation {relation!r} has no window by event time, so no watermark; {known}")
     column = program.table(window.relation).column(window.by)
-    assert column is not None, "a window goes by a column of its relation"
+    assert column is not None, "a window is over a column of its relation"
     bad: dict[int, str] = {}
     moment = converted([to], window.by, column.type, arrow_type(column.type), bad)
     given = Columns({window.by: moment}, {window.by: column.type})

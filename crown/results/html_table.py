@@ -39,7 +39,7 @@ def table(rows: pa.Table, *, more: int = 0, signed: bool = False) -> str:
 
 
 def delta(rows: pa.Table) -> str | None:
-    """Returns the first rows of a delta as a table, and how many come and go; None for a table without weights."""
+    """Returns the first rows of a delta as a table, with the numbers of inserts and deletes; None without weights."""
     if WEIGHT not in rows.column_names:
         return None
     come = pc.sum(pc.greater(rows[WEIGHT], 0)).as_py() or 0

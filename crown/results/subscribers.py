@@ -41,8 +41,8 @@ class Audience:
         """Raises ConcurrentChangeError while followers are called, SlowReaderError if one has no room for a delta."""
         if self._telling:
             raise ConcurrentChangeError(
-                "a subscriber cannot change the view that it is told of: keep the changes, and apply them when apply "
-                "has returned"
+                "a subscriber cannot change the view whose changes it receives: keep the changes, and apply them "
+                "when apply has returned"
             )
         for follower in self.followers:
             follower.demand_room()

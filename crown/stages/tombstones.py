@@ -1,8 +1,8 @@
 """Tombstones that are forgotten: the last sequence of each deleted key, until it is too far behind the greatest one.
 
 They are in a tree, in the order of their sequence, so those that go are the first ones: O(log n) for a tombstone that
-comes or goes, and nothing is ever gone through as a whole. What is forgotten is a matter of the changes alone, never of
-a clock: the same batches forget the same keys.
+is inserted or deleted, and nothing is ever gone through as a whole. What is forgotten is a matter of the changes
+alone, never of a clock: the same batches forget the same keys.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def read_header(
     if there < wanted:
         raise SnapshotError(f"{path} is truncated: it has {there} bytes of {wanted} behind its header")
     if there > wanted:
-        raise SnapshotError(f"{path} is damaged: it goes on behind its end")
+        raise SnapshotError(f"{path} is damaged: it is longer than its header says")
     return header
 
 

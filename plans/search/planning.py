@@ -241,7 +241,7 @@ def _notes(
     if filters:
         notes.append(
             f"{', '.join(filters)}: only asked for existence, in the tree: the rows of a key count once, and a change "
-            "goes on when the first comes or the last goes"
+            "is passed on when the first row is inserted or the last is deleted"
         )
     groups = components(graph.edges, (1 << len(graph.edges)) - 1)
     if len(groups) > 1:

@@ -60,7 +60,7 @@ def upkeep(stage: Stage) -> Upkeep:
         return _of_over(stage)
     if isinstance(stage, TimedStage):
         update = "O(log n) per change and O(1) per row whose time begins or ends, n the rows"
-        return Upkeep("timed", LOGARITHMIC, update, "every row, by the time at which it comes in, or goes out")
+        return Upkeep("timed", LOGARITHMIC, update, "every row, by the time at which it is inserted or deleted")
     if isinstance(stage, BandStage):
         return _of_band(stage.band)
     return _of_group(stage)
@@ -189,7 +189,7 @@ _MEANING = {
     LOGARITHMIC: "A changed row costs nearly the same, however large the tables are.",
     ENCLOSED: "A changed row costs the same where rows are only inserted, or leave in the order in which they came. On "
     "other streams it costs λ, which `crown profile` measures on your log.",
-    ENUMERATED: "A changed row costs as many steps as joined rows come or go with it, also where the result does not "
+    ENUMERATED: "A changed row costs as many steps as joined rows change with it, also where the result does not "
     "show them.",
     FIRST_ORDER: "A changed row costs as many steps as there are rows that join with it along {path}: few if a key has "
     "few rows there, many if one has many.",

@@ -31,7 +31,7 @@ _WHAT = {
     "plan": "show how each view would be kept; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
     "watch": "run again and again, with the state kept open, until Ctrl-C",
-    "status": "show how the pipeline is doing, without Spark; a process that watches goes on",
+    "status": "show how the pipeline is doing, without Spark, also while another process watches it",
     "restore": "bring sources, views and tables back to what they were after an earlier version (--to)",
     "full-refresh": "forget the state and the tables, and compute everything again",
 }

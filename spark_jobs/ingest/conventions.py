@@ -28,7 +28,7 @@ DEBEZIUM = "debezium"
 
 
 def normal(changes: Mapping[str, DataFrame], change: str | None, declared: Schema) -> dict[str, DataFrame]:
-    """Returns the change frames with ``_weight`` as the only column that says whether a row comes or goes.
+    """Returns the change frames with ``_weight`` as the only column that says whether a row is inserted or deleted.
 
     ``change``: a column with weights or change codes, or ``"debezium"``; None looks for what is known by its name. A
     frame that has neither is all inserts. Raises :class:`SourceError` if the column is not there, if two columns say
@@ -67,7 +67,7 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
         if WEIGHT in names:
             raise SourceError(
                 f"relation {relation!r}: the input has {names[WEIGHT]!r} and {found!r}, which both say whether a row "
-                "comes or goes: leave one out"
+                "is inserted or deleted: leave one out"
             )
     beside = [name for name in frame.columns if name in {found, *BESIDE_CHANGES} and name.lower() not in own]
     return frame.withColumn(WEIGHT, F.col(quoted(found))).drop(*beside)

@@ -58,8 +58,8 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
     """Raises :class:`SourceError` if the change feed of these versions would be read wrong.
 
     A version without change files adds and removes files, less the rows that deletion vectors take away. ``deltalake``
-    finds the rows of a file that stays with another vector, and takes all rows of one that comes or goes. O(commits),
-    and nothing for tables that never had deletion vectors.
+    finds the rows of a file that stays with another vector, and takes all rows of one that is added or removed.
+    O(commits), and nothing for tables that never had deletion vectors.
     """
     protocol = table.protocol()
     if not {_VECTORS, _LEFT_BEHIND} & {*(protocol.reader_features or ()), *(protocol.writer_features or ())}:

@@ -42,7 +42,7 @@ def test_which_aliases_share(query: str) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("seed", range(2))
 def test_an_alias_leaves_out_the_tuples_whose_nulls_it_joins_on(query: str, seed: int) -> None:
-    """Some aliases read a tuple, others do not; copies come and go; everything in the end goes."""
+    """Some aliases read a tuple, others do not; copies are inserted and deleted; everything in the end goes."""
     source = random.Random(seed)
     sides = SideBySide(plans.plan(query, GRAPH), GRAPH, query)
     present: list[tuple[int | None, int | None]] = []

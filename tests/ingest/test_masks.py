@@ -66,7 +66,7 @@ class Dealt(Kernel):
         self.batches = 0
 
     def deal(self, batch: Batch, cell: int) -> dict[str, pa.Table]:
-        """The part of a cell. A predicate clears a bit of every other row, whenever that comes and goes.
+        """The part of a cell. A predicate clears a bit of every other row, whenever that is inserted and deleted.
 
         The engine tests it in any case.
         """

@@ -37,7 +37,9 @@ def test_a_subscriber_that_changes_its_view_is_refused(change: str) -> None:
 
     end = view.subscribe(subscriber)
     view.subscribe(lambda deltas: told.append(-deltas.num_rows))
-    with pytest.raises(ConcurrentChangeError, match="a subscriber cannot change the view that it is told of") as caught:
+    with pytest.raises(
+        ConcurrentChangeError, match="a subscriber cannot change the view whose changes it receives"
+    ) as caught:
         view.apply({"r": [(1, 1)]})
     assert "the batch was applied" in caught.value.__notes__[0]
     assert told == [1, -1]

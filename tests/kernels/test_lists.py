@@ -1,4 +1,4 @@
-"""A group's lists against Python lists, with and without carried values, and groups that come and go."""
+"""A group's lists against Python lists, with and without carried values, and groups that are inserted and deleted."""
 
 from __future__ import annotations
 

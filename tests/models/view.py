@@ -186,7 +186,7 @@ class ReferenceView:
     # -- propagation (section 4.2; on deletion, enumeration first: section 5.2) ----------------------------------------
 
     def r_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
-        """Yields R-UPDATE: ``row`` has entered R_e (sign +1) or leaves it (-1). Yields the results that come or go."""
+        """Yields R-UPDATE: ``row`` has entered R_e (sign +1) or leaves it (-1). Yields the results that change."""
         self.r_updates += 1
         if self.counter[e][row] == len(self.children[e]):
             yield from self.s_update(e, row, sign)

@@ -23,7 +23,7 @@ plan as JSON, a file that holds one of these, or `-` for standard input.
 | 1 | a check failed |
 | 2 | a mistake in what was given, or the system refused something; a sentence on standard error says what |
 | 130 | interrupted |
-| 141 | nobody read the output any more (`\\| head`) |
+| 141 | the reader of the output ended (`\\| head`) |
 """
 
 

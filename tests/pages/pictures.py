@@ -147,8 +147,8 @@ def payloads() -> str:
 
 
 def enclosure() -> str:
-    """A row that stays while rows around it come and go."""
-    d = Drawing(720, 190, "a row stays while the row below it comes and goes")
+    """A row that stays while rows around it are inserted and deleted."""
+    d = Drawing(720, 190, "a row stays while the row below it is inserted and deleted")
     for y, name in ((50, "row above"), (110, "row below")):
         d.text(70, y + 5, name)
         d.arrow((130, y), (700, y), tip=False)

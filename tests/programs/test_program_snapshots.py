@@ -51,7 +51,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged, reason in [
         (whole[:-8], "truncated"),
-        (whole + b"\0" * 8, "goes on behind its end"),
+        (whole + b"\0" * 8, "is longer than its header says"),
         (whole[:-1] + b"\1", "checksum"),
         (b"crown snapshot 2\n" + whole.split(b"\n", 1)[1], "not a snapshot"),
     ]:

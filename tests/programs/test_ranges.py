@@ -210,7 +210,7 @@ def test_forms_of_deltas_exclude_each_other() -> None:
     with pytest.raises(CrownError, match="leave one of them out"):
         crown.view("Q(a) :- R(a).", {"R": {"a": "int64"}}).apply({}, ranges=True, factorized=True)
     stop = view.subscribe(lambda _: None)
-    with pytest.raises(CrownError, match="subscribers are told plain rows"):
+    with pytest.raises(CrownError, match="subscribers receive plain rows"):
         view.apply({"t": [("a", 1, 1)]}, ranges=True)
     stop()
     assert view.apply({"t": [("a", 1, 1)]}, ranges=True).num_rows

@@ -103,7 +103,7 @@ def test_any_other_file_is_refused(tmp_path):
         (put_together(first, {}, parts), "its header cannot be read"),
         (content[:-8], "is truncated"),
         (content[:-3], "is truncated"),
-        (content + b"x", "it goes on behind its end"),
+        (content + b"x", "it is longer than its header says"),
         (content[:-1] + bytes([content[-1] ^ 1]), "its checksum does not match"),
         (changed(options=newer), "written by another version"),
         (changed(options=other), "other outputs, epsilon or strategy"),

@@ -1,4 +1,4 @@
-"""Generic join over hash tries: the exact change of a join's result set when one tuple of one atom comes or goes.
+"""Generic join over hash tries: the exact change of a join's result set when a tuple is inserted or deleted.
 
 `// dJ/dR_i := dR_i(t), R_1, .., R_(i-1), R_(i+1), .., R_n` by generic join: the attributes of `t` are bound, the others
 are bound one after the other. First every atom is asked for the node of what `t` binds of it: mostly one has none, and

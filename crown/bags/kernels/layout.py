@@ -38,7 +38,7 @@ STEP_ATTRIBUTE, STEP_PARTS, STEP_PART_AT, STEP_WORDS = range(4)
 PART_SLOT, PART_FIELD, PART_CARRIED, PART_SET, PART_ATTRIBUTES, PART_BELOW, PART_WORDS = range(7)
 
 # The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then a level per depth; after those the
-# slots (P_SLOTS), and the nodes of the row that comes or goes, by the number of their set (P_OWN).
+# slots (P_SLOTS), and the nodes of the row that is inserted or deleted, by the number of their set (P_OWN).
 C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = range(5)
 LEVEL = 3
 V_FIELD, V_POSITION, V_PART = range(LEVEL)  # the list that is walked (0: none is open), how far, whose it is

@@ -1,4 +1,4 @@
-"""When paddings come and go in a batch: before its insertions, and after them. See ``padding``."""
+"""When paddings are inserted and deleted in a batch: before its insertions, and after them. See ``padding``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows come and go: records with their values, and the groups that a row is in.
+"""Rows are inserted and deleted: records with their values, and the groups that a row is in.
 
 Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 """

@@ -94,7 +94,7 @@ def _add(ctx, d, row, g, weight):
 
 @device
 def _fill(ctx, node, row, g, weight):
-    """Begins the walk by which the row at hand makes the key of its group come or go."""
+    """Begins the walk by which the row at hand inserts or deletes the key of its group."""
     halves, scratch = ctx.halves, ctx.scratch
     set_row_weight(halves, row, weight)
     set_row_group(halves, row, g)

@@ -97,7 +97,7 @@ def sliding(table: pa.Table, window: int, batch_rows: int) -> Iterator[pa.Table]
 
 
 def netted(name: str, rows: int, window: int, batch_rows: int) -> str | None:
-    """Returns what to say of a window that is shorter than a batch: some rows come and go within one; else None.
+    """Returns what to say of a window shorter than a batch, which inserts and deletes rows within one; else None.
 
     A row of the list of ``rows`` stays for ``2 * window`` updates while the window slides.
     """
@@ -105,7 +105,7 @@ def netted(name: str, rows: int, window: int, batch_rows: int) -> str | None:
         return None
     return (
         f"the window of {window:,} rows over {name} is shorter than a batch of {batch_rows:,} updates: deltas are net "
-        f"per batch, so rows that come and go within one are in none; --batch-rows {window} shows all"
+        f"per batch, so rows that are inserted and deleted within one are in none; --batch-rows {window} shows all"
     )
 
 

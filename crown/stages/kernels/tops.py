@@ -1,6 +1,6 @@
 """The first rows of groups, maintained: positions ``offset`` up to ``end`` of each group's rows in order.
 
-A group is a partition, whose tree has no sums (see ``crown.stages.kernels.partitions``). Rows that come or go in front
+A group is a partition, whose tree has no sums (see ``crown.stages.kernels.partitions``). Rows that change in front
 of the window's end shift what lies behind them: the rows that cross the bounds of the window are its change. So a
 change costs O(log n), whatever the window holds; no group is read as a whole.
 """

@@ -1,4 +1,4 @@
-"""What a recorded log does to the nodes of a tree: which rows come and go there, and how many copies they have."""
+"""What a recorded log does to the nodes of a tree: which rows are inserted or deleted there, in how many copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plans.types import arrow_type
 
 Row = tuple[Hashable, ...]
 Event = tuple[str, Row, int]
-"""A change in a log: relation, row in column order, copies that come or go."""
+"""A change in a log: relation, row in column order, copies that are inserted or deleted."""
 
 
 @dataclass(frozen=True)

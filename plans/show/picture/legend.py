@@ -92,7 +92,7 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
         (_any(upkeep.payload_words(plan, i) for plan in counted for i in range(len(plan.nodes))), "payload n",
          "words of each group for its count and sums", "F-IVM: Nikolic, Olteanu, SIGMOD 2018"),
         (_any(e.quiet for e in known), "<i class='quiet'></i> quiet",
-         "its payload changes only when a key comes or goes, by declared keys", _HERE),
+         "its payload changes only when a key is inserted or deleted, by declared keys", _HERE),
         (_any(e.to_bound and e.fan_one and not e.quiet for e in known), "fan 1",
          "a changed group touches at most one row above", _HERE),
         (_any(e.open for e in known), "<i class='open'></i> fan ?",
@@ -103,8 +103,8 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
          _HERE),
         (_any(plan.candidate_count > 1 for plan in plans), "✓",
          "the chosen tree, of all that were found; the others with what they cost", f"{_CROWN}, Section 6.3"),
-        (bool(alone and hashable(alone)), "×2", "a row of this relation goes to two of the cells", _HERE),
-        (bool(alone and hashable(alone)), "shares", "a row goes to all cells that its hash keys leave open (HyperCube)",
+        (bool(alone and hashable(alone)), "×2", "a row of this relation is sent to two of the cells", _HERE),
+        (bool(alone and hashable(alone)), "shares", "a row is sent to all cells that its hash keys leave open",
          "Beame, Koutris, Suciu, J. ACM 2017"),
     ]  # fmt: skip
     return [(mark, text, source) for shown, mark, text, source in found if shown]

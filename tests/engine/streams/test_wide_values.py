@@ -1,4 +1,4 @@
-"""Lists carry half words while their values fit them: values beside that border come and go, one by one and in bulk."""
+"""Lists carry half words while their values fit them: values beside that border change, one by one and in bulk."""
 
 from __future__ import annotations
 
