@@ -1,6 +1,7 @@
 """``python -m tests.generated`` writes every page and list that a test compares; ``git diff`` then shows what changed.
 
-A sentence of an error stands on several pages. The results of code that needs Spark are written page by page: ``python -m tests.pages.blocks PAGE``.
+A sentence of an error stands on several pages. The results of code that needs Spark are written page by page:
+``python -m tests.pages.blocks PAGE``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The process from which PySpark forks its workers, with the engine loaded before the first fork.
 
 Workers start and end (Spark ends them after a minute of idleness, or kills them, and a task that failed is tried again
-in a new one); each would load the compiled kernels anew, and what PySpark's worker is made of. Loaded once here, they are
+in a new one); each would load the compiled kernels anew, and the modules of a worker. Loaded once here, they are
 shared by every worker. Used through ``spark.python.daemon.module`` (see ``session.LAPTOP``); without it everything
 works, but the first batch of each worker is slower.
 """

@@ -188,7 +188,7 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
 
 
 def _says(first: set[str] | None, names: Sequence[str]) -> str | None:
-    """Returns the member that says whether a record is inserted or deleted, by the first one; None: all are inserted."""
+    """Returns the member that says whether a record is inserted or deleted; None: all are inserted."""
     if first is None or WEIGHT in first:
         return WEIGHT
     return code_column(first, {name.lower() for name in names})
