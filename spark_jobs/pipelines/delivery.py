@@ -58,8 +58,9 @@ class Delivery:
                 raise SourceError(
                     f"view {view}: {name} is in the folder of the pipeline's own tables: give another one"
                 )
-            if any(name in places for places in self._places.values()):
-                raise SourceError(f"view {view}: another view writes to {name} already; give it a place of its own")
+            table = _table(place)
+            if any(_table(known) == table for places in self._places.values() for known in places.values()):
+                raise SourceError(f"view {view}: a view writes to {table} already; give it a place of its own")
             mine[name] = place
 
     def since(self, analysis: Analysis, note: Mapping[str, Any], version: int) -> dict[str, dict[str, int]]:
@@ -163,6 +164,10 @@ def _called(place: Place | Function) -> str:
     if isinstance(place, Place):
         return place.name
     return f"function {getattr(place, '__module__', '')}.{getattr(place, '__qualname__', type(place).__name__)}"
+
+
+def _table(place: Place | Function) -> str:
+    return place.table if isinstance(place, Place) else _called(place)
 
 
 def _keys(table: Table) -> list[str] | None:

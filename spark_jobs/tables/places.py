@@ -10,6 +10,7 @@ What else a URL asks is a setting of its client: ``&sslmode=require``, ``&securi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -24,6 +25,7 @@ from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import Net
 from spark_jobs.tables.postgres import PostgresResult
 
+_KEY = re.compile("[?&]key=")
 _POSTGRES, _KAFKA, _ICEBERG = ("postgresql", "postgres"), "kafka", "iceberg:"
 
 
@@ -47,6 +49,11 @@ class Place:
     keys: tuple[str, ...] | None
     needs_key: bool
     target: Callable[[], Target]
+
+    @property
+    def table(self) -> str:
+        """Returns what tells its table from any other: the name without the key."""
+        return self.name if self.keys is None else _KEY.split(self.name)[0]
 
 
 def place_at(given: str, table: str | None = None, storage_options: Mapping[str, str] | None = None) -> Place:

@@ -148,7 +148,11 @@ def test_what_a_place_cannot_be_is_said_before_anything_is_changed(places: Place
     places.check()
     made = places.pipeline()
     for into, said in (
-        (places.into[0], "another view writes to postgresql://.* already"),
+        (places.into[0], "a view writes to postgresql://.* already"),
+        (f"{places.into[0]}&key=a", "a view writes to postgresql://.* already"),
+        (["iceberg:a.b.c", "iceberg:a.b.c?key=a"], "a view writes to iceberg:a.b.c already"),
+        (["kafka://h/t?key=a", "kafka://h/t?key=b"], "a view writes to kafka://h/t already"),
+        ([str(places.folder / "t"), str(places.folder / "x" / ".." / "t")], "a view writes to .*/t already"),
         (7, "give a place, a function, or a list of them"),
         ("postgresql://host/database", "a database needs table="),
     ):
