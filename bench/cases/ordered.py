@@ -9,8 +9,8 @@ from bench.cases.streams import Stream, timed
 from bench.cases.workload import Workload
 
 SCHEMA = {
-    "trades": {"id": "int64", "ts": "timestamp_ntz", "account": "int64", "price": "int64"},
-    "quotes": {"ts": "timestamp_ntz", "price": "int64"},
+    "trades": {"id": "int64", "ts": "timestamp_ntz", "account": "int64", "price": "int64", "volume": "int64"},
+    "quotes": {"ts": "timestamp_ntz", "price": "int64", "volume": "int64"},
     "buckets": {"id": "int64", "low": "timestamp_ntz", "high": "timestamp_ntz"},
 }
 _SECOND = 1_000_000
@@ -68,10 +68,24 @@ ORDERED: dict[str, Workload] = {
             "q.price - 1000",
             ("trades", "quotes"),
         ),
+        _workload(
+            "ord-vwap", "Price by volume of the dearest quarter (VWAP)",
+            "SELECT SUM(price * volume) AS s FROM trades WHERE 0.25 * (SELECT SUM(x.volume) FROM trades x) > "
+            "(SELECT SUM(y.volume) FROM trades y WHERE y.price > trades.price)",
+        ),
+        _workload(
+            "ord-ranks", "Running SUM and RANK of all",
+            "SELECT price, id, volume, SUM(volume) OVER w AS s, RANK() OVER w AS r FROM trades WINDOW w AS (ORDER BY "
+            "price, id)",
+        ),
     )
 }  # fmt: skip
 QUADRATIC = ("ord-before", "ord-apart")
 """Those of which another system looks at every pair of rows."""
+STEEP = ("ord-vwap",)
+"""Those whose change reaches a part of all prices, in this system too."""
+RANGES = ("ord-ranks",)
+"""Those whose deltas are told in ranges, too: by rows, a change moves half of the table."""
 
 
 def stream(rows: int, tables: tuple[str, ...], seed: int = 7) -> Stream:
@@ -89,6 +103,7 @@ def stream(rows: int, tables: tuple[str, ...], seed: int = 7) -> Stream:
     for i, name in enumerate(moving):
         ts = rng.choice(rows * _SECOND, number, replace=False)
         columns = {"ts": pa.array(ts, pa.timestamp("us")), "price": rng.integers(1, 10_000, number)}
+        columns["volume"] = rng.integers(1, 1_000, number)
         if name == "trades":
             columns |= {"id": np.arange(number), "account": rng.integers(0, max(rows // _ACCOUNT, 1), number)}
         made[name] = pa.table({column: columns[column] for column in SCHEMA[name]})

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
-from bench.cases.ordered import ORDERED, QUADRATIC
+from bench.cases.ordered import ORDERED, QUADRATIC, RANGES, STEEP
 from bench.cases.tpcds import FEW, TPCDS
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
@@ -151,6 +151,10 @@ def ordered(scale: str) -> list[Cell]:
             options = {"rows": live, "prefix": live + (2 if quick else 9) * rows}
             at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
             for name in ORDERED:
+                if name in STEEP and live > 10_000:
+                    continue
+                if name in RANGES:
+                    cells.append(cell(name, "crown-view", "ranges", scale, **at))
                 cells.append(cell(name, "crown-view", "delta", scale, **at))
                 if name in QUADRATIC and live > 10_000:
                     continue

@@ -44,7 +44,9 @@ _NUMBA = "baselines.numba_ivm:NumbaIvm"
 
 ENGINES: dict[str, Entry] = {
     "crown": Entry("CROWN (this project)", "ours", "crown:Crown", modes=("none", "delta", "full", "arrow", "count")),
-    "crown-view": Entry("CROWN, the public view (this project)", "ours", "view:PublicView", modes=("delta", "none")),
+    "crown-view": Entry(
+        "CROWN, the public view (this project)", "ours", "view:PublicView", modes=("delta", "none", "ranges")
+    ),
     "crown-folder": Entry("CROWN, a view in a folder (this project)", "ours", "folder:Folder"),
     "crown-model": Entry("CROWN, the sums of a regression (this project)", "ours", "model:Model", modes=("none",)),
     "crown-spark": Entry(

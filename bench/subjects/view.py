@@ -1,6 +1,7 @@
 """This project as its users have it: ``crown.view``, deltas as Arrow tables; for queries that are programs of stages.
 
-*delta* is ``View.apply``, which returns the deltas of a batch as one table; *none* is ``View.update``.
+*delta* is ``View.apply``, which returns the deltas of a batch as one table; *ranges* is the same in ranges; *none* is
+``View.update``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class PublicView:
     """A view of the query. ``on_missing`` as in ``crown.view``."""
 
     def __init__(self, loaded: Loaded, mode: str, on_missing: str = "ignore") -> None:
-        if mode not in ("delta", "none"):
+        if mode not in ("delta", "none", "ranges"):
             raise SkipError(f"the public view has no mode {mode}")
         try:
             self._view = self._made(loaded, on_missing)
@@ -43,8 +44,8 @@ class PublicView:
         if self._mode == "none":
             self._view.update(batch)
             return 0
-        delta = self._view.apply(batch)
-        if self._checking:
+        delta = self._view.apply(batch, ranges=self._mode == "ranges")
+        if self._checking and self._mode == "delta":
             weight = delta.column(delta.num_columns - 1).to_numpy()
             self._count += int(weight.sum())
             self._sum += int((of_batch(delta, delta.num_columns - 1) * weight).sum())

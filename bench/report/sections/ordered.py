@@ -16,7 +16,7 @@ def rates(cells: Sequence[Cell]) -> Table:
         other = next((c for c in cells if c["engine"] != "crown-view" and _what(c) == _what(cell)), {})
         rows.append(
             (
-                cell["title"],
+                cell["title"] + (", in ranges" if cell["mode"] == "ranges" else ""),
                 f"{cell['x']:,}",
                 f"{cell['batch_rows']:,}",
                 rate(cell),
