@@ -102,7 +102,7 @@ $(VENV)/.test: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' -e ./bench && touch $@
 
 $(VENV)/.dev: setup.cfg pyproject.toml bench/pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' -e ./bench && touch $@
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' -e ./bench && touch $(VENV)/.test $@
 
 $(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs,jit]' && touch $@
