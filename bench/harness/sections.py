@@ -150,12 +150,9 @@ def ordered(scale: str) -> list[Cell]:
         for rows in (1_000,) if quick else (1_000, 10_000)[: 2 if live > 10_000 else 1]:
             options = {"rows": live, "prefix": live + (2 if quick else 9) * rows}
             at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
-            for name in ORDERED:
-                if name in STEEP and live > 10_000:
-                    continue
-                if name in RANGES:
-                    cells.append(cell(name, "crown-view", "ranges", scale, **at))
-                cells.append(cell(name, "crown-view", "delta", scale, **at))
+            for name in (one for one in ORDERED if one not in STEEP or live <= 10_000):
+                for mode in ("ranges", "delta") if name in RANGES else ("delta",):
+                    cells.append(cell(name, "crown-view", mode, scale, **at))
                 if name in QUADRATIC and live > 10_000:
                     continue
                 cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at, **_COLUMNS))
