@@ -132,8 +132,8 @@ def normal_type(type_: str) -> str:
 def whole_span(name: str) -> str:
     """Returns the type of lengths of time that a name of SQL says. PlanError for one that keeps a part of them only."""
     if name.lower() not in ("interval day to second", "interval year to month"):
-        hint = "use INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH"
-        raise PlanError(f"a cast to {name.upper()} is not supported", hint=hint)
+        hint = "use INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH, which can be cast further"
+        raise PlanError(f"a cast of another type to {name.upper()} is not supported", hint=hint)
     return normal_type(name)
 
 

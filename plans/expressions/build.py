@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from plans import durations
 from plans.errors import PlanError
 from plans.expressions import literals
 from plans.expressions.coercion import (
@@ -39,7 +40,7 @@ from plans.expressions.functions.user import USER
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.nested import has_map, is_nested
-from plans.types import INTERVALS, decimal_parts
+from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
 
 __all__ = [
     "ARITHMETIC",
@@ -320,6 +321,20 @@ def units(length: Expr) -> Expr:
 def of_units(count: Expr, type_: str) -> Expr:
     """Returns the length of time of so many units; NULL if it does not fit."""
     return call("of_micros", count) if type_ == "duration" else call("of_months", cast(count, "int32"))
+
+
+def as_span(value: Expr, name: str) -> Expr:
+    """Returns a value as INTERVAL DAY TO HOUR and the like: without what is less than the last unit. PlanError for a
+    text, unless the name has all units."""
+    type_ = normal_type(name) if value.type in INTERVALS else whole_span(name)
+    found, least = cast(value, type_), _LAST.get(name.lower().rpartition(" ")[2])
+    if least is None:
+        return found
+    count = units(found)
+    return of_units(call("sub", count, call("mod", count, lit(least, count.type))), type_)
+
+
+_LAST = {"year": 12, "day": durations.DAY, "hour": durations.HOUR, "minute": durations.MINUTE}
 
 
 def mean(type_: str, total: Expr, count: Expr) -> Expr:

@@ -15,7 +15,7 @@ from functools import partial, reduce
 from typing import Any
 
 from plans.errors import PlanError
-from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
+from plans.expressions.build import FUNCTIONS, NULL, Expr, as_span, call, cast, lit
 from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.times import part_of
@@ -23,7 +23,7 @@ from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.catalyst.sessions import CONVERTED, gap_of
 from plans.frontends.catalyst.tree import Node
 from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
-from plans.types import INTERVALS, normal_type, whole_span
+from plans.types import INTERVALS, normal_type
 
 _CALLS = {
     "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "div", "Remainder": "mod",
@@ -120,8 +120,9 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         target = node.fields["dataType"]
         if target == "byte" and node.child.kind == "BitwiseAnd":  # GROUPING, which is 0 or 1
             return cast(part(node.child), "int32")
-        span = isinstance(target, str) and target.startswith("interval ")
-        return cast(part(node.child), whole_span(target) if span else type_of(target))
+        if isinstance(target, str) and target.startswith("interval "):
+            return as_span(part(node.child), target)
+        return cast(part(node.child), type_of(target))
     if kind in ("Alias", *_FOLLOWED):
         return part(node.child)
     if kind == "IsNotNull":

@@ -156,11 +156,13 @@ def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidd
 
 def _rows(limit: exp.Expression, text: Text) -> int:
     """Returns the number of rows that LIMIT or FETCH FIRST names."""
-    if not isinstance(limit, exp.Fetch):
-        return _whole(limit.expression, "LIMIT", text)
+    word = "FETCH" if isinstance(limit, exp.Fetch) else "LIMIT"
     options = limit.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-        raise text.error("FETCH takes a number of rows only", limit, "write LIMIT", text.phrase("FETCH", limit))
+        hint = "write LIMIT" if word == "FETCH" else "write how many"
+        raise text.error(f"{word} takes a number of rows only", limit, hint, text.phrase(word, limit))
+    if word == "LIMIT":
+        return _whole(limit.expression, word, text)
     return _whole(limit.args.get("count"), "FETCH", text)
 
 

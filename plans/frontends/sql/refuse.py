@@ -38,6 +38,11 @@ _CALLED = {
     "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY",
     "null_on_zero_variance": "a third argument", "deterministic": "a second argument",
 }  # fmt: skip
+_HINTS = {
+    "TABLESAMPLE": "sample the input stream instead",
+    "FOR UPDATE": "leave it out: a view locks no rows",
+    "BY NAME": "list the columns of each branch in the same order",
+}
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
 # What a node may carry besides; anything else changes what it means and is refused by its name.
@@ -178,7 +183,8 @@ class Text:
                 part = value[0] if isinstance(value, list) else value
                 if isinstance(part, exp.Pivot) and part.args.get("unpivot"):
                     word = "UNPIVOT"
-                raise self.error(f"{what} with {word} is not supported", node, at=self.phrase(word, part))
+                hint = _HINTS.get(word, "")
+                raise self.error(f"{what} with {word} is not supported", node, hint, self.phrase(word, part))
 
     def refuse_statement(self, node: exp.Expression) -> PlanError:
         """Returns the error of what is no SELECT."""

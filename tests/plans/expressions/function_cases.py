@@ -148,6 +148,7 @@ FUNCTION_GROUPS = (
         "a length that does not fit; division by zero",
         "Compared, grouped by and ordered as a number of microseconds, or of months. Products and quotients are "
         "rounded half up. As text: `INTERVAL '1 02:03:04.5' DAY TO SECOND`, `INTERVAL '1-2' YEAR TO MONTH`. "
+        "`CAST(d AS INTERVAL DAY)` and the like leave out what is less than the last unit. "
         "`EXTRACT` finds `DAY`, `HOUR`, `MINUTE`, `SECOND` (and `EPOCH`, all seconds), or `YEAR` and `MONTH`.",
         (*(f"CAST({value} AS STRING)" for value in (
             "ntz - ntz2", "DATE(inst) - DATE(ntz2) + INTERVAL '0' SECOND", "num * INTERVAL '1' MONTH",
@@ -158,6 +159,9 @@ FUNCTION_GROUPS = (
             "(ntz - ntz2) - INTERVAL '1 02:03:04.5' DAY TO SECOND",
             "INTERVAL '1-2' YEAR TO MONTH - num2 * INTERVAL '1' MONTH",
             "MAKE_DT_INTERVAL(num2, 2, 3, 4.5)", "MAKE_YM_INTERVAL(num2, 3)", "MAKE_DT_INTERVAL(1, num)",
+            "CAST(ntz - ntz2 AS INTERVAL DAY)", "CAST(ntz2 - ntz AS INTERVAL DAY TO HOUR)",
+            "CAST(ntz2 - ntz AS INTERVAL HOUR TO MINUTE)", "CAST(ntz - ntz2 AS INTERVAL HOUR TO SECOND)",
+            "CAST(num * INTERVAL '5' MONTH AS INTERVAL YEAR)", "INTERVAL '03:04.5' MINUTE TO SECOND + (ntz - ntz2)",
             "CAST('1 02:03:04.5' AS INTERVAL DAY TO SECOND)", "CAST('-1-2' AS INTERVAL YEAR TO MONTH)",
             "TRY_CAST(moment AS INTERVAL DAY TO SECOND)", "TRY_CAST(born AS INTERVAL YEAR TO MONTH)",
             "GREATEST(ntz - ntz2, INTERVAL '1 00:00:00' DAY TO SECOND)",

@@ -29,7 +29,6 @@ def test_every_operator_has_an_expression_that_spark_is_asked() -> None:
     known |= {"neg", "abs", "not", "isnull", "in", "like", "case", "cast", "col", "literal"}
     assert used == known - {
         *("with_places", "outer"),  # of what makes rows: tests/programs/test_unnest.py
-        *("micros_of", "months_of"),  # of sums: tests/programs/test_lengths_of_time.py
     }
 
 

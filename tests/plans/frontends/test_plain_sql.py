@@ -39,6 +39,15 @@ def test_order_by_alone_is_read_with_a_warning(query: str) -> None:
     means(query, query)
 
 
+def test_limit_all_is_no_limit() -> None:
+    means("SELECT a FROM r LIMIT ALL", "SELECT a FROM r")
+    means(
+        "SELECT a FROM r ORDER BY a NULLS FIRST LIMIT ALL OFFSET 2", "SELECT a FROM r ORDER BY a NULLS FIRST OFFSET 2"
+    )
+    with pytest.raises(PlanError, match="LIMIT takes a number of rows only"):
+        program("SELECT a FROM r ORDER BY a LIMIT 10 PERCENT", TABLES)
+
+
 def test_order_by_in_a_derived_table_is_read_without_a_warning() -> None:
     query = (
         "WITH q AS (SELECT a, b FROM r ORDER BY b) SELECT q.a, p.c FROM q JOIN (SELECT * FROM s ORDER BY c) p USING (b)"

@@ -20,6 +20,7 @@ _WORDS = re.compile(r"\s*([+-]?\d+(?:\.\d{1,6})?)\s+([a-z]+)", re.IGNORECASE | r
 _MONTH_SPAN = re.compile(r"\s*([+-]?)(\d{1,9})-(\d{1,2})\s*", re.ASCII)
 _DAY_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}) (\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?)?\s*", re.ASCII)
 _HOUR_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*", re.ASCII)
+_MINUTE_SPAN = re.compile(r"\s*([+-]?)(\d{1,9}):(\d{1,2})(?:\.(\d{1,6}))?\s*", re.ASCII)
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
 Read = Callable[[Any], Expr]
@@ -74,13 +75,18 @@ def interval(node: Any, read: Read) -> Interval:
     if amount is None:
         raise PlanError("INTERVAL lacks its length", hint="write INTERVAL '1' DAY")
     if amount.key == "literal" and (unit is None or unit.key == "intervalspan"):
-        return _spelled(str(amount.this), "" if unit is None else f"{unit.this} TO {unit.expression}".upper())
+        return _spelled(str(amount.this), "" if unit is None else f"{_unit(unit.this)} TO {_unit(unit.expression)}")
     if unit is None:
         raise PlanError("INTERVAL lacks its unit", hint="write INTERVAL '1' DAY")
-    name = str(unit)
+    name = _unit(unit)
     if amount.key == "literal":
         return _of(str(amount.this).strip(), name)
     return _of("1", name).times(_whole(read(amount)))
+
+
+def _unit(node: Any) -> str:
+    """Returns the name of a unit; how many digits it has, as in DAY(3) and SECOND(6), changes nothing."""
+    return str(node).partition("(")[0].strip().upper()
 
 
 def _of(number: str, unit: str) -> Interval:
@@ -99,13 +105,15 @@ def _of(number: str, unit: str) -> Interval:
     )
 
 
+_SPANS = {"DAY": _DAY_SPAN, "HOUR": _HOUR_SPAN, "MINUTE": _MINUTE_SPAN}
+
+
 def _spelled(text: str, span: str) -> Interval:
     """Returns what a text says: '1 day 2 hours', or of a span like YEAR TO MONTH '1-2'."""
     if span == "YEAR TO MONTH" and (found := _MONTH_SPAN.fullmatch(text)):
         return Interval(months=lit(int(f"{found[1]}1") * (int(found[2]) * 12 + int(found[3]))), days=True)
-    if (span.startswith("DAY TO") and (found := _DAY_SPAN.fullmatch(text))) or (
-        span.startswith("HOUR TO") and (found := _HOUR_SPAN.fullmatch(text))
-    ):
+    pattern = _SPANS.get(span.partition(" ")[0])
+    if pattern is not None and (found := pattern.fullmatch(text)):
         sign, *parts, fraction = found.groups()
         sizes = (durations.DAY, durations.HOUR, durations.MINUTE, durations.SECOND)[-len(parts) :]
         micros = sum(int(part or 0) * size for part, size in zip(parts, sizes, strict=True))

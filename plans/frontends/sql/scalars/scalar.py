@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from plans.errors import PlanError
-from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
+from plans.expressions.build import ARITHMETIC, NULL, Expr, as_span, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.functions.function import HigherOrder
 from plans.expressions.functions.user import NAMED, USER, UserFunction
@@ -27,7 +27,7 @@ from plans.frontends.sql.scalars.interval import value as length
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
 from plans.nested import MAP, Parts, array_of, is_nested, struct_of
 from plans.stack import with_room
-from plans.types import decimal_parts, normal_type, whole_span
+from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
@@ -162,7 +162,10 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
-        value, type_ = part("this"), _type(node.args["to"])
+        value, span = part("this"), _span(node.args["to"])
+        if span is not None and value.type in INTERVALS:
+            return as_span(value, span)
+        type_ = _type(node.args["to"])
         if value.op == "literal" and never(value, type_) and spelling(text, node) == "TRY_CAST":
             return cast(NULL, type_)
         return _cast(value, type_)
@@ -209,6 +212,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "identifier":  # a parameter that `resolve` does not know
         hint = "aggregate the rows of EXPLODE"
         raise PlanError(f"aggregates and subqueries do not read {node.name} of the function around them", hint=hint)
+    if key == "distinct":
+        raise PlanError("DISTINCT stands in a function that is no aggregate", hint="leave it out")
     what, hint = refusal(text, node)
     raise PlanError(f"{what} is not supported", hint=hint)
 
@@ -364,10 +369,9 @@ def _zipped(node: Any, resolve: Resolve, text: str) -> Expr:
 
 def _type(node: Any) -> str:
     inner = node.expressions
-    if hasattr(node.this, "args"):  # INTERVAL DAY TO SECOND
-        span = node.this.args["unit"]
-        words = span.args.values() if span.key == "intervalspan" else (span,)
-        return whole_span(f"interval {' to '.join(str(word) for word in words if word is not None)}")
+    span = _span(node)
+    if span is not None:
+        return whole_span(span)
     if node.this.value == "ARRAY" and len(inner) == 1:
         return array_of(_type(inner[0]))
     if node.this.value == "MAP" and len(inner) == 2:
@@ -381,6 +385,15 @@ def _type(node: Any) -> str:
     if name not in _TYPES:
         raise PlanError(f"type {name.upper()} is not supported in a cast", hint=_OTHER_TYPES.get(name, ""))
     return _TYPES[name]
+
+
+def _span(node: Any) -> str | None:
+    """Returns the name of a type of lengths of time, such as INTERVAL DAY TO SECOND; None if it is another type."""
+    if not hasattr(node.this, "args"):
+        return None
+    unit = node.this.args["unit"]
+    words = unit.args.values() if unit.key == "intervalspan" else (unit,)
+    return f"interval {' to '.join(str(word) for word in words if word is not None)}"
 
 
 def _rows(node: Any, resolve: Resolve, text: str) -> Expr:

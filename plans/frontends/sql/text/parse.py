@@ -71,6 +71,9 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
         found = [without_quantifiers(with_differences(statement, dialect)) for statement in found]
+        for limit in [limit for statement in found for limit in statement.find_all(exp.Limit)]:
+            if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
+                limit.pop()  # LIMIT ALL is none
         found = [with_samples(with_groupings(statement, dialect), dialect) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]

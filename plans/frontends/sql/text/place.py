@@ -89,6 +89,8 @@ def spelling(text: str, node: Any) -> str:
         return _NAMED[key]
     begin, end = meta.get("span") or extent(node) or (0, 0)
     called = re.compile(r"([A-Za-z_][\w.]*)\s*\(").match(text, begin) if "span" in meta else None
+    if key == "groupconcat" and called is None:  # whose place is that of what it joins
+        called = re.search(r"([A-Za-z_]\w*)\s*\(\s*(?:DISTINCT\s+)?\Z", text[:begin], re.IGNORECASE)
     if called is not None:
         return called[1].upper()
     left, right = (extent(part) if hasattr(part, "walk") else None for part in map(node.args.get, _OPERANDS))
@@ -133,14 +135,17 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
 def check_quantifier(text: str, node: Any) -> None:
     """Raises PlanError for `< ANY (query)` and its kin."""
     right = node.args.get("expression")
-    if right is None or right.key not in ("any", "all"):
+    bare = right is not None and right.key == "anonymous" and str(right.this).upper() == "ALL"  # ALL ()
+    if right is None or (right.key not in ("any", "all") and not bare):
         return
     place = extent(right)
     word = re.compile(r"\w+").match(text, place[0]) if place is not None else None
     quantifier = word[0].upper() if word is not None else right.key.upper()
-    hint = "compare with MIN or MAX of the subquery, or write EXISTS"
+    queried = has_query(right) or any(part.key in _SUBQUERIES for part in right.walk())
+    hint = "compare with MIN or MAX of the subquery, or write EXISTS" if queried else "give at least one value"
     sign = spelling(text, node).removesuffix(quantifier).strip()
-    raise PlanError(f"{sign} {quantifier} is not supported", hint=hint)
+    of = "" if queried else " of no values"
+    raise PlanError(f"{sign} {quantifier}{of} is not supported", hint=hint)
 
 
 def has_query(node: Any) -> bool:

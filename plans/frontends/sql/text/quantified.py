@@ -16,12 +16,18 @@ def without_quantifiers(tree: Any) -> Any:
     for node in reversed(list(tree.walk(bfs=False))):
         right = node.args.get("expression")
         every = isinstance(right, exp.All) or (isinstance(right, exp.Anonymous) and str(right.this).upper() == "ALL")
-        if every or isinstance(right, exp.Any):
+        if (every or isinstance(right, exp.Any)) and not is_empty(right):
             inner = exp.Tuple(expressions=right.expressions) if right.expressions else right.this.unnest()
             made = _contained(node, inner, every) if isinstance(inner, exp.Query) else _listed(node, inner, every)
             if made is not None:
                 node.replace(placed(made, extent(node)))
     return tree
+
+
+def is_empty(quantified: Any) -> bool:
+    """Returns whether ANY or ALL stands before an empty list, which is refused later."""
+    inner = quantified.this
+    return not quantified.expressions and (not isinstance(inner, exp.Expression) or inner == exp.Tuple())
 
 
 def _contained(node: Any, query: Any, every: bool) -> Any:
