@@ -49,14 +49,6 @@ class Readable(Framed):
         """
         return self._factorized().schema
 
-    @property
-    def ranged_schema(self) -> pa.Schema:
-        """Returns the Arrow schema of ``apply(ranges=True)``: that of the deltas, and ``_until``.
-
-        Raises PlanError for a query whose deltas are no ranges, and says why.
-        """
-        return self._reader().ranged.schema
-
     def _factorized(self) -> FactorizedHead:
         return self._reader().factorized
 

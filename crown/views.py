@@ -91,6 +91,14 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         """Returns what is maintained: the plan of one join, or a program of several stages."""
         return self._engine.plan.plan or self._engine.plan
 
+    @property
+    def ranged_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of ``apply(ranges=True)``: that of the deltas, and ``_until``.
+
+        Raises PlanError for a query whose deltas are no ranges, and says why.
+        """
+        return self._engine.result.ranged.schema
+
     def apply(
         self,
         changes: Mapping[str, Any],

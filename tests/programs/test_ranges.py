@@ -242,3 +242,14 @@ def test_what_is_no_key_or_place_is_refused() -> None:
         view.page(0, 1, "a")  # type: ignore[arg-type]
     with pytest.raises(CrownError, match="limit must be a whole number"):
         view.page(0, -1, {"k": "a"})
+
+
+def test_views_of_a_database_are_read_by_place() -> None:
+    database = crown.database(SMALL)
+    numbers = database.view("numbers", "SELECT x, ROW_NUMBER() OVER (ORDER BY x DESC) AS n FROM t")
+    sums = database.view("sums", "SELECT k, SUM(a) AS s FROM t GROUP BY k")
+    database.update({"t": [("a", x, x) for x in range(5)]})
+    assert numbers.page(1, 2).to_pylist() == [{"x": 3, "n": 2}, {"x": 2, "n": 3}]
+    assert numbers.get({"x": 0}) == {"x": 0, "n": 5}
+    with pytest.raises(CrownError, match="are not those of one window"):
+        sums.page(0, 1)
