@@ -6,7 +6,7 @@ import math
 import warnings
 from collections import Counter
 from copy import deepcopy
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import duckdb
@@ -51,6 +51,7 @@ def maintained(name: str, seed: int) -> int:
         _without_ties(tree)
     full = rows(tree, seed)
     current = Database(full.schema)
+    _with_decimals(tree)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         view = crown.view(tree.sql("spark"), schema=full.schema)
@@ -81,6 +82,15 @@ def _without_ties(tree: exp.Expression) -> None:
         if [key.name for key in window.args["partition_by"]] == ["item_sk"]:
             more = [exp.Ordered(this=exp.column(name), nulls_first=True) for name in ("web_sales", "store_sales")]
             window.args["order"].set("expressions", [*window.args["order"].expressions, *more])
+
+
+def _with_decimals(tree: exp.Expression) -> None:
+    """Puts decimals in the place of their quotients: 2.0 / 3.0 is 0.666667 in Spark, and a DOUBLE in DuckDB."""
+    for quotient in list(tree.find_all(exp.Div)):
+        sides = quotient.this, quotient.expression
+        if all(isinstance(side, exp.Literal) and "." in side.name for side in sides):
+            one, two = (Decimal(side.name) for side in sides)
+            quotient.replace(exp.Literal.number(str((one / two).quantize(Decimal("0.000001"), ROUND_HALF_UP))))
 
 
 def alike(found: Counter[Row], expected: Counter[Row]) -> bool:

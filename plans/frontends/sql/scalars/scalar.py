@@ -38,6 +38,9 @@ _BINARY = {
 }  # fmt: skip
 _UNARY = {"not": "not", "neg": "neg", "bitwisenot": "bit_not"}
 _CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil", "overlay": "overlay"}
+_OF_ARRAYS = {
+    "arraycontains": "ARRAY_CONTAINS", "arrayoverlaps": "ARRAYS_OVERLAP", "arraycontainsall": "ARRAY_HAS_ALL",
+}  # fmt: skip
 _ARGUMENTS = ("this", "start", "length", "expression", "from_", "for_")
 _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 _TYPES = {
@@ -199,8 +202,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return field_of(part("this"), node.expression.name)
     if key == "array":
         return call("array", *(scalar(item, resolve, text) for item in node.expressions))
-    if key == "arraycontains":
-        return call("array_contains", part("this"), part("expression"))
+    if key in _OF_ARRAYS:
+        return _called(_OF_ARRAYS[key], [node.this, node.expression], resolve, text)
     if key == "struct":
         return _struct(node, resolve, text)
     if key == "arrayszip" or name == "ARRAYS_ZIP":

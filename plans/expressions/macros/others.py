@@ -1,0 +1,88 @@
+"""Names that other systems have, DuckDB above all, for what functions of Spark do together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.functions.clock.spans import MICROS
+from plans.expressions.functions.function import Macro, macro
+
+
+def _same(name: str, takes: str, meant: str) -> Macro:
+    return macro(name, takes, lambda *given: call(meant, *given))
+
+
+def _has_all(array: Expr, others: Expr) -> Expr:
+    return call("eq", call("size", call("array_except", others, array)), lit(0))
+
+
+def _unique(array: Expr) -> Expr:
+    return call("size", call("array_distinct", call("array_compact", array)))
+
+
+def _of_year(by: int) -> Callable[[Expr], Expr]:
+    """Returns the century or millennium of a year, of which the first begins with the year 1."""
+
+    def made(value: Expr) -> Expr:
+        year = call("year", value)
+        above = call("add", call("intdiv", call("sub", year, lit(1)), lit(by)), lit(1))
+        return call("case", call("gt", year, lit(0)), above, call("sub", call("intdiv", year, lit(by)), lit(1)))
+
+    return made
+
+
+def _decade(value: Expr) -> Expr:
+    return cast(call("floor", call("div", call("year", value), lit(10))), "int64")
+
+
+def _year_week(value: Expr) -> Expr:
+    return call("add", call("mul", call("yearofweek", value), lit(100)), call("weekofyear", value))
+
+
+def _infinite(value: Expr) -> Expr:
+    return call("eq", call("abs", cast(value, "float64")), lit(float("inf")))
+
+
+def _finite(value: Expr) -> Expr:
+    return call("not", call("or", _infinite(value), call("isnan", cast(value, "float64"))))
+
+
+def _length_of(name: str, unit: str, factor: int = 1) -> Macro:
+    size = MICROS[unit] * factor
+    return macro(name, "any", lambda count: call("of_micros", call("mul", cast(count, "int64"), lit(size, "int64"))))
+
+
+def _months(name: str, factor: int) -> Macro:
+    return macro(name, "any", lambda count: call("of_months", call("mul", cast(count, "int32"), lit(factor))))
+
+
+_LENGTHS = {
+    "to_days": ("day", 1), "to_weeks": ("day", 7), "to_hours": ("hour", 1), "to_minutes": ("minute", 1),
+    "to_seconds": ("second", 1), "to_milliseconds": ("microsecond", 1_000), "to_microseconds": ("microsecond", 1),
+}  # fmt: skip
+TABLE = (
+    *(_same(name, "any key", "element_at") for name in ("list_extract", "list_element", "array_extract")),
+    *(_same(name, "any element", "array_position") for name in ("list_position", "list_indexof", "array_indexof")),
+    macro("array_has_all", "any any", _has_all, also=("list_has_all",), note="All of the second?"),
+    macro("list_unique", "any", _unique, also=("array_unique",), note="How many elements differ; NULL is none."),
+    _same("strlen", "string", "octet_length"),
+    _same("prefix", "string string", "startswith"),
+    _same("suffix", "string string", "endswith"),
+    _same("ord", "string", "ascii"),
+    _same("fmod", "number number", "mod"),
+    _same("round_even", "number =int32", "bround"),
+    _same("roundbankers", "number =int32", "bround"),
+    _same("isoyear", "calendar", "yearofweek"),
+    _same("week", "calendar", "weekofyear"),
+    _same("epoch_us", "timestamp", "unix_micros"),
+    _same("make_timestamp_ms", "int64", "timestamp_millis"),
+    macro("isinf", "any", _infinite),
+    macro("isfinite", "any", _finite),
+    macro("century", "calendar", _of_year(100)),
+    macro("millennium", "calendar", _of_year(1_000)),
+    macro("decade", "calendar", _decade),
+    macro("yearweek", "calendar", _year_week, note="`202401`: the ISO year and week."),
+    *(_length_of(name, unit, factor) for name, (unit, factor) in _LENGTHS.items()),
+    *(_months(name, factor) for name, factor in (("to_months", 1), ("to_quarters", 3), ("to_years", 12))),
+)  # fmt: skip
