@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from plans.expressions.build import Expr
 from plans.frontends.branches import balanced, shaped
+from plans.frontends.fields import field_of
 from plans.frontends.sql.conditions import add_conditions, checked
 from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
 from plans.frontends.sql.grouping import Groups
@@ -27,6 +28,7 @@ from plans.frontends.sql.sets import nest
 from plans.frontends.sql.shape import flat, grouped, limited, unwrapped
 from plans.frontends.sql.unnest import add_generated, lifted
 from plans.frontends.sql.values import Meaning, scalar
+from plans.nested import STRUCT, is_nested, parts
 from plans.program import Order
 from plans.queries.algebra import Query, Relation, SetOperation, check_output_name, replaced
 from plans.stack import MAX_NESTING, with_room
@@ -247,6 +249,9 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
     """Returns the columns of * or table.*."""
     shown = scope.visible()
     if isinstance(item, exp.Column):
+        fields = _fields(item, scope)
+        if fields is not None:
+            return fields
         scope.check_qualifier(item)
         named = scope.relation(item.table)
         if named is None:
@@ -258,6 +263,20 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
     if any(n > 1 for n in count.values()):
         scope.reading.notes["SELECT *: columns that several tables have are called table_column"] = None
     return [(s if count[s.lower()] == 1 else f"{r.alias}_{s}", expr) for r, s, expr in shown]
+
+
+def _fields(item: exp.Column, scope: Scope) -> list[tuple[str, Expr]] | None:
+    """Returns the fields of a struct, for `column.*`; None if what stands before the point is a table."""
+    *table, name = (part.name for part in item.parts[:-1])
+    if not table and (scope.relation(name) is not None or not scope.lookup(name)):
+        return None
+    whole = exp.column(name, table=table[-1] if table else None)
+    whole.meta.update(item.meta)
+    value = scope.text.guarded(item, partial(scope.column, whole))
+    inside = parts(value.type) if is_nested(value.type) else None
+    if inside is None or inside.kind != STRUCT:
+        raise scope.text.error(f"{name} has no fields: it is of type {value.type}", item, "* stands behind structs")
+    return [(field, field_of(value, field)) for field in inside.names]
 
 
 def _numbered(items: list[Item], scope: Scope) -> list[Item]:

@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
+from plans.frontends.sql.text.generators import with_arrays
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
@@ -75,6 +76,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is none
         found = [with_samples(with_groupings(statement, dialect), dialect) for statement in found]
+        found = [with_arrays(statement) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]
     except Fault as fault:

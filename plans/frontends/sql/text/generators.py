@@ -1,0 +1,54 @@
+"""STACK and JSON_TUPLE as what they are short for: INLINE of an array of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from plans.frontends.sql.text.place import extent, placed
+
+
+def with_arrays(tree: Any) -> Any:
+    """Returns a statement in which STACK and JSON_TUPLE are INLINE; those that no such thing says stay, and are refused
+    later."""
+    for node in list(tree.find_all(exp.Stack, exp.Anonymous)):
+        rows = _stacked(node) if isinstance(node, exp.Stack) else _of_json(node)
+        if rows:
+            array = exp.Array(expressions=[exp.Struct(expressions=row) for row in rows])
+            node.replace(placed(exp.Inline(this=array), extent(node)))
+    return tree
+
+
+def _stacked(node: Any) -> list[list[Any]]:
+    """Returns the rows of STACK(n, ...): the values one by one, and NULL where there are no more."""
+    count, given = node.this, node.expressions
+    if not isinstance(count, exp.Literal) or not count.name.isdigit() or not 0 < int(count.name) <= len(given):
+        return []
+    width = -(-len(given) // int(count.name))
+    missing = int(count.name) * width - len(given)
+    given = [*given, *(_null_like(value) for value in given[width - missing : width])]
+    return [
+        [_named(f"col{i}", value) for i, value in enumerate(given[at : at + width])]
+        for at in range(0, len(given), width)
+    ]
+
+
+def _null_like(value: Any) -> Any:
+    return exp.Anonymous(this="NULLIF", expressions=[value.copy(), value.copy()])
+
+
+def _of_json(node: Any) -> list[list[Any]]:
+    """Returns the one row of JSON_TUPLE(text, names): what stands at these names of an object."""
+    if str(node.this).upper() != "JSON_TUPLE":
+        return []
+    text, *names = node.expressions or [None]
+    if not names or not all(isinstance(name, exp.Literal) and name.is_string for name in names):
+        return []
+    paths = [exp.Literal.string(f"$['{name.name}']") for name in names]
+    found = [exp.Anonymous(this="GET_JSON_OBJECT", expressions=[text.copy(), path]) for path in paths]
+    return [[_named(f"c{i}", one) for i, one in enumerate(found)]]
+
+
+def _named(name: str, value: Any) -> Any:
+    return exp.PropertyEQ(this=exp.to_identifier(name), expression=value)
