@@ -37,7 +37,7 @@ def test_stack_is_a_union_of_its_rows(query: str, same: str, seed: int) -> None:
     driver = Driver(same, plans.program(query, TABLES), TABLES)
     for number in range(4):
         there = list(driver.database.rows["t"].elements())
-        come = [tuple(random.choice([None, 0, 1, 2]) for _ in "ixy") + ("s",) for _ in range(3)]
+        come = [(*(random.choice([None, 0, 1, 2]) for _ in "ixy"), "s") for _ in range(3)]
         gone = random.sample(there, min(2, len(there)))
         driver.step({"t": [*((row, -1) for row in gone), *((row, 1) for row in come)]}, again=number == 2)
     driver.remove_everything()
