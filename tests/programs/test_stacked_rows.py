@@ -1,4 +1,4 @@
-"""STACK, JSON_TUPLE and `struct.*`: rows and columns that are short for others, maintained as these."""
+"""STACK, JSON_TUPLE, `struct.*` and `* EXCEPT`: rows and columns that are short for others, maintained as these."""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ PAIRS = [
         "SELECT id, STACK(2, x, y, id) FROM t",
         "SELECT id, x AS col0, y AS col1 FROM t UNION ALL SELECT id, id, NULL FROM t",
     ),
+    ("SELECT * EXCEPT (s, y) FROM t", "SELECT id, x FROM t"),
+    ("SELECT * EXCEPT (s) REPLACE (x + y AS x) FROM t WHERE x > 0", "SELECT id, x + y AS x, y FROM t WHERE x > 0"),
+    (
+        "SELECT t.* EXCEPT (s) RENAME (y AS z), u.x AS w FROM t JOIN t u ON t.x = u.y",
+        "SELECT t.id, t.x, t.y AS z, u.x AS w FROM t JOIN t u ON t.x = u.y",
+    ),
 ]
 
 
 @pytest.mark.parametrize("seed", seeds(1, 20))
 @pytest.mark.parametrize(("query", "same"), PAIRS)
-def test_stack_is_a_union_of_its_rows(query: str, same: str, seed: int) -> None:
+def test_what_is_short_for_a_query_is_that_query(query: str, same: str, seed: int) -> None:
     random = Random(seed)
     driver = Driver(same, plans.program(query, TABLES), TABLES)
     for number in range(4):
@@ -73,6 +79,8 @@ def test_the_fields_of_a_struct_are_columns() -> None:
         ("SELECT x.* FROM t", "x has no fields: it is of type int64"),
         ("SELECT q.* FROM t", "unknown table or alias q"),
         ("SELECT STACK(x, 1) FROM t", "STACK is not supported"),
+        ("SELECT * EXCEPT (z) FROM t", "has no column z"),
+        ("SELECT * EXCEPT (id, x, y, s) FROM t", "EXCEPT leaves no column"),
         ("SELECT STACK(3, x, y) FROM t", "STACK is not supported"),
         ("SELECT id, JSON_TUPLE(s, s) FROM t", "JSON_TUPLE is not supported"),
     ],

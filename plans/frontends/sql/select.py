@@ -240,9 +240,33 @@ def _listed(node: exp.Select, scope: Scope, grouped: bool) -> Iterator[tuple[str
             continue
         if grouped:
             raise scope.text.error("* beside aggregates or GROUP BY is not supported", item, "list the columns")
-        for word in (name.strip("_").upper() for name, value in star.args.items() if value):
-            raise scope.text.error(f"* {word} is not supported", item, "list the columns")
-        yield from ((name, item, expr) for name, expr in _star(item, scope))
+        for word in (name for name, value in star.args.items() if value and name not in _MODIFIERS):
+            raise scope.text.error(f"* {word.strip('_').upper()} is not supported", item, "list the columns")
+        yield from _modified(star, [(name, item, expr) for name, expr in _star(item, scope)], scope)
+
+
+_MODIFIERS = ("except_", "replace", "rename")
+
+
+def _modified(
+    star: exp.Star, listed: list[tuple[str, exp.Expression, Expr | None]], scope: Scope
+) -> Iterator[tuple[str, exp.Expression, Expr | None]]:
+    """Yields the columns that * stands for, without those in EXCEPT, with what REPLACE and RENAME say of others."""
+    left_out = {one.name.lower(): one for one in star.args.get("except_") or ()}
+    replaced = {one.alias.lower(): one for one in star.args.get("replace") or ()}
+    renamed = {one.this.name.lower(): one for one in star.args.get("rename") or ()}
+    for name, part in (left_out | replaced | renamed).items():
+        if name not in (known.lower() for known, _, _ in listed):
+            raise scope.text.error(f"* has no column {name}", part, "name one that it stands for")
+    if len(left_out) == len(listed):
+        raise scope.text.error("EXCEPT leaves no column of *", star, "leave it out")
+    for name, item, expr in listed:
+        if name.lower() in replaced:
+            yield name, replaced[name.lower()], None
+        elif name.lower() in renamed:
+            yield renamed[name.lower()].alias, item, expr
+        elif name.lower() not in left_out:
+            yield name, item, expr
 
 
 def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
@@ -268,7 +292,8 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
 def _fields(item: exp.Column, scope: Scope) -> list[tuple[str, Expr]] | None:
     """Returns the fields of a struct, for `column.*`; None if what stands before the point is a table."""
     *table, name = (part.name for part in item.parts[:-1])
-    if not table and (scope.relation(name) is not None or not scope.lookup(name)):
+    found = scope.relation(table[-1] if table else name)
+    if (found is None or name.lower() not in found.columns) if table else (found is not None or not scope.lookup(name)):
         return None
     whole = exp.column(name, table=table[-1] if table else None)
     whole.meta.update(item.meta)
