@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -94,22 +95,26 @@ def changes(
 
     ``read`` returns its rows now; ``table``: its relation; ``known`` returns the rows that the state has, with
     ``_weight``. It is asked only where the whole table is compared. ``folder``: where its files are, if a project says
-    so; Spark is asked only for what cannot be known without.
+    so; Spark is asked only for what cannot be known without. The position has the files whose rows are returned, and
+    no others, also while files are added.
     """
+    frame = cache(read)  # Spark lists the files when it makes a frame
     files, plain = None if folder is None else folder.files(), True
     if files is None:
-        files = _files(read())
-        plain = not any(PADDED in field.metadata for field in read().schema.fields)
+        files = _files(frame())
+        plain = not any(PADDED in field.metadata for field in frame().schema.fields)
     if files is not None and files == position:
         return Changed(with_weights(_schema(table).empty_table(), 1), files, "no new file")
     if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
         new = [name for name in files if name not in position]
         rows = _plain(new, table) if plain else None
         if rows is None:
-            rows = arrow_of(read().where(F.col("_metadata.file_path").isin(new)), table)
+            rows = arrow_of(frame().where(F.col("_metadata.file_path").isin(new)), table)
         return Changed(with_weights(rows, 1), files, f"{len(new)} new files")
     found = _plain(list(files), table) if files is not None and plain else None
-    rows = with_weights(arrow_of(read(), table) if found is None else found, 1)
+    if found is None and folder is not None:
+        files = _files(frame())
+    rows = with_weights(arrow_of(frame(), table) if found is None else found, 1)
     return _whole(rows, files, known)
 
 

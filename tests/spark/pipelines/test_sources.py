@@ -12,14 +12,18 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
 import pytest
 
 from crown.ingest.columns import WEIGHT
+from crown.results.summed import summed
 from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
+from spark_jobs.pipelines.folders import ParquetFolder
 from spark_jobs.pipelines.sources import arrow_of, changes, changes_of_versions
 
 COLUMNS = (
@@ -122,6 +126,43 @@ def test_a_column_that_older_files_lack_is_read_by_spark(source: Source, jobless
     source.read()
     assert jobless == [source.name]
     assert source.known == Counter([(1, "none"), (2, "x")])
+
+
+class Growing:
+    """A folder to which another process adds a file, just before and just after Spark lists its files."""
+
+    def __init__(self, spark, folder: Path, kind: str) -> None:
+        self.spark, self.folder, self.kind, self.files = spark, folder, kind, 0
+        folder.mkdir()
+        self.add()
+
+    def add(self) -> None:
+        self.files += 1
+        arrow = pa.table({"a": pa.array([self.files], pa.int64() if self.files == 1 else pa.int32())})
+        writer = {"parquet": pq, "orc": orc}[self.kind]
+        writer.write_table(arrow, self.folder / f"{self.files}.{self.kind}")
+
+    def read(self):
+        self.add()
+        frame = self.spark.read.format(self.kind).schema("a BIGINT").load(str(self.folder))
+        self.add()
+        return frame
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_file_that_is_added_while_a_folder_is_read_is_read_once(spark, tmp_path: Path, kind: str) -> None:
+    growing = Growing(spark, tmp_path / "rows", kind)
+    folder = ParquetFolder(str(growing.folder)) if kind == "parquet" else None
+    table, position, rows = Table("t", (Column("a", "int64"),)), None, pa.table({"a": pa.array([], pa.int64())})
+    known = rows.append_column(WEIGHT, pa.array([], pa.int64()))
+    growing.add()
+    for _ in range(3):
+        found = changes(growing.read, table, position, lambda known=known: known, folder)
+        position = found.position
+        known = summed(pa.concat_tables([known, found.rows]))
+        files = [int(name.rpartition("/")[2].partition(".")[0]) for name in position]
+        assert counted(known) == {(file,): 1 for file in files}
+        (growing.folder / f"{min(files)}.{kind}").unlink()  # so that all of it is read again
 
 
 def test_old_calendars_are_read_by_spark(source: Source, jobless: list[str], tmp_path: Path) -> None:
