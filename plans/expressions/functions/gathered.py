@@ -290,10 +290,10 @@ def _str_to_map(text: str, pairs: str = ",", middle: str = ":") -> list[tuple[st
 
 _TWICE = "A key is NULL, or there twice."
 TABLE = (
-    function("array_intersect", "same same", _same("ARRAY_INTERSECT"), _chosen(True), also=("list_intersect",)),
+    function("array_intersect", "same same", _same("ARRAY_INTERSECT"), _chosen(True)),
     function("array_except", "same same", _same("ARRAY_EXCEPT"), _chosen(False)),
     function(
-        "arrays_overlap", "same same", _overlapping, _arrays(_overlap), also=("list_has_any", "array_has_any"),
+        "arrays_overlap", "same same", _overlapping, _arrays(_overlap),
         note="NULL if only NULLs could be in both.",
     ),
     function("array_repeat", "any int32", _repeated, _arrays(_repeat), null=_AT_MOST),

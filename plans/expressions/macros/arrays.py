@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, common
 from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import macro
@@ -26,16 +26,30 @@ def _sequence(start: Expr, stop: Expr, step: Expr | None = None) -> Expr:
     return call("sequence_by", start, stop, step)
 
 
+def _series(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
+    """Returns DuckDB's GENERATE_SERIES: in steps of 1, timestamps of dates, and nothing if the end is not ahead."""
+    if stop is None:
+        start, stop = lit(0), start
+    start, stop = (cast(one, "timestamp_ntz") if one.type == "date" else one for one in (start, stop))
+    step = step or lit(1)
+    return _ahead(start, stop, step, call("ge", step, call("neg", step)))
+
+
 def _range(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
     """Returns DuckDB's RANGE: whole numbers before the end."""
     if stop is None:
         start, stop = lit(0), start
     by = step or lit(1)
     rising = call("ge", by, lit(0))
-    last = call("case", rising, call("sub", stop, lit(1)), call("add", stop, lit(1)))
-    outside = call("case", rising, call("lt", last, start), call("gt", last, start))
+    return _ahead(start, call("case", rising, call("sub", stop, lit(1)), call("add", stop, lit(1))), by, rising)
+
+
+def _ahead(start: Expr, last: Expr, step: Expr, rising: Expr) -> Expr:
+    """Returns a sequence; without elements if the last one is not ahead, or the step is none."""
+    way = call("case", rising, call("lt", last, start), call("not", rising), call("gt", last, start), NULL)
+    outside = call("or", call("eq", step, call("neg", step)), way)
     empty = call("slice", call("array", start), lit(1), lit(0))
-    return call("case", outside, empty, _sequence(start, call("case", outside, start, last), by))
+    return call("case", outside, empty, _sequence(start, call("case", outside, start, last), step))
 
 
 def _alone(array: Expr, element: Expr) -> Expr:
@@ -68,10 +82,11 @@ def _has_key(value: Expr, key: Expr) -> Expr:
 
 TABLE = (
     macro(
-        "sequence", "any any [any]", _sequence, also=("generate_series",),
+        "sequence", "any any [any]", _sequence,
         null="more than 100,000 elements; a step of 0 or away from the end",
         note="Whole numbers, dates or timestamps, both ends among them. The step is a whole number or an INTERVAL.",
     ),
+    macro("generate_series", "any [any] [any]", _series, note="DuckDB's: without elements if the end is not ahead."),
     macro("range", "any [any] [any]", _range, note="DuckDB's: whole numbers, without the end."),
     macro("array_append", "any any", _appended, also=("list_append",), note="NULL of NULL alone."),
     macro("array_prepend", "any any", _prepended, note="NULL of NULL alone."),

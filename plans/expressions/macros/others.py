@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import Macro, macro
 
@@ -13,12 +13,41 @@ def _same(name: str, takes: str, meant: str) -> Macro:
     return macro(name, takes, lambda *given: call(meant, *given))
 
 
+def _has_any(array: Expr, others: Expr) -> Expr:
+    found = call("coalesce", call("arrays_overlap", array, others), FALSE)
+    return call("case", call("or", call("isnull", array), call("isnull", others)), NULL, found)
+
+
 def _has_all(array: Expr, others: Expr) -> Expr:
-    return call("eq", call("size", call("array_except", others, array)), lit(0))
+    return call("eq", call("size", call("array_except", call("array_compact", others), array)), lit(0))
+
+
+def _contains(array: Expr, element: Expr) -> Expr:
+    found = call("coalesce", call("array_contains", array, element), FALSE)
+    unknown = call("and", call("isnull", element), call("gt", call("size", array), lit(0)))
+    return call("case", call("or", call("isnull", array), unknown), NULL, found)
+
+
+def _position(array: Expr, element: Expr) -> Expr:
+    found = call("array_position", array, element)
+    return call("case", call("gt", found, lit(0)), found, NULL)
+
+
+def _different(array: Expr) -> Expr:
+    return call("array_distinct", call("array_compact", array))
 
 
 def _unique(array: Expr) -> Expr:
-    return call("size", call("array_distinct", call("array_compact", array)))
+    return call("size", _different(array))
+
+
+def _shared(array: Expr, others: Expr) -> Expr:
+    found = call("array_compact", call("array_intersect", array, others))
+    return call("coalesce", found, call("slice", array, lit(1), lit(0)))
+
+
+def _first_sign(text: Expr) -> Expr:
+    return call("case", call("eq", text, lit("")), lit(-1), call("ascii", text))
 
 
 def _of_year(by: int) -> Callable[[Expr], Expr]:
@@ -63,14 +92,20 @@ _LENGTHS = {
 }  # fmt: skip
 TABLE = (
     *(_same(name, "any key", "element_at") for name in ("list_extract", "list_element", "array_extract")),
-    *(_same(name, "any element", "array_position") for name in ("list_position", "list_indexof", "array_indexof")),
-    macro("array_has_all", "any any", _has_all, also=("list_has_all",), note="All of the second?"),
+    macro(
+        "list_position", "any element", _position, also=("list_indexof", "array_indexof"),
+        note="NULL if none; NULL is not looked for.",
+    ),
+    macro("list_contains", "any element", _contains, note="NULL is no element."),
+    macro("list_has_any", "any any", _has_any, also=("array_has_any",), note="NULL is no element."),
+    macro("list_has_all", "any any", _has_all, also=("array_has_all",), note="All of the second but NULL?"),
+    macro("list_distinct", "any", _different, note="Without NULL."),
+    macro("list_intersect", "any any", _shared, note="Without NULL; NULL has no elements."),
     macro("list_unique", "any", _unique, also=("array_unique",), note="How many elements differ; NULL is none."),
     _same("strlen", "string", "octet_length"),
     _same("prefix", "string string", "startswith"),
     _same("suffix", "string string", "endswith"),
-    _same("ord", "string", "ascii"),
-    _same("fmod", "number number", "mod"),
+    macro("ord", "string", _first_sign, note="-1 of an empty text."),
     _same("round_even", "number =int32", "bround"),
     _same("roundbankers", "number =int32", "bround"),
     _same("isoyear", "calendar", "yearofweek"),

@@ -13,11 +13,13 @@ from plans import PlanError, plan
 from plans.frontends.sql.text.reader import DIALECTS
 from tests.marks import every
 
-SCHEMA = {"t": {"a": "int64", "i": "int32", "x": "float64", "s": "string", "d": "date", "ts": "timestamp_ntz"}}
+SCHEMA = {
+    "t": {"n": "int64", "a": "int64", "i": "int32", "x": "float64", "s": "string", "d": "date", "ts": "timestamp_ntz"}
+}
 ROWS = [
-    (7, 2, 1.5, "a-b", dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 12, 34, 56)),
-    (-7, 3, -2.5, "2021-03-04", dt.date(1999, 12, 31), dt.datetime(1969, 12, 31, 23, 59, 59)),
-    (0, 1, 0.0, "", dt.date(2021, 1, 4), dt.datetime(2024, 1, 31)),
+    (None, 7, 2, 1.5, "a-b", dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 12, 34, 56)),
+    (None, -7, 3, -2.5, "2021-03-04", dt.date(1999, 12, 31), dt.datetime(1969, 12, 31, 23, 59, 59)),
+    (None, 0, 1, 0.0, "", dt.date(2021, 1, 4), dt.datetime(2024, 1, 31)),
 ]
 DUCKDB = (
     "strftime(d, '%Y-%m')", "datediff('day', d, DATE '2020-03-01')",
@@ -33,6 +35,20 @@ DUCKDB = (
     *(f"date_diff('{unit}', ts, TIMESTAMP '2019-03-09 06:38:25')"
       for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")),
     "date_diff('month', d, DATE '2020-03-01')", "date_diff('week', d, DATE '2020-03-02')",
+    "range(i)", "range(1, 9, 7)", "range(1, 10, i)", "range(5, a, -2)", "range(a, 5)", "range(1, 5, 0)",
+    "range(1, 5, n)",
+    "generate_series(5, i)", "generate_series(i, 5)", "generate_series(1, a, 2)", "generate_series(9, a, -4)",
+    "generate_series(1, 5, 0)", "generate_series(d, DATE '2020-03-02', INTERVAL 10 YEAR)",
+    "generate_series(TIMESTAMP '2020-01-01', TIMESTAMP '2019-12-30', INTERVAL '-1 day')",
+    *(f"{call}([{one}], [{two}])" for call in ("list_has_any", "list_has_all", "array_has_all", "list_intersect")
+      for one, two in (("1, n", "n, 2"), ("a, n", "7"), ("1", "1, n"), ("a", "i, 2"))),
+    "[a, n] && [n, 0]", "[a, n] @> [n, 0]",
+    "list_intersect([a], nullif([i], [2]))", "list_has_any([a], nullif([i], [2]))",
+    *(f"{call}([a, i, n], {wanted})" for call in ("list_contains", "array_contains", "list_position", "array_position")
+      for wanted in ("2", "i", "99")),
+    "not list_contains([n], 1)", "list_contains([a], n)", "list_contains(list_intersect([a], [i]), n)",
+    "list_sort(list_distinct([a, i, n, n]))", "list_sort(array_distinct([n, a]))", "list_unique([a, n])",
+    "isinf(x / i)", "isnan(n::DOUBLE)", "isfinite(x)", "ord(s)", "printf('%d|%s', a, s)", "printf('%d', n)",
 )  # fmt: skip
 TRANSLATED = {
     "postgres": ("a / i", "to_char(ts, 'YYYY-MM-DD')", "s ~ 'a'", "strpos(s, 'b')", "a::text",
@@ -60,8 +76,8 @@ def test_a_function_of_duckdb_means_what_duckdb_says(call: str) -> None:
     found = {row["a"]: row["v"] for row in view.to_table().to_pylist()}
     with duckdb.connect() as connection:
         connection.register("t", pa.Table.from_pylist(rows).cast(pa.schema([
-            ("a", pa.int64()), ("i", pa.int32()), ("x", pa.float64()), ("s", pa.string()), ("d", pa.date32()),
-            ("ts", pa.timestamp("us")),
+            ("n", pa.int64()), ("a", pa.int64()), ("i", pa.int32()), ("x", pa.float64()), ("s", pa.string()),
+            ("d", pa.date32()), ("ts", pa.timestamp("us")),
         ])))  # fmt: skip
         wanted = dict(connection.sql(f"SELECT a, {call} AS v FROM t").fetchall())
     assert {key: _plain(value) for key, value in found.items()} == {key: _plain(v) for key, v in wanted.items()}
@@ -80,7 +96,9 @@ def test_a_function_of_another_dialect_is_planned(dialect: str, call: str) -> No
 
 @pytest.mark.parametrize(
     ("dialect", "call", "word"),
-    [("duckdb", "list_zip(a)", "LIST_ZIP"), ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY"),
+    [("duckdb", "list_zip(a)", "LIST_ZIP"), ("duckdb", "format('{}', s)", "FORMAT"),
+     ("postgres", "format('%I', s)", "FORMAT"), ("duckdb", "fmod(a, 3)", "FMOD"),
+     ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY"),
      ("snowflake", "to_varchar(ts, 'YYYY')", "TO_VARCHAR")],
 )  # fmt: skip
 def test_what_has_no_words_in_spark_is_refused_by_its_own_name(dialect: str, call: str, word: str) -> None:

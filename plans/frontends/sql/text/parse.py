@@ -20,7 +20,14 @@ from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
 from plans.frontends.sql.text.table_functions import plain
-from plans.frontends.sql.text.translate import in_spark, with_differences, with_groupings, with_indexes, with_samples
+from plans.frontends.sql.text.translate import (
+    in_spark,
+    with_differences,
+    with_groupings,
+    with_indexes,
+    with_own_names,
+    with_samples,
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is none
         found = [with_samples(with_groupings(statement, dialect), dialect) for statement in found]
-        found = [with_arrays(statement) for statement in found]
+        found = [with_arrays(with_own_names(statement, dialect)) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]
     except Fault as fault:

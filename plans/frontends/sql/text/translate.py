@@ -116,6 +116,33 @@ def _translated(node: Any) -> Any:
     return made
 
 
+def with_own_names(tree: Any, dialect: str) -> Any:
+    """Returns a statement in which functions that Spark has, too, but with another meaning, are called by a name that
+    only the dialect has, and those that are NULL of NULL there say so."""
+    own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
+    for node in list(tree.find_all(*own, exp.Anonymous, exp.IsNan)) if own else ():
+        given = [one.copy() for one in node.iter_expressions()]
+        if type(node) in own:
+            name = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
+            node.replace(_marked(exp.Anonymous(this=name, expressions=given), node))
+        elif (node.name if isinstance(node, exp.Anonymous) else node.key).lower() in strict:
+            missing = exp.or_(*(exp.Is(this=one, expression=exp.null()) for one in given))
+            node.replace(_marked(exp.If(this=missing, true=exp.null(), false=node.copy()), node))
+    return tree
+
+
+_OWN_NAMES: dict[str, dict[type, str]] = {
+    "duckdb": {
+        exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
+        exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
+        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
+    },
+    "postgres": {exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT"},
+    "bigquery": {exp.IsInf: "ISINF", exp.Format: "FORMAT"},
+}  # fmt: skip
+_STRICT = {"duckdb": ("isnan", "printf"), "bigquery": ("isnan",)}
+
+
 def with_samples(tree: Any, dialect: str) -> Any:
     """Returns a statement in which SKEWNESS and KURTOSIS are those of a sample, where the dialect means these."""
     for node in tree.find_all(*_OF_SAMPLES.get(dialect, ())):
