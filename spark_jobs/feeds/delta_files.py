@@ -1,7 +1,8 @@
 """The files of Delta tables by name, for cells that read them: those of a version, or what each version has changed.
 
 A version of a table with change data feed has change files, whose column ``_change_type`` says what became of a row. If
-it has none, it adds and removes whole files. The log says which; ``deltalake`` is not asked for their rows.
+it has none, it adds and removes whole files. The log says which; ``deltalake`` is not asked for their rows. Rows of a
+version that lacks a column of the table have NULL there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing_extensions import override
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, TableSource, Versions, opened, telling
 from spark_jobs.storage.address import masked
+from spark_jobs.tables.hidden import may_have_vectors
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 COLUMNS, FILE, SIGN = "columns", "file", "sign"
 CODED = 0
 """The sign of a change file, whose rows say themselves what becomes of them; else 1 or -1 for all rows of a file."""
-_VECTORS = "deletionVectors"
 
 
 def files_of(spark: SparkSession, source: str, options: Any, read: list[str]) -> DataFrame | None:
@@ -54,8 +55,7 @@ def files_of(spark: SparkSession, source: str, options: Any, read: list[str]) ->
 
 def _plain(table: DeltaTable) -> bool:
     """Returns True if the files of a table have all that its rows have, and no more rows than these."""
-    features = {*(table.protocol().reader_features or ()), *(table.protocol().writer_features or ())}
-    return _VECTORS not in features and not table.metadata().partition_columns
+    return not may_have_vectors(table) and not table.metadata().partition_columns
 
 
 class FilesSource(ChangesSource):
@@ -87,8 +87,19 @@ class _FilesReader(ChangesReader):
     @override
     def read(self, partition: Versions) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         with telling(self._table):
-            if not _plain(opened(self._table)):
-                raise self._another()
+            table = opened(self._table)
+            if not _plain(table):
+                raise SourceError(
+                    f"the Delta table {masked(self._table)} has partitions or deletion vectors, and had none when the "
+                    "stream was built: start it again"
+                )
+            named = {field.name.lower() for field in table.schema().fields}
+            lacking = next((name for name in self._read if name.lower() not in named), None)
+            if lacking is not None:
+                raise SourceError(
+                    f"the Delta table {masked(self._table)} has no column {lacking!r} any more: it had when the stream "
+                    "was built; build it again"
+                )
             found: list[tuple[str, int]] = []
             for version in range(partition.first, partition.last + 1):
                 found += self._of_version(version)
@@ -98,31 +109,20 @@ class _FilesReader(ChangesReader):
     def _of_version(self, version: int) -> Iterator[tuple[str, int]]:
         log = Path(self._table) / "_delta_log" / f"{version:020d}.json"
         actions: list[dict[str, Any]] = [json.loads(line) for line in log.read_bytes().splitlines() if line.strip()]
-        for action in actions:
-            if "metaData" in action:
-                named = {field["name"].lower() for field in json.loads(action["metaData"]["schemaString"])["fields"]}
-                lacking = [name for name in self._read if name.lower() not in named]
-                if lacking:
-                    raise SourceError(
-                        f"the Delta table {masked(self._table)} has no column {lacking[0]!r} in a version that is "
-                        "read: it had when the stream was built; build it again"
-                    )
         coded = [action["cdc"] for action in actions if "cdc" in action]
         for file in coded:
-            yield self._file(file), CODED
+            yield self._file(version, file), CODED
         for kind, sign in (("remove", -1), ("add", 1)):
             for file in [] if coded else [action[kind] for action in actions if kind in action]:
                 if file.get("dataChange"):
-                    yield self._file(file), sign
+                    yield self._file(version, file), sign
 
-    def _file(self, file: dict[str, Any]) -> str:
+    def _file(self, version: int, file: dict[str, Any]) -> str:
         where = urlsplit(file["path"])
         if file.get("partitionValues") or file.get("deletionVector") or where.scheme not in ("", "file"):
-            raise self._another()
+            raise SourceError(
+                f"version {version} of the Delta table {masked(self._table)} has files of partitions, with deletion "
+                "vectors or at another place, and the cells do not read those: begin with a new checkpoint, and load "
+                "the table (delta_table)"
+            )
         return str(Path(self._table).absolute() / unquote(where.path))
-
-    def _another(self) -> SourceError:
-        return SourceError(
-            f"the Delta table {masked(self._table)} has partitions, deletion vectors or files elsewhere, and had none "
-            "when the stream was built: start it again"
-        )

@@ -162,8 +162,9 @@ def _check(job: Job) -> None:
     if job.verify and job.options.output.emit != WEIGHTS:
         raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
     if job.options.output.emit in (DEBEZIUM, RANGES) and job.format == "csv" and job.to_files:
-        written = f"--emit {job.options.output.emit} writes rows within rows"
-        raise SparkJobError(f"{written}, which CSV has no place for: give --format json")
+        raise SparkJobError(
+            f"--emit {job.options.output.emit} writes rows within rows, which CSV has no place for: give --format json"
+        )
     keyed = [name for name in job.options.schema if job.options.schema[name].upserts]
     if job.verify and keyed:
         raise SparkJobError(

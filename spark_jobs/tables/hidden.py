@@ -54,6 +54,12 @@ def refuse_vectors(table: DeltaTable, where: str) -> None:
         )
 
 
+def may_have_vectors(table: DeltaTable) -> bool:
+    """Returns True if a version of a table, this one or one before it, may have deletion vectors."""
+    protocol = table.protocol()
+    return bool({_VECTORS, _LEFT_BEHIND} & {*(protocol.reader_features or ()), *(protocol.writer_features or ())})
+
+
 def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last: int) -> None:
     """Raises :class:`SourceError` if the change feed of these versions would be read wrong.
 
@@ -61,8 +67,7 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
     finds the rows of a file that stays with another vector, and takes all rows of one that is added or removed.
     O(commits), and nothing for tables that never had deletion vectors.
     """
-    protocol = table.protocol()
-    if not {_VECTORS, _LEFT_BEHIND} & {*(protocol.reader_features or ()), *(protocol.writer_features or ())}:
+    if not may_have_vectors(table):
         return
     from deltalake.fs import DeltaStorageHandler
 

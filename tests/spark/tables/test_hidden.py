@@ -10,6 +10,7 @@ import pytest
 
 from spark_jobs import delta_changes, delta_table, maintain, read_deltas
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.feeds.delta_files import files_of
 from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, Versions
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.delta import DeltaLog, table_files
@@ -100,6 +101,15 @@ def test_changes_that_are_in_files_of_their_own_are_read_beside_deletion_vectors
     commit(vectors, 1, *actions(vectors, 1), {"cdc": said})
     found = changes(vectors, 1, 1)
     assert sorted(found["a"].to_pylist()) == [3, 4, 7, 11, 18, 29]
+
+
+def test_cells_do_not_read_a_table_that_may_have_had_vectors(vectors):
+    """The connector leaves the feature ``checkpointProtection`` behind where it takes deletion vectors away."""
+    source, options = ChangesSource.name(), {"table": str(vectors), "after": "-1"}
+    assert files_of(None, source, options, ["a"]) is None
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}
+    commit(vectors, 2, {"protocol": protocol})
+    assert files_of(None, source, options, ["a"]) is None
 
 
 def test_rows_that_deletion_vectors_take_away_do_not_come_back(vectors):
