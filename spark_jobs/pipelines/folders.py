@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 _WRITTEN = b"org.apache.spark.sql.parquet.row.metadata"
 _NANOSECONDS = "timestamp[ns"  # which Spark refuses, or reads as microseconds
+_HIDDEN = re.compile(r"\..*|_[^=]*|.*\._COPYING_", re.DOTALL)
 _PLAIN = re.compile(r"[\w/.=+-]*", re.ASCII)
 
 
@@ -50,7 +51,7 @@ class ParquetFolder:
                 for entry in entries:
                     if entry.name.startswith("_") and "metadata" in entry.name:
                         return None
-                    if entry.name.startswith((".", "_")):
+                    if _HIDDEN.fullmatch(entry.name):
                         continue
                     if entry.is_dir() or _PLAIN.fullmatch(entry.path) is None:
                         return None

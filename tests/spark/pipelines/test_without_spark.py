@@ -142,6 +142,20 @@ def test_a_folder_has_the_columns_and_files_that_spark_finds(spark, tmp_path: Pa
         assert found.files() == sources._files(frame)
 
 
+def test_files_that_spark_does_not_see_are_no_files_of_a_folder(spark, tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    names = ("1.parquet", "_2.parquet", ".3.parquet", "4.parquet._COPYING_", "_5=6.parquet", "_SUCCESS")
+    for name in ("_temporary/7.parquet", *names):
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        pq.write_table(pa.table({"a": [1]}), folder / name)
+    found = ParquetFolder(str(folder)).files()
+    assert found == sources._files(spark.read.parquet(str(folder)))
+    assert found is not None
+    assert sorted(name.rpartition("/")[2] for name in found) == ["1.parquet", "_5=6.parquet"]
+    (folder / "_p=1").mkdir()
+    assert ParquetFolder(str(folder)).files() is None, "a partition"
+
+
 def test_what_is_no_plain_folder_is_left_to_spark(spark, tmp_path: Path) -> None:
     spark.sql("SELECT 1 AS a, 2 AS p").write.partitionBy("p").parquet(str(tmp_path / "parts"))
     (tmp_path / "empty").mkdir()
