@@ -83,11 +83,14 @@ class PipelineState:
         shutil.rmtree(fresh, ignore_errors=True)
         with reopened_database(old)[0] as before:
             same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
-            note = dict(before.note or {})
-            note["positions"] = {n: p for n, p in note.get("positions", {}).items() if n in {s.lower() for s in same}}
+            note = before.note
             with reopened_database(fresh, schema)[0] as made:
-                made.apply({name: before.table(name) for name in same}, note=note)
-                self.commit(note["version"], made.batches)
+                if note is not None:  # else the first run was refused, and there are no rows
+                    names = {name.lower() for name in same}
+                    positions = {name: at for name, at in note["positions"].items() if name in names}
+                    rows = {name: before.table(name) for name in same}
+                    made.apply(rows, note={**note, "positions": positions})
+                    self.commit(note["version"], made.batches)
         old.rename(self._old)
         fresh.rename(old)
         shutil.rmtree(self._old)

@@ -32,6 +32,20 @@ def test_a_source_that_the_catalog_does_not_take_is_refused(spark, tmp_path: Pat
         made.run()
 
 
+def test_a_run_after_one_that_was_refused_takes_other_columns(spark, tmp_path: Path) -> None:
+    refused = crown.spark.pipeline(spark, tmp_path)
+    refused.source("r", lambda: spark.range(3))
+    refused.view("bag", "SELECT id % 2 AS x FROM r", into="kafka://127.0.0.1:1/t")
+    with pytest.raises(SourceError, match="have no key, which kafka"):
+        refused.run()
+    made = crown.spark.pipeline(spark, tmp_path)
+    made.source("r", lambda: spark.range(3).selectExpr("id", "id + 1 AS n"))
+    made.view("bag", "SELECT n FROM r")
+    report = made.run()
+    assert (report.version, report.changed) == (1, {"bag": (3, 0)})
+    assert made.run().version == 1
+
+
 def test_a_run_says_what_spark_took_for_a_view(spark, tmp_path: Path) -> None:
     made = crown.spark.pipeline(spark, tmp_path)
     made.source("r", lambda: spark.range(3))
