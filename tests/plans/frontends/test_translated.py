@@ -89,6 +89,19 @@ def _plain(value: object) -> object:
     return value
 
 
+@every(
+    {
+        "postgres": "SELECT i, generate_series(2, i) AS x FROM t",
+        "bigquery": "SELECT i, x FROM t, UNNEST(GENERATE_ARRAY(2, i)) AS x",
+        "duckdb": "SELECT i, UNNEST(generate_series(2, i)) AS x FROM t",
+    }.items()
+)
+def test_a_series_has_no_rows_if_its_end_is_not_ahead(dialect: str, query: str) -> None:
+    view = crown.view(query, {"t": {"i": "int64"}}, dialect=dialect)
+    view.update({"t": [(0,), (3,)]})
+    assert sorted(tuple(row.values()) for row in view.to_table().to_pylist()) == [(3, 2), (3, 3)]
+
+
 @every([(name, call) for name, calls in TRANSLATED.items() for call in calls])
 def test_a_function_of_another_dialect_is_planned(dialect: str, call: str) -> None:
     plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect=dialect)

@@ -124,7 +124,9 @@ def with_own_names(tree: Any, dialect: str) -> Any:
         given = [one.copy() for one in node.iter_expressions()]
         if type(node) in own:
             name = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
-            node.replace(_marked(exp.Anonymous(this=name, expressions=given), node))
+            made = exp.Anonymous(this=name, expressions=given)
+            rows = isinstance(node, exp.ExplodingGenerateSeries)
+            node.replace(_marked(exp.Explode(this=made) if rows else made, node))
         elif (node.name if isinstance(node, exp.Anonymous) else node.key).lower() in strict:
             missing = exp.or_(*(exp.Is(this=one, expression=exp.null()) for one in given))
             node.replace(_marked(exp.If(this=missing, true=exp.null(), false=node.copy()), node))
@@ -137,8 +139,10 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
         exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
     },
-    "postgres": {exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT"},
-    "bigquery": {exp.IsInf: "ISINF", exp.Format: "FORMAT"},
+    "postgres": {
+        exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
+    },
+    "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT"},
 }  # fmt: skip
 _STRICT = {"duckdb": ("isnan", "printf"), "bigquery": ("isnan",)}
 
