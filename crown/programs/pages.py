@@ -74,8 +74,11 @@ class Pages:
 
     def _demand(self, given: Mapping[str, Any], wanted: Sequence[str], what: str) -> None:
         if set(given) != set(wanted):
-            names, said = ", ".join(wanted) or "no column", ", ".join(map(str, given)) or "none"
-            raise ChangeError(f"{what} takes a value for each of {names}, not for {said}")
+            said = f", not for {', '.join(map(str, given))}" if given else ""
+            takes = (
+                f"takes a value for each of {', '.join(wanted)}" if wanted else "takes no value: there is one partition"
+            )
+            raise ChangeError(f"{what} {takes}{said}")
 
     def _row(self, values: Mapping[str, Any], columns: Mapping[str, Column]) -> np.ndarray | None:
         """Returns a row of the stage's feed, int64[width, 1], with some values; None if no row has one of them."""

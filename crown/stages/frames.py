@@ -7,7 +7,7 @@ is a piece of this list.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,11 +44,25 @@ class Sums:
     session, -1: there are none; ``session``: what makes them (see ``crown.stages.kernels.sessions``).
     """
 
+    def column(self, one: WindowFunction, totals: Totals) -> np.ndarray:
+        """Returns the codes of an aggregate out of its sums. Raises ChangeError if one leaves its type."""
+        try:
+            return self.rules[one.name].column(totals, self._dictionary).codes
+        except OutOfRange as error:
+            said = ", ".join(self._meant.get(name, name) for name in one.arguments)
+            raise ChangeError(f"the window function {one.function.upper()}({said}): {error}") from None
+
     def __init__(
-        self, functions: Sequence[WindowFunction], columns: Sequence[Declared], dictionary: Dictionary
+        self,
+        functions: Sequence[WindowFunction],
+        columns: Sequence[Declared],
+        dictionary: Dictionary,
+        meant: Mapping[str, str],
     ) -> None:
+        """``meant``: what the columns are in the query, for messages."""
         self._columns = columns
         self._dictionary = dictionary
+        self._meant = meant
         types = {column.name: column.type for column in columns}
         own = (*frames.OWN, *frames.ENDS)
         self.rules = {
@@ -375,12 +389,8 @@ class _Evaluation:
                 hit = inside.nonzero()[0]
                 value = np.repeat(known.numbers[known.of[row]][None, :], len(hit), axis=0)
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
-        rule = sums.rules[one.name]
         found = Totals(sums.layout, np.ascontiguousarray(totals[:, : sums.layout.words]), far, {})
-        try:
-            return rule.column(found, self._given._dictionary).codes
-        except OutOfRange as error:
-            raise ChangeError(f"the window function {one.function.upper()}, column {one.name!r}: {error}") from None
+        return sums.column(one, found)
 
 
 def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:

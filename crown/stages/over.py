@@ -55,7 +55,8 @@ class Over(Stage):
         self.columns = (*self._all[: self._shown], *made)
         self._told = np.delete(np.arange(self._width + len(made)), np.s_[self._shown : self._width])
         place = {column.name: i for i, column in enumerate(self._all)}
-        self._sums = Sums(stage.functions, self._all, part.dictionary)
+        meant = {output.name: str(output.expr) for output in stage.feed.columns}
+        self._sums = Sums(stage.functions, self._all, part.dictionary, meant)
         functions = list(enumerate(stage.functions, self._shown))
         self._framed = [(i, one) for i, one in functions if not one.from_row]
         self._frames = Frames([one for _, one in self._framed], self._all, stage.order, self._sums, part.dictionary)
@@ -66,7 +67,7 @@ class Over(Stage):
         )  # fmt: skip
         self._picks = Picks([(i, one) for i, one in functions if one.from_row], place, self._sums, self._trees)
         self._reach = Reach(stage, self._all, self, self._picks)
-        self._running = Running(stage.functions, len(stage.order), self._sums, self._trees, part.dictionary)
+        self._running = Running(stage.functions, len(stage.order), self._sums, self._trees)
         part.open(1)
 
     # A batch

@@ -11,14 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from crown.errors import ChangeError
 from crown.stages.frames import Sums
-from crown.stages.groups.aggregates import OutOfRange, Totals
+from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import BEHIND, FIRST
 from crown.stages.trees import Partitions
-from crown.store.dictionary import Dictionary
 from plans.frames import WindowFunction
 
 
@@ -31,13 +29,11 @@ class Running:
         order: int,
         sums: Sums,
         trees: Partitions,
-        dictionary: Dictionary,
     ) -> None:
         self.functions = functions
         self.order = order
         self.sums = sums
         self.trees = trees
-        self._dictionary = dictionary
 
     @property
     def peers(self) -> bool:
@@ -77,10 +73,7 @@ class Running:
         """Returns the codes of COUNT or SUM out of sums, int64[n, words]. Raises ChangeError if one leaves its type."""
         layout = self.sums.layout
         totals = Totals(layout, np.ascontiguousarray(sums[:, : layout.words]), Far(layout, len(sums)), {})
-        try:
-            return self.sums.rules[one.name].column(totals, self._dictionary).codes
-        except OutOfRange as error:
-            raise ChangeError(f"the window function {one.function.upper()}, column {one.name!r}: {error}") from None
+        return self.sums.column(one, totals)
 
 
 class _Places:

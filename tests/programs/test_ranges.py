@@ -176,7 +176,7 @@ def test_a_refused_batch_leaves_the_rows_as_they_were() -> None:
         )
     with pytest.raises(MemoryBudgetError):
         view.apply({"t": [("a", x, x) for x in range(100_000)]}, ranges=True)
-    with pytest.raises(ChangeError, match="the sum is no int64"):
+    with pytest.raises(ChangeError, match=r"the window function SUM\(a\): the sum is no int64"):
         view.apply({"t": [("a", 20, 2**62), ("a", 21, 2**62)]}, ranges=True)
     view.check_invariants()
     assert view.to_table() == before
@@ -236,8 +236,13 @@ def test_what_is_no_key_or_place_is_refused() -> None:
     for key, why in ({"k": "a"}, "each of k, x, not for k"), ({"k": "a", "a": 10}, "each of k, x, not"):
         with pytest.raises(ChangeError, match=why):
             view.get(key)
-    with pytest.raises(ChangeError, match="each of k, not for none"):
+    with pytest.raises(ChangeError, match=r"takes a value for each of k$"):
         view.page(0, 1)
+    whole = crown.view("SELECT x, SUM(2 * a) OVER (ORDER BY x) AS s FROM t", SMALL)
+    with pytest.raises(ChangeError, match="takes no value: there is one partition, not for k"):
+        whole.page(0, 1, {"k": "a"})
+    with pytest.raises(ChangeError, match=r"the window function SUM\(2 \* a\): the sum is no int64"):
+        whole.update({"t": [("a", 1, 2**61), ("a", 2, 2**61), ("a", 3, 2**61)]})
     with pytest.raises(ChangeError, match="takes a dict"):
         view.page(0, 1, "a")  # type: ignore[arg-type]
     with pytest.raises(CrownError, match="limit must be a whole number"):
