@@ -209,7 +209,6 @@ def test_arrays_of_groups_have_no_null_and_are_never_null() -> None:
         ("SELECT id.x FROM t", "a value of type int64 has no field x"),
         ("SELECT id[0] FROM t", "a value of type int64 has no elements"),
         ("SELECT explode(id) FROM t", "EXPLODE makes rows of an array or a map, not of int64"),
-        ("SELECT a FROM t LATERAL VIEW json_tuple(tags[0], 'a') j AS a", "JSON_TUPLE in LATERAL VIEW is not supported"),
         ("SELECT inline(tags) FROM t", "INLINE makes rows of an array of structs"),
         ("SELECT explode(tags), explode(items) FROM t", "two calls in one SELECT make rows"),
         ("SELECT COUNT(*), explode(tags) FROM t", "a call that makes rows stands beside groups"),
