@@ -24,13 +24,18 @@ OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
 """Window functions that are no aggregates."""
 
 
+VALUED = ("range", "months")
+"""Units of frames that are told by values."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """The rows that a function sees: those from `start` to `end`, counted from the row itself.
 
-    `unit`: `rows` counts rows; `range` says how far their values of the only column of the order are from the row's,
-    where 0 is the first or last peer. A bound is below 0 for PRECEDING, and None for UNBOUNDED. That of a range is in
-    the unit of the column's codes: days, microseconds, 10^-scale of a decimal. `exclude`: what the frame
+    `unit`: `rows` counts rows; `groups` counts groups of peers; `range` and `months` say how far their values of the
+    only column of the order are from the row's, where 0 is the first or last peer. A bound is below 0 for PRECEDING,
+    and None for UNBOUNDED. That of a range is in the unit of the column's codes: days, microseconds, 10^-scale of a
+    decimal; so many `months` from a day is the same day of another month, or its last one. `exclude`: what the frame
     leaves out: `row`, `group` (the row and its peers), `ties` (the peers), or nothing.
     """
 
@@ -43,7 +48,7 @@ class Frame:
     @property
     def peers(self) -> bool:
         """Returns whether it must be known which rows are peers."""
-        return self.unit == "range" or self.exclude in ("group", "ties")
+        return self.unit in VALUED or self.exclude in ("group", "ties")
 
     @property
     def bounded(self) -> bool:

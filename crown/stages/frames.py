@@ -28,6 +28,7 @@ from crown.stages.orders import order_of
 from crown.stages.stretches import Passed, Pieces, Stretches, different
 from crown.store.dictionary import Dictionary
 from plans import frames
+from plans.expressions import dates
 from plans.frames import WindowFunction
 from plans.program import Aggregate, Order
 from plans.schema import Column as Declared
@@ -234,7 +235,7 @@ class _Evaluation:
             return np.clip(rows.position + min(int(offset), 2**40) + side, 0, rows.size)
         if frame.unit == "groups":
             return self._group_bound(int(offset), side)
-        return self._peers[side] if offset == 0 else self._range_bound(offset, side)
+        return self._peers[side] if offset == 0 else self._range_bound(offset, frame.unit, side)
 
     def _group_bound(self, offset: int, side: int) -> np.ndarray:
         """Returns the bound that is so many groups of peers away."""
@@ -245,7 +246,7 @@ class _Evaluation:
         last = np.append(np.searchsorted(begins, rows.starts[1:]), len(begins))[rows.of]
         return edges[np.clip(number, first, last)] - rows.base
 
-    def _range_bound(self, offset: int | float, side: int) -> np.ndarray:
+    def _range_bound(self, offset: int | float, unit: str, side: int) -> np.ndarray:
         """Returns the bound whose value is so far from the row's; peers are that of a row whose value is NULL."""
         rows, (by,) = self._rows, self._given._order
         type_, codes = self._given._types[by.column], rows.columns[self._given._place[by.column]]
@@ -257,7 +258,7 @@ class _Evaluation:
         first = rows.starts + (0 if by.nulls_last else nulls)
         last = ends - (nulls if by.nulls_last else 0)
         mine = codes[rows.wanted]
-        targets = ordered(moved(mine, type_, -offset if by.falling else offset), type_, by.falling)
+        targets = ordered(moved(mine, type_, -offset if by.falling else offset, unit), type_, by.falling)
         out = np.empty(len(mine), np.int64)
         kernels.sought(keys, first[rows.of], last[rows.of], np.ascontiguousarray(targets), side, out)
         return np.where(mine == NULL, self._peers[side], out - rows.base)
@@ -399,8 +400,11 @@ def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
     return ~keys if falling else keys
 
 
-def moved(codes: np.ndarray, type_: str, offset: int | float) -> np.ndarray:
-    """Returns codes of values plus an offset, in the unit of the codes; a value that would leave them is their end."""
+def moved(codes: np.ndarray, type_: str, offset: int | float, unit: str) -> np.ndarray:
+    """Returns codes of values plus an offset, in months or in the unit of the codes; a value that would leave them is
+    their end."""
+    if unit == "months":
+        return _later(codes, type_, int(offset))
     if order_of(type_) == orders.BY_FLOAT:
         return rounded.float_codes(codes.view(np.float64) + float(offset), codes == NULL)
     by = min(max(int(offset), _LEAST), _MOST)
@@ -408,6 +412,18 @@ def moved(codes: np.ndarray, type_: str, offset: int | float) -> np.ndarray:
     with np.errstate(over="ignore"):
         made = np.where(over, _MOST if by > 0 else _LEAST, codes + np.int64(by))
     return np.where(codes == NULL, NULL, made)
+
+
+def _later(codes: np.ndarray, type_: str, months: int) -> np.ndarray:
+    """Returns codes of dates or moments so many months later: of a month that is too short, on its last day."""
+    null, unit = codes == NULL, 1 if type_ == "date" else dates.DAY
+    days, clock = np.divmod(np.where(null, 0, codes), unit)
+    days = dates.shifted(days, np.full_like(days, months))
+    with np.errstate(over="ignore"):
+        made = days * unit + clock
+    over = (np.abs(days) - 1 > _MOST // unit) | ((made < 0) != (days < 0))
+    made = np.where(over, np.where(days < 0, _LEAST, _MOST), np.maximum(made, _LEAST))
+    return np.where(null, NULL, made)
 
 
 def _ranks(codes: np.ndarray, type_: str, dictionary: Dictionary) -> np.ndarray:

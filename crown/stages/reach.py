@@ -22,6 +22,7 @@ from crown.stages.kernels.picks import joined
 from crown.stages.orders import order_of
 from crown.stages.picks import Picks
 from plans import frames
+from plans.durations import DAY
 from plans.frames import Frame, WindowFunction
 from plans.program import OverStage
 from plans.schema import Column
@@ -82,12 +83,13 @@ class Reach:
         self._type = columns[self._by].type if stage.order else ""
         self._sign = -1 if stage.order and stage.order[0].falling else 1
         seen = [one.frame for one in framed if one.frame is not None]
-        bounds = {unit: [b for one in seen if one.unit == unit for b in _bounds(one)] for unit in _UNITS}
+        bounds = {unit: sorted({b for one in seen if one.unit == unit for b in _bounds(one)}) for unit in _UNITS}
         self._back = min(max([0, *(-int(b) for b in bounds["rows"])]), _EVERY)
         self._ahead = min(max([0, *(int(b) for b in bounds["rows"])]), _EVERY)
         self._groups = [int(b) for b in bounds["groups"]]
+        self._offsets = [(unit, b) for unit in frames.VALUED for b in bounds[unit] if b]
         peers = any(one.peers for one in seen) or any(one.function in _OF_PEERS for one in framed)
-        self._offsets = sorted({*bounds["range"], *([0] if peers else [])})
+        self._offsets += [("range", 0)] if peers else []
         self._all = any(map(_reads_all, framed))
 
     # Before a batch
@@ -185,7 +187,7 @@ class Reach:
             return change.ends + steps if side else change.ranks - steps
         if unit == "groups":
             return self._stepped(change.keys, change.handles, max(int(-bound if side else bound), 0), side)
-        return self._at(change.handles, change.keys, -bound, side, 1)
+        return self._at(change.handles, change.keys, -bound, unit, side, 1)
 
     # Around rows
     # ------------------------------------------------------------------------------------------------------------------
@@ -198,9 +200,9 @@ class Reach:
         if not self._offsets and not self._groups:
             return firsts, ends
         front, behind = self._tree.rows(handles, lows, lows + 1), self._tree.rows(handles, highs - 1, highs)
-        for offset in self._offsets:
-            firsts = np.minimum(firsts, self._at(handles, front, offset, 0))
-            ends = np.maximum(ends, self._at(handles, behind, offset, 1))
+        for unit, offset in self._offsets:
+            firsts = np.minimum(firsts, self._at(handles, front, offset, unit, 0))
+            ends = np.maximum(ends, self._at(handles, behind, offset, unit, 1))
         if self._groups:
             firsts = np.minimum(firsts, self._stepped(front, handles, max(0, *(-b for b in self._groups)), 0))
             ends = np.maximum(ends, self._stepped(behind, handles, max(0, *self._groups), 1))
@@ -209,15 +211,21 @@ class Reach:
     # Values
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _at(self, handles: np.ndarray, keys: np.ndarray, offset: int | float, side: int, wider: int = 0) -> np.ndarray:
+    def _at(
+        self, handles: np.ndarray, keys: np.ndarray, offset: int | float, unit: str, side: int, wider: int = 0
+    ) -> np.ndarray:
         """Returns the place of the first row whose value is so far behind a row's, or behind the last one (``side``).
 
-        ``wider``: doubles are rounded when they are compared, so let it be a little more.
+        ``wider``: doubles are rounded when they are compared, so let it be a little more. So it is for months: up to
+        four days have the same one a month later, and 23 o'clock on the first of them is then later than 0 o'clock on
+        the last one.
         """
         if offset != 0:
-            codes = moved(keys[self._by], self._type, self._sign * offset)
-            if wider and order_of(self._type) == orders.BY_FLOAT:
-                codes = _wider(keys[self._by], codes, offset, self._sign * (1 if side else -1))
+            codes, way = moved(keys[self._by], self._type, self._sign * offset, unit), self._sign * (1 if side else -1)
+            if unit == "months":
+                codes = moved(codes, self._type, way * 3 * (1 if self._type == "date" else DAY), "range")
+            elif wider and order_of(self._type) == orders.BY_FLOAT:
+                codes = _wider(keys[self._by], codes, offset, way)
             keys = keys.copy()
             keys[self._by] = codes
         return self._tree.bounds(handles, keys, self._ordered, BEHIND if side else FIRST)
@@ -248,7 +256,7 @@ class _Change:
     sizes: np.ndarray
 
 
-_UNITS = ("rows", "range", "groups")
+_UNITS = ("rows", "groups", *frames.VALUED)
 _OF_PEERS = ("rank", "percent_rank", "cume_dist")
 
 

@@ -13,11 +13,21 @@ from plans.frames import NEIGHBOURS, PARTITION, RUNNING, Frame, WindowFunction
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 Bound = int | float | None
+Side = tuple[str, Bound]
+"""A side of a frame: the unit of its bound, and the bound."""
 
 
-def frame_of(unit: str, start: Bound, end: Bound, exclude: str) -> Frame:
+def frame_of(one: Side, other: Side, exclude: str) -> Frame:
     """Returns a frame; one of all rows of a partition is always called the same. PlanError if it ends before it
-    begins."""
+    begins, or if its sides have different units."""
+    (unit, start), (end_unit, end) = one, other
+    if start and end and unit != end_unit:
+        raise PlanError(
+            "a frame with months or years on one side needs them on the other, too",
+            hint="write both in months, or both in days",
+        )
+    if not start and end:
+        unit = end_unit
     if start is not None and end is not None and start > end:
         raise PlanError("a frame must not end before it begins", hint="write the bound that comes first in front")
     if start is None and end is None and not exclude:
@@ -80,16 +90,19 @@ def distance(value: Any, type_: str) -> int | float:
 _HINTS = {"timestamp": "write an INTERVAL", "timestamp_ntz": "write an INTERVAL"}
 
 
-def duration(months: Any, micros: Any, type_: str) -> int:
-    """Returns an interval in the unit of the codes of dates or times. PlanError if it has no fixed length."""
-    if months:
-        raise PlanError("RANGE with months or years is not supported: they differ in length", hint="write days")
+def duration(months: Any, micros: Any, type_: str) -> tuple[str, int]:
+    """Returns an interval as the distance of a frame: its unit, months or that of the codes of dates or times, and how
+    many. PlanError if no frame has such a distance."""
     if type_ not in ("date", "timestamp", "timestamp_ntz"):
         raise PlanError(f"RANGE with an INTERVAL needs a date or a timestamp, not {type_}")
-    if micros < 0:
+    if months and micros:
+        raise PlanError("RANGE takes months, or days and times, but not both", hint="write one of them")
+    if months < 0 or micros < 0:
         raise PlanError("a distance of RANGE must not be negative", hint="write PRECEDING or FOLLOWING for its side")
+    if months:
+        return "months", int(months)
     if type_ != "date":
-        return int(micros)
+        return "range", int(micros)
     if micros % DAY:
         raise PlanError("RANGE of dates takes whole days", hint="cast the date to a timestamp")
-    return int(micros // DAY)
+    return "range", int(micros // DAY)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from plans import durations
 from plans.bands import PairTerm
 from plans.expressions.sqltext import identifier
-from plans.frames import SESSIONS, WindowFunction
+from plans.frames import SESSIONS, VALUED, Frame, WindowFunction
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
@@ -210,20 +210,23 @@ def _over(one: WindowFunction) -> str:
     text = f"{one.function.upper()}({', '.join(inner)}){where}"
     if one.frame is None:
         return text
-    start, end = _bound(one.frame.start, "PRECEDING"), _bound(one.frame.end, "FOLLOWING")
+    unit = "RANGE" if one.frame.unit in VALUED else one.frame.unit.upper()
+    start, end = (_bound(one.frame, side) for side in ("PRECEDING", "FOLLOWING"))
     excluded = {"": "", "row": " EXCLUDE CURRENT ROW"}.get(one.frame.exclude, f" EXCLUDE {one.frame.exclude.upper()}")
-    return f"{text} over {one.frame.unit.upper()} BETWEEN {start} AND {end}{excluded}"
+    return f"{text} over {unit} BETWEEN {start} AND {end}{excluded}"
 
 
 _COUNTED = ("ntile", "lag", "lead", "nth_value")
 
 
-def _bound(bound: float | None, side: str) -> str:
+def _bound(frame: Frame, side: str) -> str:
+    bound = frame.start if side == "PRECEDING" else frame.end
     if bound is None:
         return f"UNBOUNDED {side}"
     if bound == 0:
         return "CURRENT ROW"
-    return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
+    size = f"INTERVAL '{abs(bound)}' MONTH" if frame.unit == "months" else f"{abs(bound)}"
+    return f"{size} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
 
 
 def _order(order: Iterable[Order]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from typing import Any
 
 from plans.frames import ENDS, NEIGHBOURS, PICKED, SESSIONS, Frame, WindowFunction
@@ -130,11 +131,23 @@ class _Partition:
         here, there = self.rows[i][by.column], self.rows[j][by.column]
         if here is None or there is None:  # NULLs are no values: they are the frame of one another
             return side * (self.group[j] - self.group[i]) <= 0
+        if by.falling:
+            bound = -bound
+        if frame.unit == "months":
+            here, bound = _months_later(here, int(bound)), 0
         here, there = (_number(value, self.types[by.column]) for value in (here, there))
-        left, right = rank(there), rank(here - bound if by.falling else here + bound)
+        left, right = rank(there), rank(here + bound)
         if by.falling:
             left, right = right, left
         return bool(left <= right if side > 0 else left >= right)
+
+
+def _months_later(value: Any, months: int) -> Any:
+    """Returns a date or a time so many months later, on the last day of a month that is too short."""
+    year, month = divmod(12 * value.year + value.month - 1 + months, 12)
+    if not MINYEAR <= year <= MAXYEAR:
+        return type(value).max if year > MAXYEAR else type(value).min
+    return value.replace(year=year, month=month + 1, day=min(value.day, monthrange(year, month + 1)[1]))
 
 
 def _gap(before: datetime, behind: datetime) -> int:

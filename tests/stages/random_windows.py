@@ -6,13 +6,14 @@ from dataclasses import replace
 from random import Random
 
 from plans.expressions.build import call, col
-from plans.frames import ENDS, Frame, WindowFunction
+from plans.frames import ENDS, VALUED, Frame, WindowFunction
 from plans.plan import Output
 from plans.program import Feed, Order, OverStage
 from plans.schema import Column
 from tests.stages.random_groups import NUMBERS, ONE, SUMS, TWO
 
 MOVABLE = ("int64", "int32", "float64", "decimal(10,2)", "date", "timestamp_ntz")
+DAYS = ("date", "timestamp_ntz")
 _OFFSETS = {"float64": (0.25, 1.5, 3.0, 1e6), "date": (1, 400, 40_000), "timestamp_ntz": (1, 10**9, 10**16)}
 
 
@@ -25,6 +26,8 @@ def frame(random: Random, columns: tuple[Column, ...], order: tuple[Order, ...])
     if unit == "range":
         type_ = types[order[0].column] if len(order) == 1 else ""
         offsets = (0, *_OFFSETS.get(type_, (1, 2, 100, 2**40))) if type_ in MOVABLE else (0,)
+        if type_ in DAYS and random.random() < 0.5:
+            unit, offsets = "months", (0, 1, 2, 649, 50_000)
     start = random.choice([None, *(-o for o in offsets), *offsets])
     end = random.choice([None, *offsets, *(-o for o in offsets)])
     if start is not None and end is not None and start > end:
@@ -106,7 +109,7 @@ def sql_of(planned: OverStage) -> str | None:
         total = one.function in ("row_number", "ntile", "lag", "lead") or (seen is not None and seen.unit == "rows")
         if one.function in (*ONE, *TWO, "avg") or (one.function == "sum" and types[one.arguments[0]] == "float64"):
             return None
-        moved = seen is not None and seen.unit == "range" and (seen.start or seen.end)
+        moved = seen is not None and seen.unit in VALUED and (seen.start or seen.end)
         if moved and types[planned.order[0].column] == "int32":
             return None  # its bounds may be no INTEGER
         if seen is not None and (seen.exclude in ("group", "ties") if total else one.function.endswith("_value")):
@@ -130,11 +133,16 @@ def _frame(seen: Frame, type_: str) -> str:
         if value is None:
             return f"UNBOUNDED {side}"
         size: object = abs(value)
-        if seen.unit == "range" and value != 0:
-            units = {"date": "days", "timestamp_ntz": "microseconds"}
+        if seen.unit in VALUED and value != 0:
+            units = (
+                {"date": "days", "timestamp_ntz": "microseconds"}
+                if seen.unit == "range"
+                else dict.fromkeys(DAYS, "months")
+            )
             size = f"INTERVAL '{size} {units[type_]}'" if type_ in units else size
             size = f"{abs(value) / 100}" if type_.startswith("decimal") else size
         return "CURRENT ROW" if value == 0 else f"{size} {'PRECEDING' if value < 0 else 'FOLLOWING'}"
 
     excluded = {"": "", "row": " EXCLUDE CURRENT ROW"}.get(seen.exclude, f" EXCLUDE {seen.exclude.upper()}")
-    return f" {seen.unit} BETWEEN {bound(seen.start, 'PRECEDING')} AND {bound(seen.end, 'FOLLOWING')}{excluded}"
+    unit = "range" if seen.unit in VALUED else seen.unit
+    return f" {unit} BETWEEN {bound(seen.start, 'PRECEDING')} AND {bound(seen.end, 'FOLLOWING')}{excluded}"

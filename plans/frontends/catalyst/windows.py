@@ -13,7 +13,7 @@ from plans.frames import ENDS, NEIGHBOURS, PICKED, RANKS, Frame, WindowFunction
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
 from plans.frontends.catalyst.groups import Rows, Translate, over_partition, unqualified
 from plans.frontends.catalyst.tree import Node
-from plans.frontends.frames import Bound, below, count_of, default_frame, distance, duration, frame_of
+from plans.frontends.frames import Side, below, count_of, default_frame, distance, duration, frame_of
 from plans.payloads.sums import ORDERED
 from plans.program import Order
 from plans.queries.algebra import Over, replaced, unused
@@ -172,21 +172,21 @@ def _frame(spec: Node, order: tuple[Order, ...], rows: Rows) -> Frame:
     unit = "rows" if found.word("frameType") == "RowFrame" else "range"
     type_ = rows.columns[order[0].column].type if len(order) == 1 else ""
     start, end = (_bound(bound, unit, type_) for bound in found.children)
-    return frame_of(unit, start, end, "")
+    return frame_of(start, end, "")
 
 
-def _bound(node: Node, unit: str, type_: str) -> Bound:
+def _bound(node: Node, unit: str, type_: str) -> Side:
     if node.kind in ("UnboundedPreceding", "UnboundedFollowing"):
-        return None
+        return unit, None
     if node.kind == "CurrentRow":
-        return 0
+        return unit, 0
     value, kind = _signed(node)
+    sign, given = -1 if value < 0 else 1, abs(value)
     if kind.startswith("interval"):
         months = kind in ("interval year", "interval month", "interval year to month")
-        size: int | float = duration(abs(value) if months else 0, abs(value), type_)
-    else:
-        size = int(abs(value)) if unit == "rows" else distance(abs(value), type_)
-    return -size if value < 0 else size
+        measure, size = duration(given if months else 0, 0 if months else given, type_)
+        return measure, sign * size
+    return unit, sign * (int(given) if unit == "rows" else distance(given, type_))
 
 
 def _signed(node: Node) -> tuple[Decimal, str]:
@@ -199,7 +199,7 @@ def _signed(node: Node) -> tuple[Decimal, str]:
     try:
         return Decimal(str(node.fields["value"])), str(node.fields["dataType"])
     except (KeyError, InvalidOperation):
-        raise PlanError("the bound of a frame is no constant", hint="write a number or an INTERVAL of days") from None
+        raise PlanError("the bound of a frame is no constant", hint="write a number or an INTERVAL") from None
 
 
 def _whole(spec: Node) -> bool:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.expressions.build import Expr
 from plans.frames import Frame
-from plans.frontends.frames import Bound, constant, count_of, distance, duration, frame_of
+from plans.frontends.frames import Side, constant, count_of, distance, duration, frame_of
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scalars.interval import interval, is_interval
 from plans.program import Order
@@ -51,7 +51,7 @@ def frame_in(
     if word not in _EXCLUDED:
         raise text.error(f"EXCLUDE {word} is not supported", spec)
     start, end = (_bound(spec, side, unit, order, types, read, text) for side in ("start", "end"))
-    return text.guarded(spec, lambda: frame_of(unit, start, end, _EXCLUDED[word]))
+    return text.guarded(spec, lambda: frame_of(start, end, _EXCLUDED[word]))
 
 
 _EXCLUDED = {"": "", "NO OTHERS": "", "CURRENT ROW": "row", "GROUP": "group", "TIES": "ties"}
@@ -59,28 +59,29 @@ _EXCLUDED = {"": "", "NO OTHERS": "", "CURRENT ROW": "row", "GROUP": "group", "T
 
 def _bound(
     spec: exp.WindowSpec, side: str, unit: str, order: Sequence[Order], types: Mapping[str, str], read: Read, text: Text
-) -> Bound:
+) -> Side:
     """Returns a side of a frame."""
     node, word = spec.args.get(side), str(spec.args.get(f"{side}_side") or "").upper()
     if node is None or (isinstance(node, str) and node.upper() == "CURRENT ROW"):
-        return 0
+        return unit, 0
     if isinstance(node, str):
         if word != ("PRECEDING" if side == "start" else "FOLLOWING"):
             raise text.error(f"a frame cannot {side} with UNBOUNDED {word}", spec)
-        return None
+        return unit, None
     if not word:
         raise text.error("a frame counts its rows PRECEDING or FOLLOWING", node, f"write {node.sql()} PRECEDING")
     sign = -1 if word == "PRECEDING" else 1
     if unit != "range":
-        return sign * int(text.guarded(node, lambda: count_of(read(node), unit.upper(), 0)))
+        return unit, sign * int(text.guarded(node, lambda: count_of(read(node), unit.upper(), 0)))
     if len(order) != 1:
         raise text.error("RANGE with a distance needs an ORDER BY of one column", spec)
-    return sign * text.guarded(node, lambda: _distance(node, types[order[0].column], read))
+    measure, size = text.guarded(node, lambda: _distance(node, types[order[0].column], read))
+    return measure, sign * size
 
 
-def _distance(node: exp.Expression, type_: str, read: Read) -> int | float:
+def _distance(node: exp.Expression, type_: str, read: Read) -> tuple[str, int | float]:
     if not is_interval(node):
-        return distance(constant(read(node)), type_)
+        return "range", distance(constant(read(node)), type_)
     found = interval(node, read)
     months, micros = (0 if part is None else constant(part) for part in (found.months, found.micros))
     if months is None or micros is None:

@@ -142,6 +142,16 @@ def test_what_a_group_cannot_have_is_said_with_its_place(query: str, said: str, 
 @every(
     [
         ("SUM(id) OVER (ORDER BY id ROWS 3)", "a frame counts its rows PRECEDING or FOLLOWING", "3"),
+        (
+            "SUM(id) OVER (ORDER BY at RANGE INTERVAL '1 month 2 days' PRECEDING)",
+            "RANGE takes months, or days and times, but not both",
+            "INTERVAL '1 month 2 days'",
+        ),
+        (
+            "SUM(id) OVER (ORDER BY at RANGE INTERVAL '-1' MONTH PRECEDING)",
+            "a distance of RANGE must not be negative",
+            "INTERVAL '-1' MONTH",
+        ),
         ("TUMBLE_START(at, '10 minuts')", "TUMBLE_START takes the length of a window, not '10 minuts'", None),
         ("TUMBLE_START(at, id)", "TUMBLE_START takes the length of a window as a constant", None),
         ("INTERVAL '1' HUR", "an INTERVAL cannot be 1 HUR long", None),
