@@ -1,8 +1,8 @@
 """The kernels once more, as plain Python and with array bounds checked: what compiled code would hide.
 
 Compiled kernels neither check indices nor raise on overflow. A stray index that happens to hit mapped memory passes
-every other test; here it is an IndexError. A slice of this is part of every run: the ground floor both ways, the engine
-and the triangle on small cases as plain Python. The rest compiles everything with checks, which takes minutes.
+every other test; here it is an IndexError. A slice of this is part of every run: the ground floor, the engine and the
+triangle on small cases as plain Python. The rest compiles everything with checks, which takes minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.marks import slow
 
 TESTS = Path(__file__).parents[1]
 PYTHON, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
@@ -55,7 +57,7 @@ def run_with(switch: str, tests: list[str], *options: str) -> None:
     ("switch", "tests"),
     [
         (PYTHON, ["kernels", *SMALL, TRIANGLE]),
-        (CHECKED, CHECKED_ALWAYS),
+        slow(CHECKED, CHECKED_ALWAYS),  # the same tests; compiling everything with checks takes most of a minute
     ],
 )
 def test_small_cases_stay_inside_their_arrays(switch: str, tests: list[str]) -> None:
