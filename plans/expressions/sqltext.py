@@ -105,6 +105,10 @@ def _spark_sql(expr: Expr, texts: list[str]) -> str:
     if expr.op == "cast":
         name = "TIMESTAMP_NTZ" if expr.type == "timestamp_ntz" else type_name(expr.type)
         return f"TRY_CAST({texts[0]} AS {name})"
+    if not expr.args and is_nested(expr.type):  # ARRAY(), whose elements have no type there
+        return f"CAST({_sql_of(expr, texts)} AS {type_name(expr.type)})"
+    if expr.op == "size":  # of NULL it is -1 without ANSI mode
+        return f"NULLIF({_sql_of(expr, texts)}, -1)"
     return _sql_of(expr, texts)
 
 

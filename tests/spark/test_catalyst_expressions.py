@@ -18,6 +18,7 @@ REFUSED = (
     "Spark's type",  # arrays, spans of time
     "ARRAY_FILTER",  # which ARRAY_COMPACT is there
     "needs a constant",  # where Spark casts one
+    "is reserved",  # the BIGINT that stands for NULL
     "CURRENT_TIME_ZONE",  # of the session: CONVERT_TIMEZONE from it
 )  # fmt: skip
 
@@ -56,3 +57,14 @@ def test_like_with_another_escape_is_refused_and_not_misread(spark) -> None:
     with pytest.raises(PlanError, match="LIKE with ESCAPE cannot be read from Spark's plan"):
         _read(spark, "str LIKE 'a!%' ESCAPE '!'")
     assert _read(spark, "str LIKE 'a%'") == expression("str LIKE 'a%'")
+
+
+@pytest.mark.parametrize("ansi", [True, False])
+def test_the_size_of_null_is_what_the_plan_says(spark, ansi: bool) -> None:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
+    try:
+        found = _read(spark, "SIZE(arr)")
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    assert found == expression("SIZE(arr)" if ansi else "COALESCE(SIZE(arr), -1)")

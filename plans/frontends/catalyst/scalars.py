@@ -278,6 +278,12 @@ def _split(node: Node, part: Part) -> Expr:
     return call("split", value, pattern, *([] if limit == lit(-1) else [limit]))
 
 
+def _size(node: Node, part: Part) -> Expr:
+    """Returns SIZE, of which the plan says what it is of NULL: -1 where the session was not in ANSI mode."""
+    size = call("size", part(node.child))
+    return call("coalesce", size, lit(-1)) if node.fields["legacySizeOfNull"] else size
+
+
 def _of_unit(node: Node, part: Part) -> Expr:
     """Returns TIMESTAMPADD and TIMESTAMPDIFF, whose unit is a field."""
     name, unit = _snake(node.kind).replace("_", "").upper(), lit(str(node.fields["unit"]))
@@ -359,6 +365,7 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     **{f"ExtractANSIInterval{unit}s": _part(unit) for unit in ("Year", "Month", "Day", "Hour", "Minute", "Second")},
     "TimestampAdd": _of_unit,
     "TimestampDiff": _of_unit,
+    "Size": _size,
     "UnixTimestamp": _seconds,
     "ToUnixTimestamp": _seconds,
     "ParseToTimestamp": _moment,

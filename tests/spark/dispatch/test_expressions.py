@@ -26,6 +26,7 @@ RESERVED = -(2**63)
 _ANSI_ONLY = {
     *("CAST(wide AS STRING)", "CAST(frac AS STRING)", "CAST(frac AS INT)"),
     *("'7' & num", "DECODE(str, 'a', num)"),  # of other types there
+    "TRANSFORM(deep, x -> SIZE(x))",  # of NULL it is -1
 }
 _LATER = {"FLOOR(dbl)", "CEIL(dbl)", "SPLIT_PART(str, 'a', num2)"}
 """What Spark before 4.3 answers where it should stop with an error, or the other way round."""
