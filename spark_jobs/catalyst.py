@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JError
+from py4j.java_gateway import JavaObject, is_instance_of
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -36,7 +35,7 @@ _RULES = (
     "RewriteLateralSubquery",
 )
 _TEXT = "a DataFrame of {}"
-_WHOLE = 2**31 - 1  # fields of a node that are written: all
+_CATALYST = "org.apache.spark.sql.catalyst."
 _DEPTH = 20  # of subqueries within one another
 
 
@@ -58,7 +57,7 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
         execution: Any = frame._jdf.queryExecution()
         plan = _joined(spark, execution.analyzed())
         written, zone = plan.toJSON(), str(_jvm(spark).java.util.TimeZone.getDefault().getID())
-        _check_escapes(execution.analyzed(), written)
+        _check_escapes(spark, execution.analyzed(), written)
         nodes = filled(plan, json.loads(written), zone)
     except (AnalysisException, ParseException) as error:
         raise PlanError(_said(error)) from None
@@ -72,21 +71,30 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
     return relation
 
 
-def _check_escapes(plan: JavaObject, written: str) -> None:
-    """Raises PlanError for LIKE with ESCAPE: the plan as JSON leaves the character out."""
+def _check_escapes(spark: SparkSession, plan: JavaObject, written: str) -> None:
+    """Raises PlanError for LIKE and ILIKE with ESCAPE: the plan as JSON leaves the character out."""
     if not re.search(r"expressions\.I?Like\"", written):
         return
-    for more in ((), (False,)):  # Spark 4.3 has one more argument
-        try:
-            text = plan.treeString(False, False, _WHOLE, False, *more)
-        except Py4JError:
-            continue
-        if re.search(r" ESCAPE '.'", text):
+    for node in _nodes(spark, plan):
+        if node.getClass().getSimpleName() in ("Like", "ILike") and node.escapeChar() != "\\":
             raise PlanError(
                 "LIKE with ESCAPE cannot be read from Spark's plan", hint="write a backslash before the character"
             )
-        return
-    raise PlanError("LIKE cannot be read from the plan of this version of Spark", hint="use RLIKE")
+
+
+def _nodes(spark: SparkSession, top: JavaObject) -> Iterator[JavaObject]:
+    """Yields the operators of a plan, the nodes of their expressions, and those of subqueries."""
+    gateway: Any = spark.sparkContext._gateway
+    waiting = [top]
+    while waiting:
+        node: Any = waiting.pop()
+        yield node
+        parts = [node.children()]
+        if is_instance_of(gateway, node, f"{_CATALYST}plans.QueryPlan"):
+            parts.append(node.expressions())
+        elif is_instance_of(gateway, node, f"{_CATALYST}expressions.PlanExpression"):
+            waiting.append(node.plan())
+        waiting += [part.apply(i) for part in parts for i in range(part.size())]
 
 
 @contextmanager

@@ -53,10 +53,12 @@ def _read(spark, text: str) -> Expr:
     return substitute(outputs["v"], lambda name: col(name.rpartition(".")[2], tables()["t"][name.rpartition(".")[2]]))
 
 
-def test_like_with_another_escape_is_refused_and_not_misread(spark) -> None:
+@pytest.mark.parametrize("text", ["str {} 'a!%' ESCAPE '!'", "row IN (SELECT row FROM t WHERE str {} 'x' ESCAPE '!')"])
+@pytest.mark.parametrize("like", ["LIKE", "ILIKE", "NOT ILIKE"])
+def test_like_with_another_escape_is_refused_and_not_misread(spark, like: str, text: str) -> None:
     with pytest.raises(PlanError, match="LIKE with ESCAPE cannot be read from Spark's plan"):
-        _read(spark, "str LIKE 'a!%' ESCAPE '!'")
-    assert _read(spark, "str LIKE 'a%'") == expression("str LIKE 'a%'")
+        _read(spark, text.format(like))
+    assert _read(spark, f"str {like} 'a%'") == expression(f"str {like} 'a%'")
 
 
 @pytest.mark.parametrize("ansi", [True, False])
