@@ -27,6 +27,8 @@ from spark_jobs.storage.address import in_a_line
 DELTA, ICEBERG, JDBC, PARQUET = "delta", "iceberg", "jdbc", "parquet"
 FILES = (PARQUET, "orc")
 KINDS = (DELTA, ICEBERG, *FILES, JDBC)
+_MERGED = "spark.sql.parquet.mergeSchema"
+"""With this setting, a folder has the columns of all of its files, and not of the first."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
         options = {"url": url.strip(), "dbtable": rows}
         return Given(_told(name, lambda: session.spark.read.format(JDBC).options(**options).load()), said=said)
-    folder = ParquetFolder(where) if kind == PARQUET and "://" not in where else None
+    plain = kind == PARQUET and "://" not in where and not session.names(_MERGED)
+    folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)
 
 

@@ -5,6 +5,7 @@ A run whose definitions and settings are those of the run before, and whose sour
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -52,6 +53,10 @@ class Session:
     def settings(self) -> Any:
         """Returns a JSON value: while it is the same, a query means the same."""
         return self._settings()
+
+    def names(self, setting: str) -> bool:
+        """Returns True if a setting of Spark's SQL may be another one than by default."""
+        return setting in json.dumps(self.settings())
 
 
 def _settings_of(spark: SparkSession) -> list[Any]:

@@ -123,6 +123,18 @@ def test_a_run_starts_a_session_once_for_what_only_spark_can_tell(shop: Shop) ->
     assert shop.run() == 1
 
 
+def test_columns_that_spark_merges_of_all_files_of_a_folder_are_left_to_spark(shop: Shop) -> None:
+    merged = "spark.sql.parquet.mergeSchema"
+    shop.settings[merged] = "true"
+    shop.spark.conf.set(merged, "true")
+    try:
+        shop.run()
+        shop.label("b", size=1)  # a column of the folder, which its first file lacks
+        assert shop.run() == 1
+    finally:
+        shop.spark.conf.unset(merged)
+
+
 def test_a_folder_has_the_columns_and_files_that_spark_finds(spark, tmp_path: Path) -> None:
     by_spark, by_arrow = tmp_path / "spark", tmp_path / "arrow"
     spark.sql(f"SELECT * FROM VALUES ({ROW.format(k=1)}), ({ROW.format(k=2)})").write.parquet(str(by_spark))
