@@ -113,7 +113,7 @@ class _Reader:
         named = all(of.said is not None for of in given.values())
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
-            table = supported_table(name, of.read().schema)
+            table = supported_table(name, of.read().schema if of.versions is None else of.columns())
             self._sources[name] = Source(table, of.read, given=of)
             register(self._apart, table)
 

@@ -7,12 +7,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 
 import crown
 from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta_versions import DeltaVersions
+from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.pipelines import sources
 from spark_jobs.pipelines.given import given_by, versions_of
 from spark_jobs.pipelines.project import Project
@@ -112,6 +115,21 @@ def test_views_of_an_iceberg_table_are_kept(spark, tmp_path: Path, iceberg: Any)
     ):
         with pytest.raises(SourceError, match=said):
             given_by(Session.of(spark), "r", f"iceberg:{name}").read()
+
+
+def test_columns_of_a_table_with_versions_cost_no_read_of_it(spark, tmp_path: Path, iceberg: Any, monkeypatch) -> None:
+    deltalake.write_deltalake(tmp_path / "d", pa.table({"k": [1]}))
+
+    def read(*_: object) -> None:
+        raise AssertionError("the rows are read")
+
+    for of in (DeltaVersions, IcebergVersions):
+        monkeypatch.setattr(of, "frame", read)
+    made = crown.spark.pipeline(spark, tmp_path / "p")
+    made.source("t", "iceberg:here.shop.r")
+    made.source("d", f"delta:{tmp_path / 'd'}")
+    made.view("v", "SELECT t.k FROM t JOIN d ON t.k = d.k")
+    assert [step.how for step in made.plan()] == ["incremental"]
 
 
 def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
