@@ -85,7 +85,7 @@ QUADRATIC = ("ord-before", "ord-apart")
 STEEP = ("ord-vwap",)
 """Those whose change reaches a part of all prices, in this system too."""
 RANGES = ("ord-ranks",)
-"""Those whose deltas are told in ranges, too: by rows, a change moves half of the table."""
+"""Those whose deltas are measured in ranges, too: by rows, a change moves half of the table."""
 
 
 def stream(rows: int, tables: tuple[str, ...], seed: int = 7) -> Stream:

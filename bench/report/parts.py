@@ -112,8 +112,8 @@ PARTS = (
         "All 99 queries, in the words of DuckDB's extension <code>tpcds</code>, as the public view maintains them. "
         "Dimensions are there before time counts; sales, returns and stock are in a window of a half of their "
         "rows. Every batch returns the exact change of the result as an Arrow table. ORDER BY and LIMIT at the end are "
-        "left out. Results are compared with DuckDB's at three places of a stream of scale factor 0.01, for which "
-        "DuckDB is told to round the quotients of Q66 and Q78 as decimals. Beside it DuckDB, recomputing the query "
+        "left out. Results are compared with DuckDB's at three places of a stream of scale factor 0.01, where "
+        "DuckDB's text rounds the quotients of Q66 and Q78 as decimals. Beside it DuckDB, recomputing the query "
         "after every batch; times: of the medians.",
         None, (aggregates.rates,),
     ),

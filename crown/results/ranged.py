@@ -44,7 +44,7 @@ class RangedRows:
         self._ends = Records(self._ends_schema, [column.type for column in given.ends], dictionary)
 
     def batches(self, net: Zset, shifts: Shifts | None) -> Generator[pa.RecordBatch, None, None]:
-        """Yields a delta: the ``net`` of rows that are told by themselves, and ranges."""
+        """Yields a delta: the ``net`` of rows that change by themselves, and ranges."""
         for batch in self._rows.batches(net):
             nothing = pa.nulls(batch.num_rows, self.schema.field(UNTIL).type)
             yield pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=self.schema)

@@ -1,10 +1,10 @@
-"""Deltas of running functions as ranges: what moves by the same amount is told once, however many rows it has.
+"""Deltas of running functions as ranges: rows that move by the same amount are one row of the delta.
 
     changes -> where they cut their partitions -> ranges between the cuts -> how far each of them moves
 
 A change of a row moves the values of all rows behind it by what it adds: numbers by its copies, sums by its addends. So
 between two cuts all rows move alike, by the sum over the changes before them. Rows that the result cannot tell from a
-changed one are told by themselves, as they were and as they are; ranges begin and end at rows that stay.
+changed one are deleted and inserted one by one; ranges begin and end at rows that stay.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def shifted(
     running: Running, told: int, keys: np.ndarray, weights: np.ndarray, change: Callable[[np.ndarray], None]
 ) -> tuple[Zset, Shifts]:
     """Calls ``change``, which makes changes of rows (codes, int64[width, n]) in the trees, and is given what they add
-    to the sums. Returns what that does to the values: rows that are told by themselves, and ranges.
+    to the sums. Returns what that does to the values: rows that are deleted and inserted, and ranges.
 
-    ``told``: by how many columns of the order the result tells rows apart. O(log n) per change, and the rows that are
-    told. Raises ChangeError if a sum of these leaves its type, or what is added to those of a range.
+    ``told``: by how many columns of the order the result tells rows apart. O(log n) per change and per such row.
+    Raises ChangeError if a sum of these leaves its type, or what is added to those of a range.
     """
     sums, _ = running.sums.of(keys, weights)
     changed = _Alike.of(running, told, keys)

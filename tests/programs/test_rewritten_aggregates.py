@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -64,10 +65,9 @@ def _row(rng: Random) -> tuple[object, ...]:
     )
 
 
-@pytest.mark.parametrize("query", PAIRS)
-@pytest.mark.parametrize("seed", seeds(2, 40))
-def test_a_rewritten_aggregate_is_what_duckdb_says_of_it_after_every_batch(query: str, seed: int) -> None:
-    rng, view, tables = Random(seed), crown.view(query, SCHEMA), Database(SCHEMA)
+def _batches(view: crown.View, rng: Random) -> Iterator[tuple[Counter[tuple[object, ...]], Database]]:
+    """Applies six random batches to a view. Yields its rows, and the tables, after each."""
+    tables = Database(SCHEMA)
     rows: list[tuple[object, ...]] = []
     for _ in range(6):
         gone = [rows.pop(rng.randrange(len(rows))) for _ in range(rng.randint(0, len(rows)))]
@@ -76,8 +76,14 @@ def test_a_rewritten_aggregate_is_what_duckdb_says_of_it_after_every_batch(query
         changes = [(row, -1) for row in gone] + [(row, 1) for row in come]
         tables.apply({"r": changes})
         view.apply({"r": [{**dict(zip(SCHEMA["r"], row, strict=True)), "_weight": n} for row, n in changes]})
-        found = Counter(tuple(row.values()) for row in view.to_table().to_pylist())
-        assert _plain(found) == _plain(duck.results(PAIRS[query], tables)), rows
+        yield Counter(tuple(row.values()) for row in view.to_table().to_pylist()), tables
+
+
+@pytest.mark.parametrize("query", PAIRS)
+@pytest.mark.parametrize("seed", seeds(2, 40))
+def test_a_rewritten_aggregate_is_what_duckdb_says_of_it_after_every_batch(query: str, seed: int) -> None:
+    for found, tables in _batches(crown.view(query, SCHEMA), Random(seed)):
+        assert _plain(found) == _plain(duck.results(PAIRS[query], tables)), tables.rows
 
 
 SHAPES = (
@@ -91,17 +97,8 @@ SHAPES = (
 @pytest.mark.parametrize("query", SHAPES)
 @pytest.mark.parametrize("seed", seeds(2, 40))
 def test_skewness_and_kurtosis_are_those_of_the_dialect_after_every_batch(query: str, seed: int) -> None:
-    rng, view, tables = Random(seed), crown.view(query, SCHEMA, dialect="duckdb"), Database(SCHEMA)
-    rows: list[tuple[object, ...]] = []
-    for _ in range(6):
-        gone = [rows.pop(rng.randrange(len(rows))) for _ in range(rng.randint(0, len(rows)))]
-        come = [_row(rng) for _ in range(rng.randint(0, 8))]
-        rows += come
-        changes = [(row, -1) for row in gone] + [(row, 1) for row in come]
-        tables.apply({"r": changes})
-        view.apply({"r": [{**dict(zip(SCHEMA["r"], row, strict=True)), "_weight": n} for row, n in changes]})
-        found = Counter(tuple(row.values()) for row in view.to_table().to_pylist())
-        assert _near(found) == _near(duck.results(query, tables)), rows
+    for found, tables in _batches(crown.view(query, SCHEMA, dialect="duckdb"), Random(seed)):
+        assert _near(found) == _near(duck.results(query, tables)), tables.rows
 
 
 def _near(rows: Counter[tuple[object, ...]]) -> list[str]:

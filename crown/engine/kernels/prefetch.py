@@ -182,7 +182,7 @@ def _tells_bound_rows(plan, d):
 def _fetch_parents(ctx, d, g, children, start, what):
     """Prefetches parents of a group above a leaf, from entry ``start`` on, or the groups above them.
 
-    Only if it has that many children: then the leaf's row inserts or deletes its key, and all parents are told.
+    Only if it has that many children: then the leaf's row inserts or deletes its key in all parents.
     """
     arena, halves = ctx.arena, ctx.halves
     k = ctx.plan[d + N_KEY]

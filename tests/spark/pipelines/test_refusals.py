@@ -9,6 +9,8 @@ import pytest
 
 import crown
 from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.pipeline import Pipeline
+from spark_jobs.pipelines.project import Project
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a.b", None])
@@ -54,3 +56,58 @@ def test_a_run_says_what_spark_took_for_a_view(spark, tmp_path: Path) -> None:
     report = made.run()
     assert list(report.computed) == ["computed"]
     assert 0 < report.computed["computed"] <= report.seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT * FROM b; CREATE MATERIALIZED VIEW b AS SELECT * FROM a",
+            "reads itself",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT * FROM nowhere",
+            "a.sql:1: a: there is no table or view nowhere: .*crown.source.nowhere",
+        ),
+        ("CREATE MATERIALIZED VIEW `a b` AS SELECT 1 AS x", "a.sql:1: 'a b' is no name of a view"),
+        (
+            "CREATE MATERIALIZED VIEW a AS SELECT 1 AS x; CREATE MATERIALIZED VIEW A AS SELECT 2 AS x",
+            "two views called",
+        ),
+        ("CREATE STREAMING TABLE a AS SELECT * FROM STREAM(b)", "streaming tables keep rows"),
+        ("\nDROP TABLE x", "a.sql:2: a project has CREATE MATERIALIZED VIEW"),
+        ("CREATE MATERIALIZED VIEW a AS SELEC 1", "a.sql:1"),
+    ],
+)
+def test_a_project_that_cannot_be_run_is_refused_with_the_place(spark, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: a.sql}}]\n")
+    (tmp_path / "a.sql").write_text(text)
+    with pytest.raises(SourceError, match=said):
+        Pipeline.of(spark, Project.of(tmp_path)).plan()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("storage: s", "lacks the field name"),
+        ("name: p\nstorage: s\ncolour: red", "unknown field colour"),
+        ("name: p\nstorage: s3://b/p", "local folder"),
+        ("name: p\nstorage: s\nlibraries: [a.sql]", "write libraries:"),
+        (": :", "is no YAML"),
+    ],
+)
+def test_a_specification_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text(text)
+    with pytest.raises(SourceError, match=said):
+        Project.of(tmp_path)
+    with pytest.raises(SourceError, match=r"has neither spark-pipeline\.yml nor dbt_project\.yml"):
+        Project.of(tmp_path / "..")
+
+
+def test_a_view_that_cannot_be_maintained_is_refused_if_that_is_wanted(spark, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(spark, tmp_path / "state", refresh="incremental")
+    made.source("r", lambda: spark.range(3))
+    made.view("v", "SELECT id, BIT_OR(id) OVER (ORDER BY id) AS k FROM r")
+    with pytest.raises(crown.PlanError, match=r"view v cannot be maintained: "):
+        made.run()
+    assert not (tmp_path / "state").exists()
