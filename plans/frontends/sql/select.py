@@ -16,6 +16,7 @@ from sqlglot import exp
 from plans.expressions.build import Expr
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.fields import field_of
+from plans.frontends.sql.aliases import with_meanings
 from plans.frontends.sql.conditions import add_conditions, checked
 from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
 from plans.frontends.sql.grouping import Groups
@@ -150,7 +151,8 @@ def _parts(node: exp.Select, inner: Scope, checks: _Checks) -> list[_Part]:
 
 
 def _from_where(node: exp.Select, scope: Scope) -> Scope:
-    """Adds FROM and WHERE to the frame; the scope that the rest of the SELECT sees."""
+    """Adds FROM and WHERE to the frame; the scope that the rest of the SELECT sees. Names of what is selected are
+    replaced by what they mean."""
     if scope.depth > MAX_NESTING:
         raise scope.text.error(f"subqueries are nested more than {MAX_NESTING} deep", node, "leave some of them out")
     scope = replace(scope, ctes=with_clause(node, scope))
@@ -163,6 +165,7 @@ def _from_where(node: exp.Select, scope: Scope) -> Scope:
         add_join(join, scope)
     for view in node.args.get("laterals") or ():
         scope.join(add_generated(view.this, scope, view), [])
+    with_meanings(node, scope)
     where = node.args.get("where")
     if where is not None:
         scope.text.check_no_aggregate(where.this, "WHERE")

@@ -22,6 +22,7 @@ from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index,
 from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import (
     in_spark,
+    with_aliases,
     with_differences,
     with_groupings,
     with_indexes,
@@ -82,7 +83,8 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         for limit in [limit for statement in found for limit in statement.find_all(exp.Limit)]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is none
-        found = [with_samples(with_groupings(statement, dialect), dialect) for statement in found]
+        found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
+        found = [with_samples(statement, dialect) for statement in found]
         found = [with_arrays(with_own_names(statement, dialect)) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(statement) for statement in found]

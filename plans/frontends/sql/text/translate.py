@@ -173,6 +173,17 @@ def with_groupings(tree: Any, dialect: str) -> Any:
 _ALWAYS_GROUPED = ("duckdb", "postgres", "trino", "presto")
 
 
+def with_aliases(tree: Any, dialect: str) -> Any:
+    """Returns a statement whose WHERE says whether it may have the names of what is selected."""
+    for node in tree.find_all(exp.Select) if dialect in _NAMED_IN_WHERE else ():
+        if node.args.get("where") is not None:
+            node.args["where"].set("aliases", True)
+    return tree
+
+
+_NAMED_IN_WHERE = ("duckdb", "snowflake", "clickhouse", "teradata")
+
+
 def _between_beginnings(difference: Any, unit: str) -> None:
     """Makes a difference of moments one of the beginnings of their units: it counts whole units between them."""
     for side in ("this", "expression"):

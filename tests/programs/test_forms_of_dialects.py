@@ -1,0 +1,100 @@
+"""Statement forms and functions that dialects have for themselves, after every batch with deletes: engine = DuckDB."""
+
+from __future__ import annotations
+
+import datetime as dt
+from random import Random
+from typing import Any
+
+import pytest
+
+from plans import PlanError, program
+from tests.marks import seeds
+from tests.programs.driver import Driver
+
+SCHEMA = {
+    "r": {
+        "id": "int64",
+        "a": "int64",
+        "b": "int64",
+        "s": "string",
+        "d": "date",
+        "at": "timestamp_ntz",
+        "nums": "array<int64>",
+        "tags": "array<string>",
+    },
+    "u": {"a": "int64", "v": "int64"},
+}
+DUCKDB = (
+    "SELECT a + 1 AS z, z * 2 AS y, y - z AS x FROM r",
+    "SELECT a + 1 AS z, z * 2 AS y, id FROM r WHERE z > 1 AND y < 6",
+    "SELECT a + 1 AS a, a * 2 AS y FROM r",
+    "SELECT s, SUM(b) AS total, total + COUNT(*) AS more FROM r GROUP BY s HAVING more > 1",
+    "SELECT a + 1 AS z, z * 2 AS y, COUNT(*) AS n FROM r GROUP BY ALL",
+    "SELECT id, b, LAG(b) OVER (ORDER BY id, b) AS p, b - p AS diff FROM (SELECT DISTINCT id, b FROM r) AS q "
+    "WHERE b IS NOT NULL QUALIFY diff IS NOT NULL",
+)
+OTHERS: tuple[tuple[str, str, str], ...] = (
+    ("spark", "SELECT NAMED_STRUCT('x', a, 'y', s) AS p, p.x + 1 AS x FROM r", "SELECT {'x': a, 'y': s}, a + 1 FROM r"),
+    ("spark", "SELECT a AS k, (SELECT MAX(v) FROM u WHERE u.a = r.a) AS m, m + k AS t FROM r",
+     "SELECT a, (SELECT MAX(v) FROM u WHERE u.a = r.a) AS m, (SELECT MAX(v) FROM u WHERE u.a = r.a) + a FROM r"),
+    ("databricks", "SELECT a + 1 AS z, z * 2 AS y FROM r WHERE a > 0", "SELECT a + 1, (a + 1) * 2 FROM r WHERE a > 0"),
+    ("snowflake", "SELECT a + 1 AS z, s FROM r WHERE z > 1 QUALIFY ROW_NUMBER() OVER (PARTITION BY z ORDER BY id) = 1",
+     "SELECT a + 1, s FROM r WHERE a + 1 > 1 QUALIFY ROW_NUMBER() OVER "
+     "(PARTITION BY a ORDER BY id, a, s NULLS FIRST) = 1"),
+)  # fmt: skip
+
+
+def _some(random: Random, *values: Any) -> Any:
+    return random.choice([None, *values, *values])
+
+
+def _row(random: Random) -> tuple[Any, ...]:
+    def several(*values: Any) -> Any:
+        return None if random.random() < 0.15 else tuple(_some(random, *values) for _ in range(random.randint(0, 3)))
+
+    day = _some(random, dt.date(2024, 2, 29), dt.date(1969, 12, 31), dt.date(2023, 1, 1))
+    at = _some(random, dt.datetime(2024, 2, 29, 12, 34, 56, 789000), dt.datetime(1969, 12, 31, 23, 59, 59, 500000))
+    text = _some(random, "a", "b", "2024-03-01", '{"a": {"b": [1, "x"]}}')
+    ids = random.randint(0, 3), _some(random, 0, 1, 2), _some(random, 0, 1, -3)
+    return *ids, text, day, at, several(0, 1, 2), several("a", "b", "")
+
+
+def _changed(random: Random, driver: Driver) -> dict[str, Any]:
+    """Deletes of rows that are there, and new ones."""
+    made: dict[str, Any] = {}
+    for name, new in (("r", _row), ("u", lambda r: (_some(r, 0, 1, 2), r.randint(0, 3)))):
+        there = list(driver.database.rows[name].elements())
+        gone = random.sample(there, min(len(there), random.randint(0, 3)))
+        made[name] = [*((row, -1) for row in gone), *((new(random), 1) for _ in range(random.randint(0, 4)))]
+    return made
+
+
+CASES = [*(("duckdb", query, "") for query in DUCKDB), *OTHERS]
+
+
+@pytest.mark.parametrize("seed", seeds(1, 9))
+@pytest.mark.parametrize(("dialect", "query", "oracle"), CASES)
+def test_the_result_is_that_of_duckdb_after_every_batch(dialect: str, query: str, oracle: str, seed: int) -> None:
+    random = Random(f"{seed} {query}")
+    driver = Driver(oracle or query, program(query, SCHEMA, dialect=dialect), SCHEMA, exact=False)
+    for number in range(4):
+        driver.step(_changed(random, driver), again=number % 2 == 1)
+    driver.remove_everything()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query", "message"),
+    [
+        ("spark", "SELECT a + 1 AS z FROM r WHERE z > 1", "unknown column z"),
+        ("spark", "SELECT z * 2 AS y, a + 1 AS z FROM r", "unknown column z"),
+        ("spark", "SELECT a AS z, b AS z, z + 1 AS y FROM r", "z is the name of 2 columns behind SELECT"),
+        ("duckdb", "SELECT SUM(a) AS z FROM r WHERE z > 1", "the aggregate SUM cannot stand in WHERE"),
+        ("spark", "SELECT a AS z, (SELECT MAX(v) FROM u WHERE u.a = z) AS m FROM r", "unknown column z"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(dialect: str, query: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        program(query, SCHEMA, dialect=dialect)
+    assert caught.value.message == message
+    assert caught.value.position is not None
