@@ -6,6 +6,7 @@ nothing about: they have the same values in its columns.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -118,6 +119,18 @@ class WindowFunction:
         return self.frame.unit != "groups" and (self.frame.start, self.frame.end, self.frame.exclude) == (None, 0, "")
 
     @property
+    def kind(self) -> str:
+        """Returns what people call it: `numbering`, `sessions`, `pick`, `running` (its frame has no bound on one side)
+        or `frame`."""
+        if self.function in (*RANKS, *WHOLE):
+            return "numbering"
+        if self.function in SESSIONS:
+            return "sessions"
+        if self.frame is None or self.function in PICKED:
+            return "pick"
+        return "running" if (self.frame.start is None) != (self.frame.end is None) else "frame"
+
+    @property
     def width(self) -> int:
         """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
         if self.function in NEIGHBOURS:
@@ -144,3 +157,15 @@ class WindowFunction:
         if not self.frame.bounded:
             return "partition" if self.frame.start is None and self.frame.end is None else "shift"
         return "local" if self.frame.unit == "rows" else "range"
+
+
+def kinds(functions: Iterable[WindowFunction], ordered: Iterable[str]) -> tuple[str, ...]:
+    """Returns what the functions of a stage are called, each kind once (`WindowFunction.kind`); `ordered`: the columns
+    of its order.
+
+    An `ASOF join` orders rows by which side they are of, and asks of each whether there is one of the other side.
+    """
+    functions, ordered = tuple(functions), set(ordered)
+    if any(one.where in ordered and one.where in one.arguments for one in functions):
+        return ("ASOF join",)
+    return tuple(dict.fromkeys(one.kind for one in functions))

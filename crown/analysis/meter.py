@@ -8,11 +8,11 @@ from time import perf_counter
 
 import numpy as np
 
-from crown.analysis.parts import header, stages_of
+from crown.analysis.parts import stages_of
 from crown.programs.program import ProgramEngine
 
 Headers = list[list[np.ndarray]]
-"""Per stage and cell, a copy of the header of its arena."""
+"""Per stage and cell, a copy of the header of its arena; none of a stage that counts nothing."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Meter:
     """Remembers the last batch that an engine has finished. A few microseconds per batch."""
 
     def __init__(self, engine: ProgramEngine) -> None:
-        parts = [[header(state) for state in part.states] for part in stages_of(engine)]
+        parts = [part.headers for part in stages_of(engine)]
         self._sizes = list(map(len, parts))
         self._headers = [one for part in parts for one in part]
         self._started: tuple[float, list[np.ndarray]] | None = None

@@ -11,7 +11,7 @@ from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
 from crown.programs.program import ProgramEngine
 from crown.stages.join import Join
-from plans.program import Stage
+from plans.program import JoinStage, Stage
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,14 @@ class StageParts:
     def bytes(self) -> int:
         """Returns the bytes in use, without the dictionary of a program."""
         return 8 * sum(int(part[A.H_LIVE]) for part in self.arenas)
+
+    @property
+    def headers(self) -> list[np.ndarray]:
+        """Returns the headers that have the counters of the stage, not copies: of a join those of its states. A stage
+        without memory has none, and neither has a cycle that is only counted."""
+        if isinstance(self.stage, JoinStage):
+            return [header(state) for state in self.states]
+        return [arena[: A.H_TABLES] for arena in self.arenas]
 
 
 def stages_of(engine: ProgramEngine) -> list[StageParts]:

@@ -10,8 +10,8 @@ from typing import Any
 from crown.analysis.advice import advice
 from crown.analysis.hot import Fan, HotKey, fan, hottest
 from crown.analysis.meter import LastBatch
-from crown.analysis.parts import StageParts, header, stages_of
-from crown.analysis.work import Work, work
+from crown.analysis.parts import StageParts, stages_of
+from crown.analysis.work import Work, work, work_of
 from crown.programs.program import ProgramEngine
 from plans.program import JoinStage
 from plans.show import explain, programs, upkeep
@@ -21,7 +21,7 @@ HOTTEST = 3
 
 @dataclass(frozen=True)
 class StageReport:
-    """A stage: what it is and costs by its plan, what it holds, and of a join what it has done, in all and last.
+    """A stage: what it is and costs by its plan, what it holds, and what it has done, in all and last.
 
     ``bags``: of each bag its own counters, as ``Bag.stats`` has them.
     """
@@ -84,10 +84,12 @@ def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
 def _report(engine: ProgramEngine, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
     cost = upkeep.upkeep(part.stage)
     made = StageReport(part.number, programs.kind(part.stage), cost.name, cost.update, part.bytes, {})
-    if not isinstance(part.stage, JoinStage) or not part.states:  # a cycle that is only counted has no tree
+    if not isinstance(part.stage, JoinStage):
+        return _counted(made, part, stats, last)
+    if not part.states:  # a cycle that is only counted has no tree
         return replace(made, holds=stats)
     inner = range(1, len(part.stage.plan.nodes))
-    so_far = work(part.states[0], [header(state) for state in part.states])
+    so_far = work(part.states[0], part.headers)
     latest = None if last is None else _latest(part, last)
     fans = {i: _widest([fan(state, i) for state in part.states]) for i in inner}
     keys = [key for state in part.states for i in inner for key in hottest(state, i, HOTTEST)]
@@ -98,12 +100,21 @@ def _report(engine: ProgramEngine, part: StageParts, stats: dict[str, Any], last
     return replace(made, bags=stats["bags"])
 
 
+def _counted(made: StageReport, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
+    """Returns the report of a stage that is no join; of one without memory nothing is counted."""
+    holds = {name: value for name, value in stats.items() if name != "steps"}  # they are among what it has done
+    if not part.headers:
+        return replace(made, holds=holds)
+    latest = None if last is None else work_of(last.after[part.number], last.before[part.number])
+    return replace(made, holds=holds, so_far=work_of(part.headers), last=latest)
+
+
 def _latest(part: StageParts, last: LastBatch) -> Work:
     """Returns what the last batch has done in a join. The changes that it read are tallied when it stands, after the
     meter has looked; nothing but a batch changes these.
     """
     state, before = part.states[0], last.before[part.number]
-    done, read = work(state, last.after[part.number], before), work(state, [header(s) for s in part.states], before)
+    done, read = work(state, last.after[part.number], before), work(state, part.headers, before)
     nodes = tuple(replace(node, updates=tally.updates) for node, tally in zip(done.nodes, read.nodes, strict=True))
     return replace(done, updates=read.updates, nodes=nodes)
 
@@ -119,7 +130,8 @@ def _widest(fans: list[Fan]) -> Fan:
 
 
 def _stage(stage: StageReport) -> list[str]:
-    named = f", {stage.name}" if stage.so_far is not None else ""
+    nodes = stage.so_far is not None and bool(stage.so_far.nodes)
+    named = f", {stage.name}" if nodes else ""
     lines = [f"stage {stage.number}   {stage.kind}{named}"]
     held = ", ".join(f"{value:,} {name}" for name, value in stage.holds.items())
     lines.append(f"  holds     {size_text(stage.bytes)}{f': {held}' if held else ''}")
@@ -138,7 +150,7 @@ def _stage(stage: StageReport) -> list[str]:
         )
         lines.append(f"  bag       {name}: {counters}")
     lines += [f"  rewrite   {line}" for line in stage.rewrites]
-    return lines + (_nodes(stage.so_far) if stage.so_far is not None else [])
+    return lines + (_nodes(stage.so_far) if stage.so_far is not None and nodes else [])
 
 
 def _nodes(done: Work) -> list[str]:

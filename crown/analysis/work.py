@@ -1,4 +1,4 @@
-"""What a join has done so far, or in one batch: its counters, in all and by node."""
+"""What a stage has done so far, or in one batch: its counters, of a join in all and by node."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from crown.engine.statistics import tallies_of
 from crown.kernels import arena as A
 from crown.kernels.geometry import groups_table
 from crown.kernels.tables import table_at
+from crown.programs.tallies import PASSED, READ
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class NodeWork:
 
 @dataclass(frozen=True)
 class Work:
-    """A join: rows that updates and publications touched, results emitted, and the same by node."""
+    """A stage: changes that it read, rows and entries of trees that it touched, rows that it passed on; of a join the
+    same by node.
+    """
 
     updates: int
     touched: int
@@ -57,3 +60,10 @@ def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None
     published = sum(node.touched for node in nodes)
     flips = int(now[A.H_R_UPDATES] + now[A.H_S_UPDATES] + now[A.H_P_UPDATES] + now[A.H_LIVE_FLIPS])
     return Work(sum(node.updates for node in nodes), flips + published, int(now[A.H_EMITTED]), tuple(nodes))
+
+
+def work_of(headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
+    """Returns what the header of a stage that is no join says, or how it differs from that of before. O(1)."""
+    (now,), (before,) = headers, since or [np.zeros_like(headers[0])]
+    read, touched, emitted = (int(now[word] - before[word]) for word in (READ, A.H_STEPS, PASSED))
+    return Work(read, touched, emitted, ())

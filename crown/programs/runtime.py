@@ -27,7 +27,7 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.preparer import BatchPreparer
-from crown.programs.tallies import Tallies
+from crown.programs.tallies import CHANGES, PASSED, READ, Tallies
 from crown.programs.wanted import ALL, NOTHING, Wanted
 from crown.results.ranged import RangedRows
 from crown.stages.base_tables import BaseTables
@@ -299,10 +299,13 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 self._torn = True
                 if ranged is not None and number == ranged.number and isinstance(stage, Over):
                     net, shifts = stage.shifted(inputs, ranged.told)
+                    self.tallies.work[number][PASSED] += len(shifts)
                 else:
                     net = stage.apply(inputs)
                 nets[number] = net
+                self.tallies.work[number][READ] += sum(map(CHANGES, inputs))
                 if net.weights.size:
+                    self.tallies.work[number][PASSED] += net.weights.size
                     self.tallies.add(number, net)
         except BaseException as error:
             if isinstance(error, _REFUSALS) or (isinstance(stage, Join) and stage.taken_back):
@@ -313,7 +316,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     def _rests(self, number: int, inputs: list[Zset]) -> bool:
         """Returns True for a stage that is not even called: nothing comes in, and it does not count the batches."""
-        return self._resting[number] and not sum([net.weights.size for net in inputs])
+        return self._resting[number] and not sum(map(CHANGES, inputs))
 
     def _roll_back(self, given: PreparedBatch, nets: Mapping[str | int, Zset], error: BaseException) -> None:
         """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be

@@ -1,27 +1,39 @@
-"""How many rows each stage has, with multiplicity: kept with every batch, so that nothing has to be counted."""
+"""How many rows each stage has, with multiplicity, and what it has read and passed on: kept with every batch, so that
+nothing has to be counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
 from crown.errors import CrownError
-from crown.kernels.arena import H_ROWS
+from crown.kernels.arena import H_EMITTED, H_R_UPDATES, H_ROWS
+from crown.stages.cyclic import CyclicCount
+from crown.stages.join import Join
 from crown.stages.protocol import Stage
 from crown.store.zset import Zset
+
+READ, PASSED = H_R_UPDATES, H_EMITTED
+"""Words of a stage that is no join: changes that it ever read, rows that it ever passed on."""
+CHANGES = attrgetter("weights.size")
+"""Returns how many changes a net has."""
 
 
 class Tallies:
     """The numbers of rows of ``stages``, which lie in their first arenas; a stage without memory has its number here.
 
     A number that was not kept from the beginning is not known: of a state that an older release wrote, or of a stage
-    without memory that was loaded. ``set`` says it then.
+    without memory that was loaded. ``set`` says it then. ``work``: per stage where its words ``READ`` and ``PASSED``
+    are; joins count what they do by themselves (``crown.analysis.work``).
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
         self._others: dict[int, int] = {}  # of stages without memory
+        nowhere = np.zeros(PASSED + 1, np.int64)
+        self.work = [nowhere if isinstance(s, (Join, CyclicCount)) or not s.parts else s.parts[0] for s in stages]
 
     def begin(self, numbers: Iterable[int]) -> None:
         """Notes that these stages have no rows."""

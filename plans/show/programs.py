@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from plans import durations
 from plans.bands import PairTerm
 from plans.expressions.sqltext import identifier
-from plans.frames import SESSIONS, VALUED, Frame, WindowFunction
+from plans.frames import SESSIONS, VALUED, Frame, WindowFunction, kinds
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
@@ -131,7 +131,13 @@ def dropped(stage: Stage) -> bool:
 def kind(stage: Stage) -> str:
     """Returns what a stage is called."""
     name = kind_name(type(stage))
-    return f"{name} ({stage.mode})" if isinstance(stage, JoinStage) else name
+    if isinstance(stage, JoinStage):
+        return f"{name} ({stage.mode})"
+    if isinstance(stage, OverStage):
+        return f"{name} ({', '.join(kinds(stage.functions, (one.column for one in stage.order)))})"
+    if isinstance(stage, GroupStage) and any(call.share is not None for call in stage.aggregates):
+        return f"{name} (percentile)"
+    return {"band": "band join", "top": "top-k"}.get(name, name)
 
 
 def result_mark(program: Program, number: int) -> str:

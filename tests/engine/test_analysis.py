@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def analyzed(view: crown.View) -> dict[str, Any]:
 
 
 def join(view: crown.View) -> dict[str, Any]:
-    return next(stage for stage in analyzed(view)["stages"] if stage["so_far"])
+    return next(stage for stage in analyzed(view)["stages"] if stage["kind"].startswith("join") and stage["so_far"])
 
 
 def test_rows_keys_and_changes_are_those_of_the_data() -> None:
@@ -159,3 +160,64 @@ def test_a_bag_says_what_it_has_done() -> None:
     (bag,) = join(view)["bags"].values()
     assert bag == next(iter(join_stats(view)["bags"].values()))
     assert any(line.startswith("  bag       bag[") for line in view.explain(analyze=True).splitlines())
+
+
+T = {"k": "int64", "x": "int64", "at": "timestamp_ntz"}
+ORDERED = {
+    "over (numbering)": "SELECT k, RANK() OVER (PARTITION BY k ORDER BY x) AS r FROM t",
+    "over (running)": "SELECT k, SUM(x) OVER (PARTITION BY k ORDER BY x) AS s FROM t",
+    "over (frame)": "SELECT k, MIN(x) OVER (PARTITION BY k ORDER BY x ROWS 2 PRECEDING) AS m FROM t",
+    "over (pick)": "SELECT k, LAG(x) OVER (PARTITION BY k ORDER BY x) AS b FROM t",
+    "over (pick, frame)": "SELECT LAG(x) OVER (ORDER BY x) AS b, AVG(x) OVER (ORDER BY x ROWS 1 PRECEDING) AS a FROM t",
+    "over (ASOF join)": "SELECT t.k, t.x, u.x AS y FROM t ASOF JOIN u ON t.k = u.k AND t.at >= u.at",
+    "over (sessions)": "SELECT k, COUNT(*) AS n FROM t GROUP BY k, session_window(at, '5 minutes')",
+    "band join": "SELECT t.x, SUM(u.x) AS s FROM t, u WHERE t.k = u.k AND t.x < u.x GROUP BY t.x",
+    "top-k": "SELECT k, x FROM t ORDER BY x LIMIT 3",
+    "group (percentile)": "SELECT k, MEDIAN(x) AS m FROM t GROUP BY k",
+}
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+def test_an_ordered_stage_is_named_by_what_it_does_and_counts_its_work(kind: str, tmp_path: Path) -> None:
+    view = crown.view(ORDERED[kind], {"t": T, "u": T})
+    text = view.explain()
+    assert f"   {kind}" in text
+    assert "cost O(log n) per change" in text or "update    O(log n) per change" in text
+
+    def stage(of: crown.View) -> dict[str, Any]:
+        return next(stage for stage in analyzed(of)["stages"] if stage["kind"] == kind)
+
+    rng, moment, used = random.Random(kind), datetime(2020, 1, 1), [table.name for table in view.plan.tables]
+    assert stage(view)["last"] is None
+
+    def batch(n: int) -> dict[str, Any]:
+        def row() -> dict[str, Any]:
+            return {"k": rng.randrange(3), "x": rng.randrange(50), "at": moment + timedelta(minutes=rng.randrange(99))}
+
+        return {name: [row() for _ in range(n)] for name in used}
+
+    view.apply(batch(40))
+    first = stage(view)["so_far"]
+    delta = view.apply(batch(1))
+    last, so_far = stage(view)["last"], stage(view)["so_far"]
+    assert last["updates"] == len(used)
+    assert last["touched"] > 0
+    assert {name: so_far[name] - first[name] for name in ("updates", "touched", "emitted")} == {
+        name: last[name] for name in ("updates", "touched", "emitted")
+    }
+    if f"   {kind}, the result" in text:
+        assert last["emitted"] == delta.num_rows
+    view.save(tmp_path / "state")
+    assert stage(crown.load(tmp_path / "state"))["so_far"] == so_far
+
+
+def test_a_range_is_one_row_of_what_a_stage_passed_on() -> None:
+    view = crown.view("SELECT x, ROW_NUMBER() OVER (ORDER BY x) AS n FROM t", {"t": T})
+    view.apply({"t": [{"k": 1, "x": x, "at": None} for x in range(0, 2000, 2)]})
+    view.apply({"t": [{"k": 1, "x": 1001, "at": None}]}, ranges=True)
+    (over,) = [stage for stage in analyzed(view)["stages"] if stage["kind"] == "over (numbering)"]
+    assert over["last"]["emitted"] == 2, "the row, and the range of those behind it"
+    assert over["last"]["touched"] < 100
+    view.apply({"t": [{"k": 1, "x": 1003, "at": None}]})
+    (over,) = [stage for stage in analyzed(view)["stages"] if stage["kind"] == "over (numbering)"]
+    assert over["last"]["emitted"] > 500

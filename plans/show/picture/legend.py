@@ -20,8 +20,11 @@ _KINDS = {
     "linear": "rows passed on, filtered or computed, one by one",
     "pointwise": "set operations: how often a row is there follows from how often it is in each input",
     "group": "a row for each group, with its aggregates",
-    "top": "the first rows of each group in an order",
+    "group (percentile)": "a row for each group, whose values are kept in order",
+    "top-k": "the first rows of each group in an order",
+    "band join": "a join by a comparison: both sides are kept in the order of what is compared",
 }
+_OVER = "window functions: every row, with values that are read off the rows around it in an order"
 _CLASSES = (
     ("q-hierarchical", "a tree of height 1", f"{_CROWN}, Theorem 6.5"),
     ("flat", "a publication costs no more than a counter", _HERE),
@@ -51,6 +54,7 @@ def _flow(program: Program) -> list[tuple[str, str, str]]:
     return [
         ("a → b", "b reads the net changes of a, once per batch; the thick frame is the result", "docs/sql.md"),
         *((kind, text, _HERE) for kind, text in _KINDS.items() if kind in there),
+        *((kind, _OVER, _HERE) for kind in sorted(there) if kind.startswith("over ")),
         ("O(1), O(log n)", "what a change of a stage's input costs, besides what it changes", _HERE),
     ]
 
