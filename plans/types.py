@@ -11,7 +11,7 @@ import datetime as dt
 import re
 import sys
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, get_args, get_origin
 
 import numpy as np
@@ -100,11 +100,16 @@ def normal_type(type_: str) -> str:
     """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
     if not isinstance(type_, str):
         raise PlanError(f"{shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
+    return _normal(type_)
+
+
+@lru_cache(4096)
+def _normal(type_: str) -> str:
     if why_untyped(type_) is not None:
         return type_
     inside = _parts(type_)
     if inside is not None:
-        return inside.with_types([normal_type(part) for part in inside.types])
+        return inside.with_types([_normal(part) for part in inside.types])
     name = " ".join(type_.lower().split())
     name = _LENGTH.sub(r"\1", name)  # a text is as long as it is
     name = _ALIASES.get(name, name)

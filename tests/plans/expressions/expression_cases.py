@@ -15,6 +15,7 @@ import pyarrow as pa
 from plans import Expr, arrow_type
 from plans.expressions.build import col, substitute
 from plans.planner import parse
+from plans.schema import Schema
 from tests.plans.expressions.clock_cases import CLOCK_GROUPS
 from tests.plans.expressions.expression_group import Group, examples
 from tests.plans.expressions.function_cases import FUNCTION_GROUPS
@@ -211,10 +212,16 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, pa.int64()).view(type_) if pa.types.is_timestamp(type_) else pa.array(values, type_)
 
 
+@cache
 def expression(sql: str) -> Expr:
     """The expression that the planner makes of SQL text over `t`."""
-    _, found = parse(f"SELECT DISTINCT row, {sql} AS v FROM t", tables()).outputs[1]
+    _, found = parse(f"SELECT DISTINCT row, {sql} AS v FROM t", _schema()).outputs[1]
     return substitute(found, lambda name: col(name.removeprefix("t."), _type(name.removeprefix("t."))))
+
+
+@cache
+def _schema() -> Schema:
+    return Schema.of(tables())
 
 
 def _type(name: str) -> str:
