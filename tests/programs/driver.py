@@ -69,12 +69,16 @@ class Driver:
         self.engine.check_invariants()
         result, wanted = self.result, duck.results(self.query, self.database)
         assert result == Counter({row: n for row, n in self.total.items() if n}), "the result is the sum of the deltas"
-        assert result == wanted if self.exact else rounded(result) == rounded(wanted)
+        assert self.same(result, wanted)
         assert self.engine.count() == result.total()
         names = [column.name for column in self.engine.columns]
         for row in list(result)[:2]:
             assert self.engine.multiplicity(dict(zip(names, row, strict=True))) == result[row]
         return result
+
+    def same(self, result: Counter[Row], wanted: Counter[Row]) -> bool:
+        """Returns whether rows are DuckDB's."""
+        return result == wanted if self.exact else rounded(result) == rounded(wanted)
 
     def remove_everything(self) -> None:
         """Deletes all rows, and compares."""

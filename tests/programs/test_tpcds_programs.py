@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
 from copy import deepcopy
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
 
 import duckdb
 import pytest
@@ -18,6 +16,7 @@ import crown
 from crown.errors import SeveralRowsError
 from plans import QueryWarning
 from tests.oracles import duck
+from tests.oracles.alike import alike
 from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.test_tpcds import TEXTS
 from tests.plans.tpcds_rows import changes, rows
@@ -91,23 +90,3 @@ def _with_decimals(tree: exp.Expression) -> None:
         if all(isinstance(side, exp.Literal) and "." in side.name for side in sides):
             one, two = (Decimal(side.name) for side in sides)
             quotient.replace(exp.Literal.number(str((one / two).quantize(Decimal("0.000001"), ROUND_HALF_UP))))
-
-
-def alike(found: Counter[Row], expected: Counter[Row]) -> bool:
-    """Returns whether rows are equal, numbers nearly: a quotient of decimals has Spark's digits, which DuckDB lacks."""
-    ours, theirs = (sorted(bag.elements(), key=_order) for bag in (found, expected))
-    return len(ours) == len(theirs) and all(
-        len(a) == len(b) and all(map(_near, a, b)) for a, b in zip(ours, theirs, strict=True)
-    )
-
-
-def _order(row: Row) -> tuple[Any, ...]:
-    numbers = (float(value) for value in row if isinstance(value, (int, float, Decimal)))
-    others = ("0" if isinstance(value, (int, float, Decimal)) else str(value) for value in row)
-    return tuple(others), tuple(numbers)
-
-
-def _near(a: object, b: object) -> bool:
-    if isinstance(a, (int, float, Decimal)) and isinstance(b, (int, float, Decimal)):
-        return math.isclose(float(a), float(b), rel_tol=1e-6, abs_tol=2e-6)
-    return a == b
