@@ -76,6 +76,11 @@ def _in_zone(*given: Expr) -> Expr:
     return cast(call("from_utc_timestamp", found, target), "timestamp_ntz")
 
 
+def _beginning(moment: Expr, unit: Expr) -> Expr:
+    found = call("date_trunc", unit, moment)
+    return found if moment.type == "timestamp" else cast(found, "timestamp_ntz")
+
+
 TABLE = (
     macro("convert_timezone", "=string any", _in_zone, note="From one zone, or UTC, to another one: a TIMESTAMP_NTZ."),
     macro("convert_timezone", "=string =string any", _in_zone),
@@ -89,6 +94,7 @@ TABLE = (
         null="a moment outside the calendar",
         note="So many units later, as a TIMESTAMP. A month that is too short ends earlier.",
     ),
+    macro("datetime_trunc", "moment unit", _beginning, note="DATE_TRUNC; a TIMESTAMP_NTZ, but of a TIMESTAMP."),
     macro(
         "date_part",
         "unit calendar",

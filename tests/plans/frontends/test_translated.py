@@ -49,6 +49,7 @@ DUCKDB = (
     "not list_contains([n], 1)", "list_contains([a], n)", "list_contains(list_intersect([a], [i]), n)",
     "list_sort(list_distinct([a, i, n, n]))", "list_sort(array_distinct([n, a]))", "list_unique([a, n])",
     "isinf(x / i)", "isnan(n::DOUBLE)", "isfinite(x)", "ord(s)", "printf('%d|%s', a, s)", "printf('%d', n)",
+    *(f"date_trunc('{unit}', ts)" for unit in ("year", "week", "hour", "minute")), "date_trunc('month', d)",
 )  # fmt: skip
 TRANSLATED = {
     "postgres": ("a / i", "to_char(ts, 'YYYY-MM-DD')", "s ~ 'a'", "strpos(s, 'b')", "a::text",

@@ -133,16 +133,19 @@ def with_own_names(tree: Any, dialect: str) -> Any:
     return tree
 
 
+_MOMENTS: dict[type, str] = {exp.TimestampTrunc: "DATETIME_TRUNC"}  # Spark's DATE_TRUNC makes a TIMESTAMP of any moment
 _OWN_NAMES: dict[str, dict[type, str]] = {
     "duckdb": {
         exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
-        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
+        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS,
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
+        **_MOMENTS,
     },
     "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT"},
+    **dict.fromkeys(("redshift", "snowflake", "trino", "presto"), _MOMENTS),
 }  # fmt: skip
 _STRICT = {"duckdb": ("isnan", "printf"), "bigquery": ("isnan",)}
 
