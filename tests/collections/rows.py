@@ -108,7 +108,7 @@ def rows(tree: exp.Expression, collection: str, seed: int) -> Database:
 
 def _value(random: Random, wish: Any, type_: str, *, exact: bool) -> Any:
     """Returns a value of a type: one that is wished for, or near it, or any."""
-    wish = wish if exact or random.random() < 0.9 else None
+    wish = wish if exact or random.random() < 0.96 else None
     near = 0 if exact else random.choice((0, 0, 0, 1, -1))
     if type_ == "string":
         return random.choice(("a", "b", "xb", "")) if wish is None else str(wish)
