@@ -22,7 +22,7 @@ from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
 from crown.programs import snapshot
-from crown.programs.base_rows import kept
+from crown.programs.base_rows import kept_of
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.result import ResultOf
 from crown.reading import Readable
@@ -193,13 +193,21 @@ class Database(
     def table(self, name: str) -> pa.Table:
         """Returns the rows of a table as they are now, with the number of copies of each as ``_weight``. O(table).
 
-        PlanError if there is no such table.
+        PlanError if there is no such table, or it has a window by arrival, which does not say when its rows came.
         """
-        for found, rows in kept(self._engine).items():
-            if isinstance(name, str) and found.lower() == name.lower():
-                return rows
-        known = ", ".join(table.name for table in self.tables)
-        raise PlanError(f"there is no table called {name}", hint=f"there are: {known}")
+        known = [table.name.lower() for table in self.tables]
+        if not isinstance(name, str) or name.lower() not in known:
+            raise PlanError(
+                f"there is no table called {name}", hint=f"there are: {', '.join(t.name for t in self.tables)}"
+            )
+        rows = kept_of(self._engine, name.lower())
+        if rows is None:
+            raise PlanError(
+                f"the table {name} keeps the last rows that came, and not the order in which they did: it cannot be "
+                "returned",
+                hint=f"register a view, SELECT * FROM {name}",
+            )
+        return rows
 
     # Changes
     # ------------------------------------------------------------------------------------------------------------------

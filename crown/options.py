@@ -141,19 +141,23 @@ class Durability:
     batch after that time; ``"never"``, when the system likes. All three survive the death of the process; ``"batch"``
     that of the machine, too. ``snapshot_bytes``: write a snapshot when the log outweighs that and the last snapshot.
     ``keep``: snapshots kept before the newest, with their log: one of them, and the newest may be damaged. ``repair``:
-    go on with what can be read of a damaged folder. Raises CrownError.
+    go on with what can be read of a damaged folder. ``verify`` False: a snapshot is mapped into memory, where the
+    system can, and not read, so opening costs what is in the log; damage to it is not noticed, and no program may
+    write to it while the folder is open. Raises CrownError.
     """
 
     sync: Sync = "batch"
     snapshot_bytes: Size = SNAPSHOT_BYTES
     keep: int = 1
     repair: bool = False
+    verify: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sync", _sync(self.sync))
         object.__setattr__(self, "snapshot_bytes", size_of(self.snapshot_bytes, "snapshot_bytes"))
         object.__setattr__(self, "keep", number_of(self.keep, "keep", 0))
         object.__setattr__(self, "repair", flag_of(self.repair, "repair"))
+        object.__setattr__(self, "verify", flag_of(self.verify, "verify"))
 
     @property
     def floor(self) -> int:
@@ -199,6 +203,7 @@ class DurabilityOptions(TypedDict, total=False):
     snapshot_bytes: Size
     keep: int
     repair: bool
+    verify: bool
 
 
 class DurableOptions(ViewOptions, DurabilityOptions, total=False):

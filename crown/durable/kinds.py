@@ -29,6 +29,7 @@ class ViewKind(Kind[ProgramEngine]):
     identity: Identity
     folder: Path
     budget: int | None
+    verify: bool = True
 
     @override
     def create(self) -> ProgramEngine:
@@ -42,7 +43,7 @@ class ViewKind(Kind[ProgramEngine]):
 
     @override
     def load(self, path: Path) -> tuple[ProgramEngine, dict[str, Any]]:
-        engine, extra = snapshot.load(path, None, self.budget)
+        engine, extra = snapshot.load(path, None, self.budget, self.verify)
         if engine.fingerprint != self.identity.fingerprint:
             raise SnapshotError(f"{path} is of another query")
         return engine, extra
@@ -67,6 +68,7 @@ class DatabaseKind(Kind[DatabaseEngine]):
     identity: Identity
     folder: Path
     budget: int | None
+    verify: bool = True
     after: int | None = None
     deltas: dict[int, dict[str, pa.Table]] = field(default_factory=dict)
 
@@ -77,7 +79,7 @@ class DatabaseKind(Kind[DatabaseEngine]):
 
     @override
     def load(self, path: Path) -> tuple[DatabaseEngine, dict[str, Any]]:
-        engine, extra = snapshot.load_several(path, self.budget)
+        engine, extra = snapshot.load_several(path, self.budget, self.verify)
         engine.batches = int(extra.get("batches", 0))
         return engine, extra
 

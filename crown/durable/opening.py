@@ -49,8 +49,8 @@ def open_view(
     Every batch that was applied is there again, also after a crash. ``query`` None: whatever query the folder has.
     State lives in memory; reopening reads the newest snapshot and the log since.
 
-    ``options``: ``sync``, ``snapshot_bytes``, ``keep`` and ``repair`` (``crown.options.Durability``), and those of
-    ``crown.view``. ``threads`` and ``on_missing`` stay what the folder was made with.
+    ``options``: ``sync``, ``snapshot_bytes``, ``keep``, ``repair`` and ``verify`` (``crown.options.Durability``), and
+    those of ``crown.view``. ``threads`` and ``on_missing`` stay what the folder was made with.
 
     Raises LockedStateError if the folder is open already, QueryChangedError for another query, DamagedStateError, with
     what to do, for files that were damaged, and what ``crown.view`` raises. RecoveryWarning says what was left out.
@@ -93,7 +93,7 @@ def open_view(
                 unread = frozenset(identity.unread)
             identity.demand_options(checks.on_missing, resources.threads, folder)
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
-            engine = journal.recover(ViewKind(identity, folder, budget), durability.repair).engine
+            engine = journal.recover(ViewKind(identity, folder, budget, durability.verify), durability.repair).engine
             demand_quarantine(engine.plan, bad)
         view = DurableView(engine, journal, bad, durability.floor, unread, checks.on_missing is not None)
         undone.pop_all()
@@ -156,7 +156,7 @@ def reopened_database(
             if identity.stored_program(folder).results is None:
                 raise CrownError(f"{folder} holds one view; crown.open opens it")
             identity.demand_options(checks.on_missing, None, folder)
-            kind = DatabaseKind(identity, folder, budget, after)
+            kind = DatabaseKind(identity, folder, budget, durability.verify, after)
             journal = Journal(folder, identity, lock, mark, durability.sync, durability.keep)
             found = journal.recover(kind, durability.repair)
             engine, note = found.engine, found.note

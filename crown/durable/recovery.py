@@ -26,7 +26,7 @@ import pyarrow as pa
 from crown.durable.identity import Identity
 from crown.durable.segment import Reader
 from crown.errors import CrownError, DamagedStateError, RecoveryWarning, SnapshotError
-from crown.programs.snapshot import saved_with
+from crown.programs.snapshot import demand_whole, saved_with
 from plans.callers import levels_to_caller
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
@@ -216,6 +216,34 @@ def history(folder: Path, view: str) -> list[tuple[int, Any]]:
     base = _oldest(folder, None)
     first = [(base, saved_with(folder / f"{base}.snapshot").get(NOTE))] if base else []
     return first + [(number, header.get(NOTE)) for number, header, _ in _logged(folder, view, base)]
+
+
+def damaged(folder: Path, view: str) -> list[str]:
+    """Returns what is wrong with the files of a folder, which may be open: a sentence for each that is damaged.
+    O(bytes).
+
+    What is at the end of the newest log may be a batch that is being written.
+    """
+    found = []
+    for path in [folder / f"{number}.snapshot" for number in numbers(folder, "snapshot")]:
+        try:
+            demand_whole(path)
+        except SnapshotError as error:
+            if path.exists():  # else a newer one was written meanwhile
+                found.append(str(error))
+    logs = numbers(folder, "log")
+    for number in logs:
+        reader = Reader(folder / f"{number}.log", view, number)
+        try:
+            for _ in reader.batches():
+                pass
+        except FileNotFoundError:
+            continue
+        except DamagedStateError as error:
+            found.append(str(error))
+        if reader.fault is not None and not (reader.fault.torn and number == logs[-1]):
+            found.append(f"{reader.path}: {reader.fault.said}")
+    return found
 
 
 def _loaded(kind: Kind[E], path: Path, view: str, batch: int) -> tuple[E, dict[str, Any]]:

@@ -20,23 +20,25 @@ def kept(engine: ProgramRuntime, masks: bool = False) -> dict[str, pa.Table]:
     one whose rows leave in the order in which they came. ``masks``: with the column that says which occurrences read a
     row in a cell, as far as that is known.
     """
+    found = {table.name: kept_of(engine, table.name.lower(), masks) for table in engine.plan.tables}
+    return {name: rows for name, rows in found.items() if rows is not None}
+
+
+def kept_of(engine: ProgramRuntime, name: str, masks: bool = False) -> pa.Table | None:
+    """Returns what ``kept`` does of one relation, by its lower-case name; None if it is left out. O(its rows)."""
     engine.ready()
-    found = {}
-    extern = engine.memory.dictionary.extern
-    join = engine.plan.only_join
-    for table in engine.plan.tables:
-        columns = engine.base_tables.carried(table.name.lower())
-        if columns is None:
-            continue
-        parts = list(engine.base_tables.changes(table.name.lower()))
-        rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, len(columns)), np.int64)
-        weights = np.concatenate([part.weights for part in parts]) if parts else np.empty(0, np.int64)
-        arrays = {  # the sequence of upserts may be there twice: the last, which tombstones have, too, is the one
-            column.name: decode(np.ascontiguousarray(rows[:, i]), column.type, extern)
-            for i, column in enumerate(columns)
-            if masks or join is None or column.name != join.masks
-        }
-        changes = pa.table({**arrays, WEIGHT: weights})
-        mark = engine.base_tables.reached(table.name.lower())
-        found[table.name] = changes if mark is None else with_watermark(changes, mark)
-    return found
+    columns = engine.base_tables.carried(name)
+    if columns is None:
+        return None
+    extern, join = engine.memory.dictionary.extern, engine.plan.only_join
+    parts = list(engine.base_tables.changes(name))
+    rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, len(columns)), np.int64)
+    weights = np.concatenate([part.weights for part in parts]) if parts else np.empty(0, np.int64)
+    arrays = {  # the sequence of upserts may be there twice: the last, which tombstones have, too, is the one
+        column.name: decode(np.ascontiguousarray(rows[:, i]), column.type, extern)
+        for i, column in enumerate(columns)
+        if masks or join is None or column.name != join.masks
+    }
+    changes = pa.table({**arrays, WEIGHT: weights})
+    mark = engine.base_tables.reached(name)
+    return changes if mark is None else with_watermark(changes, mark)

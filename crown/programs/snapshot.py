@@ -41,23 +41,25 @@ def load(
     path: str | os.PathLike[str],
     state_path: Path | None = None,
     memory_budget: int | None = None,
+    verify: bool = True,
 ) -> tuple[ProgramEngine, dict[str, Any]]:
     """Returns the engine of one result that a snapshot holds and what was saved with it. O(state).
 
     ``state_path``: keep the state in that file instead of anonymous memory; a file that is there is replaced once the
-    snapshot has been read and found whole.
+    snapshot has been read and found whole. ``verify`` False: the file is mapped into memory, where the system can, and
+    not read: O(1), its checksum is not looked at, and no program may write to it from then on.
 
     Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself; MemoryBudgetError
     if the state is larger than the budget.
     """
-    return _load(ProgramEngine, False, path, state_path, memory_budget)
+    return _load(ProgramEngine, False, path, state_path, memory_budget, verify)
 
 
 def load_several(
-    path: str | os.PathLike[str], memory_budget: int | None = None
+    path: str | os.PathLike[str], memory_budget: int | None = None, verify: bool = True
 ) -> tuple[DatabaseEngine, dict[str, Any]]:
     """Returns the engine of several named results that a snapshot holds. See ``load``."""
-    return _load(DatabaseEngine, True, path, None, memory_budget)
+    return _load(DatabaseEngine, True, path, None, memory_budget, verify)
 
 
 def saved_with(path: Path) -> dict[str, Any]:
@@ -67,12 +69,19 @@ def saved_with(path: Path) -> dict[str, Any]:
     return extra
 
 
+def demand_whole(path: Path) -> None:
+    """Raises SnapshotError unless a snapshot is what was written, bit by bit. O(bytes)."""
+    with words_file.opened(path) as file:
+        words_file.verify(file, words_file.read_header(file, path, KIND, "crown", _FIELDS)["crc32"], path)
+
+
 def _load(
     make: type[_Engine],
     several: bool,
     given: str | os.PathLike[str],
     state_path: Path | None,
     memory_budget: int | None,
+    verify: bool,
 ) -> tuple[_Engine, dict[str, Any]]:
     """Returns the engine, of class ``make``, that a snapshot holds, and what was saved with it."""
     path = path_of(given, "path")
@@ -98,7 +107,10 @@ def _load(
             raise SnapshotError(f"{path} is damaged: its program does not make sense") from error
         with _memory(words, memory_budget, state_path) as memory:
             parts = [part[:n] for part, n in zip(memory.parts, words, strict=True)]
-            words_file.fill(file, parts, header["crc32"], path)
+            if verify or memory.file is not None or not words_file.can_be_mapped():
+                words_file.fill(file, parts, header["crc32"], path)
+            else:
+                words_file.map_over(file, parts, path)
             others = own_words(program, threads)
             for number, (part, n) in enumerate(zip(memory.parts, words, strict=True)):
                 _check_part(part, n, None if number in others else layout, path)

@@ -22,6 +22,7 @@ from weakref import finalize
 
 import numpy as np
 
+_FIXED = 0x10  # MAP_FIXED: exactly there, whatever is there
 _FIXED_NOREPLACE = 0x100000  # MAP_FIXED_NOREPLACE: exactly there, and only if nothing is there
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _PAGE = mmap.PAGESIZE
@@ -107,6 +108,30 @@ class Pieces:
             self._advice = advice
         for first, last in pieces:
             _checked(_libc().madvise(ctypes.c_void_p(self._base + first), ctypes.c_size_t(last - first), advice))
+
+
+def can_map(size: int) -> bool:
+    """Returns True if this system can map a file from each multiple of ``size`` bytes on (``map_copy``)."""
+    return supported() and size % _PAGE == 0
+
+
+def map_copy(words: np.ndarray, descriptor: int, offset: int) -> None:
+    """Puts what a file has from byte ``offset`` on in the place of ``words`` and of the rest of their last page.
+
+    They begin at a page. A page is copied when it is written to. Raises OSError if the system refuses it.
+    """
+    if not len(words):
+        return
+    found = _libc().mmap(
+        ctypes.c_void_p(words.ctypes.data),
+        ctypes.c_size_t(words.nbytes),
+        mmap.PROT_READ | mmap.PROT_WRITE,
+        mmap.MAP_PRIVATE | _NORESERVE | _FIXED,
+        descriptor,
+        ctypes.c_long(offset),
+    )
+    if found != words.ctypes.data:
+        _checked(-1)
 
 
 def _leave_some(size: int) -> None:

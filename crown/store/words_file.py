@@ -2,10 +2,11 @@
 
     line 1   the kind, a blank, the version of this format
     line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
-             of all of them ("crc32"), and what the owner adds; perhaps blanks
-    rest     the parts, little-endian int64, and nothing behind them
+             of all that follows ("crc32"), and what the owner adds; blanks up to the end of a page
+    rest     the parts, little-endian int64, each with zeros up to the end of a page, and nothing behind them
 
-No bit of a file can change unnoticed: it is compared, or under one of the two checksums.
+No bit of a file can change unnoticed if it is read (``fill``): it is compared, or under one of the two checksums. A
+file that is mapped instead (``map_over``) costs what is touched of it, and its second checksum is not looked at.
 
 Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
 temporary name first and is published by an atomic rename. What is written goes to the disk piece by piece and does not
@@ -29,10 +30,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from crown.errors import SnapshotError
+from crown.store.pieces import can_map, map_copy
 
-VERSION = 1
+VERSION = 2
 _CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache while they are summed up
 _PIECE = 1 << 22  # words after which what was written goes to the disk
+_PAGE = 1 << 9  # words of the pages at which parts begin
 _LARGEST = 2**32 - 1  # checksum
 _LONGEST = 1 << 24  # bytes of a line: without a limit a foreign file without lines would be read whole
 
@@ -49,7 +52,7 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            begin = len(_lines(kind, header, parts, _LARGEST))
+            begin = 8 * _whole_pages(-(-len(_lines(kind, header, parts, _LARGEST)) // 8))
             file.seek(begin)
             crc = _written(file, parts)
             size = file.tell()
@@ -102,7 +105,7 @@ def read_header(
     if not isinstance(words, list) or not all(is_whole(n) for n in words) or not is_whole(header["crc32"]):
         raise SnapshotError(f"{path} is damaged: its header does not say how long its parts are")
     begin = file.tell()
-    there, wanted = file.seek(0, os.SEEK_END) - begin, 8 * sum(words)
+    there, wanted = file.seek(0, os.SEEK_END) - begin, 8 * sum(map(_whole_pages, words))
     file.seek(begin)
     if there < wanted:
         raise SnapshotError(f"{path} is truncated: it has {there} bytes of {wanted} behind its header")
@@ -114,7 +117,7 @@ def read_header(
 def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
     """Reads the parts into arrays of their lengths. SnapshotError for a truncated or damaged file."""
     crc = 0
-    for words in parts:
+    for words in (array for part in parts for array in (part, _behind(part))):
         data, at = words.view(np.uint8).data, 0
         while at < len(data):
             count = file.readinto(data[at : at + 8 * _CHUNK])
@@ -122,8 +125,41 @@ def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path:
                 raise SnapshotError(f"{path} is truncated: it became shorter while it was read")
             crc = zlib.crc32(data[at : at + count], crc)
             at += count
+    _demand_sum(crc, expected, path)
+
+
+def verify(file: BufferedReader, expected: int, path: str | os.PathLike[str]) -> None:
+    """Reads the parts and keeps nothing of them. SnapshotError for a damaged file."""
+    crc, data = 0, memoryview(bytearray(8 * _CHUNK))
+    while count := file.readinto(data):
+        crc = zlib.crc32(data[:count], crc)
+    _demand_sum(crc, expected, path)
+
+
+def _demand_sum(crc: int, expected: int, path: str | os.PathLike[str]) -> None:
     if crc != expected:
         raise SnapshotError(f"{path} is damaged: its checksum does not match")
+
+
+def can_be_mapped() -> bool:
+    """Returns True if this system can map files of words (``map_over``)."""
+    return can_map(8 * _PAGE)
+
+
+def map_over(file: BufferedReader, parts: Sequence[np.ndarray], path: str | os.PathLike[str]) -> None:
+    """Puts the parts of a file, read up to its header, in the place of arrays of their lengths, which begin at pages
+    of memory of this process alone. O(parts).
+
+    What is written to the arrays is not written to the file. No program may write to it, or cut it, as long as
+    they are used; it may be deleted. SnapshotError if the system refuses.
+    """
+    begin = file.tell()
+    try:
+        for words in parts:
+            map_copy(words, file.fileno(), begin)
+            begin += 8 * _whole_pages(len(words))
+    except OSError as error:
+        raise SnapshotError(f"cannot map the snapshot {path}: {error.strerror}") from error
 
 
 def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc: int, length: int = 0) -> bytes:
@@ -142,7 +178,7 @@ def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
     crc = done = 0
     with ThreadPoolExecutor(1) as disk:
         going: Future[None] | None = None
-        for words in parts:
+        for words in (array for part in parts for array in (part, _behind(part))):
             for start in range(0, len(words), _CHUNK):
                 chunk = words[start : start + _CHUNK].data
                 crc = zlib.crc32(chunk, crc)
@@ -164,6 +200,15 @@ def _let_go(file: int) -> None:
     if hasattr(os, "posix_fadvise"):
         os.fdatasync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _whole_pages(words: int) -> int:
+    return -(-words // _PAGE) * _PAGE
+
+
+def _behind(words: np.ndarray) -> np.ndarray:
+    """Returns the zeros behind a part."""
+    return np.zeros(-len(words) % _PAGE, np.int64)
 
 
 def is_whole(value: object) -> bool:

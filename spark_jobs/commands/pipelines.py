@@ -60,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
     )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="read the state whole and compare its checksums: status says what is damaged, the other actions go on "
+        "with what is whole, or refuse it",
+    )
     parser.add_argument("--json", action="store_true", help="write one JSON object, for programs")
     parser.add_argument(
         "--prometheus",
@@ -78,9 +84,8 @@ def run(args: argparse.Namespace) -> int:
     project = _project_at(Path(args.project))
     try:
         if args.action == "status":
-            _show_status(project, args.json)
-        else:
-            _act(project, args)
+            return _show_status(project, args)
+        _act(project, args)
     finally:
         _tell(project, args)
     return 0
@@ -90,7 +95,7 @@ def _act(project: Project, args: argparse.Namespace) -> None:
     session = Session.later(partial(_started, project), project.settings, project.database)
     if args.action == "watch":
         return _watch(session, project, args)
-    pipeline = Pipeline.of(session, project, args.refresh)
+    pipeline = Pipeline.of(session, project, args.refresh, args.verify)
     if args.action == "plan":
         return _show_plan(pipeline, args.json)
     does: dict[str, Callable[[], Report]] = {
@@ -126,7 +131,7 @@ def _watch(session: Session, project: Project, args: argparse.Namespace) -> None
     with suppress(KeyboardInterrupt):
         while True:
             stamp = project.stamp()
-            with closing(Pipeline.of(session, project, args.refresh).watch(args.every)) as rounds:
+            with closing(Pipeline.of(session, project, args.refresh, args.verify).watch(args.every)) as rounds:
                 for report in rounds:
                     _tell(project, args)
                     if report.changed:
@@ -158,9 +163,11 @@ def _show_plan(pipeline: Pipeline, as_json: bool) -> None:
         print(f"{step.name:{width}}  {step.how:11}  reads {', '.join(step.reads)}{why}")
 
 
-def _show_status(project: Project, as_json: bool) -> None:
-    found = status(project.storage)
-    print(json.dumps(found) if as_json else "\n".join(lines(found)))
+def _show_status(project: Project, args: argparse.Namespace) -> int:
+    """Shows how a pipeline is doing; 1 if files of its state are damaged."""
+    found = status(project.storage, args.verify)
+    print(json.dumps(found) if args.json else "\n".join(lines(found)))
+    return 1 if found.get("damaged") else 0
 
 
 def _show_report(report: Report, as_json: bool) -> None:

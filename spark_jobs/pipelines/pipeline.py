@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from crown.durable.database import DurableDatabase
-from crown.guards.arguments import number_of
+from crown.guards.arguments import flag_of, number_of
 from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.catalyst import clone
@@ -58,24 +58,28 @@ class Pipeline:
     (``refresh="auto"``), or refused (``refresh="incremental"``).
     """
 
-    def __init__(self, spark: SparkSession | Session, path: Path, refresh: str = "auto", keep: int = 1) -> None:
+    def __init__(
+        self, spark: SparkSession | Session, path: Path, refresh: str = "auto", keep: int = 1, verify: bool = False
+    ) -> None:
         if refresh not in _POLICIES:
             raise SourceError(f"refresh={refresh!r}: give one of {', '.join(_POLICIES)}")
         self._session = Session.of(spark)
         self._path = path
         self._refresh = refresh
-        self._keep = number_of(keep, "keep", 0)
+        self._state = PipelineState(path, number_of(keep, "keep", 0), flag_of(verify, "verify"))
         self._sources: dict[str, Given] = {}
         self._definitions: list[Definition] = []
         self._statements: Statements = {}
         self._delivery = Delivery(self._session, path / "tables")
 
     @classmethod
-    def of(cls, spark: SparkSession | Session, project: Project, refresh: str = "auto") -> Pipeline:
+    def of(
+        cls, spark: SparkSession | Session, project: Project, refresh: str = "auto", verify: bool = False
+    ) -> Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
-        made = cls(spark, project.storage, refresh, project.keep)
+        made = cls(spark, project.storage, refresh, project.keep, verify)
         with made._told():
-            known = recalled_statements(made._session, PipelineState(made._path, made._keep).analysis)
+            known = recalled_statements(made._session, made._state.analysis)
             made._statements = project.load(made._session, known)
             made._definitions = list(project.definitions)
             for name, where in project.sources.items():
@@ -129,7 +133,7 @@ class Pipeline:
             for v in analysis.views
         ]
 
-    def status(self) -> Vitals:
+    def status(self, *, verify: bool = False) -> Vitals:
         """Returns how the pipeline is doing; an empty mapping before the first run. Nothing is locked, and a process
         that watches goes on.
 
@@ -142,8 +146,9 @@ class Pipeline:
           had was read, and of a Delta table how far that is ``behind``
         - ``views``: for each that has a place its ``rows``, how many the newest run ``inserted`` and ``deleted``, and
           how many changes of what it reads it ``read``
+        - ``damaged``, with ``verify``: a sentence for each damaged file of the state, which is read whole for that
         """
-        return status(self._path)
+        return status(self._path, flag_of(verify, "verify"))
 
     def metrics(self) -> str:
         """Returns the numbers of ``status`` in Prometheus' text format; nothing before the first run."""
@@ -158,7 +163,7 @@ class Pipeline:
         if views:
             return self._run(views)
         self._analysis()
-        PipelineState(self._path, self._keep).forget()
+        self._state.forget()
         return self.run()
 
     def restore(self, version: int) -> Report:
@@ -169,13 +174,12 @@ class Pipeline:
         SourceError for any other. O(state).
         """
         begun, report = time.monotonic(), Report()
-        state = PipelineState(self._path, self._keep)
-        if state.current() is None:
+        if self._state.current() is None:
             raise SourceError("there is no version to restore: this pipeline has not run yet")
         with self._told(), ExitStack() as held:
             with report.phase("open"):
-                database, redone = held.enter_context(state.opened(None))
-                self._finish(state, database, redone)
+                database, redone = held.enter_context(self._state.opened(None))
+                self._finish(database, redone)
             ends, note = versions(database.history()), database.note
             if version not in ends:
                 known = ", ".join(map(str, sorted(ends)))
@@ -192,7 +196,7 @@ class Pipeline:
             note = {**note, "version": report.version, "positions": ends[version][1]["positions"], "whole": True}
             with report.phase("apply"):
                 deltas = {**rows, **database.apply(rows, note=note)}
-            self._deliver(state, database, note, [deltas], report)
+            self._deliver(database, note, [deltas], report)
             report.seconds = time.monotonic() - begun
             self._record(None, database, report)
         return report
@@ -221,21 +225,20 @@ class Pipeline:
 
     def _rounds(self, every: float, anew: Collection[str] = ()) -> Generator[Report]:
         """Runs again and again; the first run computes the views ``anew`` again."""
-        state = PipelineState(self._path, self._keep)
         with self._told():
             begun, report = time.monotonic(), Report()
             with report.phase("analyze"):
-                analysis = self._current(state)
+                analysis = self._current()
             forgotten = _with_readers(analysis, anew)
             schema = self._tables(analysis)
         while True:
             with ExitStack() as held:
                 with self._told(), report.phase("open"):
-                    database, redone = held.enter_context(state.opened(schema))
-                    self._finish(state, database, redone, forgotten)
+                    database, redone = held.enter_context(self._state.opened(schema))
+                    self._finish(database, redone, forgotten)
                 while database.tables == tuple(schema.values()):
                     with self._told():
-                        self._apply(analysis, state, database, forgotten, report)
+                        self._apply(analysis, database, forgotten, report)
                         report.seconds = time.monotonic() - begun
                         self._record(analysis, database, report)
                     forgotten = frozenset()
@@ -243,10 +246,10 @@ class Pipeline:
                     time.sleep(every)
                     begun, report = time.monotonic(), Report()
                     with self._told(), report.phase("analyze"):
-                        analysis = self._current(state)
+                        analysis = self._current()
                         schema = self._tables(analysis)
             with self._told(), report.phase("open"):
-                state.rebuild(schema)
+                self._state.rebuild(schema)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -270,8 +273,8 @@ class Pipeline:
         positions = database.note["positions"]
         Record(self._path).succeeded(report, sources, positions, reads, partial(_rows, database), size)
 
-    def _current(self, state: PipelineState) -> Analysis:
-        return recalled(self._session, self._definitions, self._sources, state.analysis) or self._analysis()
+    def _current(self) -> Analysis:
+        return recalled(self._session, self._definitions, self._sources, self._state.analysis) or self._analysis()
 
     def _analysis(self) -> Analysis:
         if not self._definitions:
@@ -294,22 +297,20 @@ class Pipeline:
 
     def _finish(
         self,
-        state: PipelineState,
         database: DurableDatabase,
         redone: list[dict[str, pa.Table]],
         forgotten: Collection[str] = (),
     ) -> None:
         """Brings the places of a version that a run left undone up to it, but for views that are begun anew."""
         note = database.note
-        if note and note["version"] != state.committed():
+        if note and note["version"] != self._state.committed():
             since = {name: places for name, places in note["since"].items() if name not in forgotten}
             self._delivery.deliver(database, {**note, "since": since}, redone)
-            self._commit(state, database)
+            self._commit(database)
 
     def _apply(
         self,
         analysis: Analysis,
-        state: PipelineState,
         database: DurableDatabase,
         forgotten: Collection[str],
         report: Report,
@@ -334,7 +335,7 @@ class Pipeline:
         since = self._delivery.since(analysis, note, version)
         if not rows and views == note["views"] and since == note["since"] and note["whole"]:
             report.version = note["version"]
-            remember(self._session, analysis, self._statements, state.analysis)
+            remember(self._session, analysis, self._statements, self._state.analysis)
             return
         report.version = version
         with report.phase("apply"):
@@ -347,15 +348,14 @@ class Pipeline:
             for name, delta in self._computed(analysis, database, computed, report):
                 whole = name == computed[-1].definition.name
                 deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
-        self._deliver(state, database, note, deltas, report)
-        remember(self._session, analysis, self._statements, state.analysis)
+        self._deliver(database, note, deltas, report)
+        remember(self._session, analysis, self._statements, self._state.analysis)
         if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
             with report.phase("snapshot"):
                 database.snapshot()  # the next run would read all that again
 
     def _deliver(
         self,
-        state: PipelineState,
         database: DurableDatabase,
         note: Mapping[str, Any],
         deltas: list[dict[str, pa.Table]],
@@ -364,12 +364,12 @@ class Pipeline:
         """Brings the places of all views to a version, and reports what they took."""
         with report.phase("write"):
             report.changed = self._delivery.deliver(database, note, deltas)
-            self._commit(state, database)
+            self._commit(database)
 
-    def _commit(self, state: PipelineState, database: DurableDatabase) -> None:
+    def _commit(self, database: DurableDatabase) -> None:
         """Notes that all places are up to the version of the state; deletes the tables of views that are gone."""
         self._delivery.forget(kept=self._delivery.owners(database.note["since"]))
-        state.commit(database.note["version"], database.batches)
+        self._state.commit(database.note["version"], database.batches)
 
     def _register(self, analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> None:
         """Drops the views that are gone or changed, and registers those that are new."""
@@ -408,14 +408,17 @@ class Pipeline:
                 live.createDataFrame(rows).createOrReplaceTempView(name)
 
 
-def pipeline(spark: SparkSession, path: str | Path, *, refresh: str = "auto", keep: int = 1) -> Pipeline:
+def pipeline(
+    spark: SparkSession, path: str | Path, *, refresh: str = "auto", keep: int = 1, verify: bool = False
+) -> Pipeline:
     """Returns a pipeline whose state and tables are in the local folder ``path``; see ``Pipeline``.
 
     ``refresh``: ``"auto"`` has Spark compute views anew that cannot be maintained; ``"incremental"`` refuses them.
     ``keep``: snapshots of the state that are kept before the newest, each as large as the state, and what came since:
-    ``restore`` goes back so far.
+    ``restore`` goes back so far. ``verify``: the state is read whole when it is opened, and its checksums are compared.
+    Otherwise it is mapped into memory: a run reads what it touches.
     """
-    return Pipeline(spark, Path(path), refresh, keep)
+    return Pipeline(spark, Path(path), refresh, keep, verify)
 
 
 def _rows(database: DurableDatabase, name: str) -> int:

@@ -15,7 +15,7 @@ from crown.durable.database import DurableDatabase
 from crown.durable.files import write_durably
 from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
-from crown.durable.recovery import history
+from crown.durable.recovery import damaged, history
 from crown.errors import CrownError, FunctionError
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
@@ -27,11 +27,12 @@ _LOOKS = 3
 class PipelineState:
     """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
 
-    def __init__(self, path: Path, keep: int) -> None:
+    def __init__(self, path: Path, keep: int, verify: bool = False) -> None:
         self._folder = path / "crown"
         self._gone = path / "crown.gone"
         self._fresh, self._old = self._folder / "state.new", self._folder / "state.old"
         self._keep = keep
+        self._verify = verify
 
     @property
     def analysis(self) -> Path:
@@ -81,7 +82,7 @@ class PipelineState:
         """
         fresh, old = self._fresh, self._folder / "state"
         shutil.rmtree(fresh, ignore_errors=True)
-        with reopened_database(old)[0] as before:
+        with reopened_database(old, verify=self._verify)[0] as before:
             same = [table.name for table in before.tables if table.name in schema and schema[table.name] == table]
             note = before.note
             with reopened_database(fresh, schema)[0] as made:
@@ -101,7 +102,9 @@ class PipelineState:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             known = schema if self.current() is None else None
-            database, deltas = reopened_database(self._folder / "state", known, after=self._read()[1], keep=self._keep)
+            database, deltas = reopened_database(
+                self._folder / "state", known, after=self._read()[1], keep=self._keep, verify=self._verify
+            )
         except CrownError as error:
             again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
             raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error
@@ -112,6 +115,14 @@ class PipelineState:
 def versions(history: Iterable[tuple[int, Any]]) -> dict[int, tuple[int, Mapping[str, Any]]]:
     """Returns by version the last batch of each that is in the history of a database, and its note."""
     return {note["version"]: (batch, note) for batch, note in history if note and note["whole"]}
+
+
+def damage(pipeline: Path) -> list[str]:
+    """Returns what is wrong with the files of a pipeline's state, also while a process has its database open.
+    O(state)."""
+    folder = pipeline / "crown" / "state"
+    identity = Identity.read(folder)
+    return [] if identity is None else damaged(folder, identity.view)
 
 
 def restorable(pipeline: Path) -> list[int]:

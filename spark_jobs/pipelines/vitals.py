@@ -18,7 +18,7 @@ from crown.durable.files import holder, write_durably
 from crown.errors import CrownError
 from spark_jobs.errors import CheckpointError
 from spark_jobs.pipelines.reports import Report
-from spark_jobs.pipelines.state import restorable
+from spark_jobs.pipelines.state import damage, restorable
 from spark_jobs.storage.address import in_a_line
 
 Vitals = Mapping[str, Any]
@@ -135,10 +135,17 @@ def vitals(folder: Path) -> Vitals:
     return {"folder": str(folder), **found, "process": holder(folder / "crown" / "state")}
 
 
-def status(folder: Path) -> Vitals:
-    """Returns ``vitals``, and in ``history`` the versions that can be restored. O(bytes of the log)."""
+def status(folder: Path, verify: bool = False) -> Vitals:
+    """Returns ``vitals``, and in ``history`` the versions that can be restored. O(bytes of the log).
+
+    ``verify``: also in ``damaged`` what is wrong with the files of the state. O(state).
+    """
     found = vitals(folder)
-    return {**found, "history": restorable(folder)} if found else {}
+    if not found:
+        return {}
+    damaged = damage(folder) if verify else None
+    history = [] if damaged else restorable(folder)
+    return {**found, "history": history, **({} if damaged is None else {"damaged": damaged})}
 
 
 def failing(found: Vitals) -> bool:
@@ -156,6 +163,10 @@ def lines(found: Vitals) -> Iterator[str]:
     back = f", can be restored to {history[0]} to {history[-1]}" if history else ""
     opened = f"open in process {found['process']}" if found["process"] else "open in no process"
     yield f"version {found['version']}, {found.get('bytes', 0)} bytes of state{back}, {opened}"
+    damaged = found.get("damaged")
+    if damaged is not None:
+        remedy = ": crown pipelines run --verify goes on with what is whole"
+        yield "the state is whole" if not damaged else f"the state is damaged: {'; '.join(damaged)}{remedy}"
     success = found["success"]
     if success is not None:
         phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in success["phases"].items())

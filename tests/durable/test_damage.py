@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 import crown
+from crown.durable.identity import Identity
+from crown.durable.recovery import damaged
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError, NotDurableError, RecoveryWarning
+from crown.store.words_file import can_be_mapped
 from tests.durable.streams import QUERIES, SCHEMA, batch, contents, names, recomputed
 
 QUERY = QUERIES["join"]
@@ -66,6 +69,33 @@ def test_the_newest_snapshot_may_be_damaged(folder: Path, results: list[Counter[
     assert "9.snapshot.damaged" in names(folder)
     with opened(folder) as view:
         assert contents(view) == results[BATCHES]
+
+
+def test_a_snapshot_that_is_mapped_is_left_as_it_is_and_its_checksum_too(
+    folder: Path, results: list[Counter[str]]
+) -> None:
+    if not can_be_mapped():
+        pytest.skip("this system maps no file over an array")
+    view_id = Identity.read(folder).view  # type: ignore[union-attr]
+    assert damaged(folder, view_id) == []
+    path = folder / "9.snapshot"
+    flip(path, path.stat().st_size - 1)  # behind the last part
+    before = path.read_bytes()
+    with opened(folder, verify=False, snapshot_bytes=1 << 30) as view:
+        assert contents(view) == results[BATCHES]
+        for number in range(BATCHES, 2 * BATCHES):
+            view.update(batch(1, number))
+        assert contents(view) == recomputed(QUERY, 1, 2 * BATCHES)
+        assert path.read_bytes() == before
+        assert damaged(folder, view_id) == [f"{path} is damaged: its checksum does not match"]
+        flip(folder / "4.log", 200)
+        assert len(damaged(folder, view_id)) == 2
+        flip(folder / "4.log", 200)
+    with pytest.warns(RecoveryWarning, match=r"9\.snapshot is damaged"):
+        view = opened(folder)
+    with view:
+        assert contents(view) == recomputed(QUERY, 1, 2 * BATCHES)
+        view.check_invariants()
 
 
 def test_no_snapshot_at_all_is_refused_with_the_remedy(folder: Path) -> None:

@@ -89,6 +89,15 @@ def test_a_table_that_cannot_be_added_changes_nothing(name: str, columns: Any, s
     assert shown(db) == before
 
 
+def test_rows_in_a_window_by_arrival_cannot_be_had_and_that_is_said() -> None:
+    db = crown.database({"r": {"a": "int64"}}, windows={"r": crown.last_rows(2)})
+    db.update({"r": {"a": [1, 2, 3]}})
+    with pytest.raises(crown.PlanError, match="the table r keeps the last rows that came, and not the order") as found:
+        db.table("r")
+    assert "register a view" in str(found.value)
+    assert sorted(row["a"] for row in db.view("all_of_it", "SELECT a FROM r")) == [2, 3]
+
+
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_kept_database_has_its_tables_again(snapshot: bool, tmp_path: Path) -> None:
     folder = tmp_path / "db"

@@ -11,9 +11,11 @@ import pytest
 
 from crown.errors import SnapshotError
 from crown.store import words_file
+from crown.store.memory import reserve
 
 KIND = b"crown test"
-LENGTHS = (0, 1, 9, 64, 65)
+LENGTHS = (0, 1, 9, 64, 65, 512, 1025)
+PAGE = 4096
 
 
 def parts_of(seed: int) -> list[np.ndarray]:
@@ -39,8 +41,43 @@ def test_what_is_written_in_pieces_is_read_back(chunk: int, tmp_path: Path, monk
         header, found = read(path)
         assert size == path.stat().st_size
         assert header["of"] == seed
-        assert header["crc32"] == zlib.crc32(b"".join(part.tobytes() for part in given))
+        pages = b"".join(part.tobytes() + bytes(-part.nbytes % PAGE) for part in given)
+        assert header["crc32"] == zlib.crc32(pages)
+        assert path.read_bytes().endswith(b" \n" + pages)
+        assert size % PAGE == 0
         assert all(np.array_equal(a, b) for a, b in zip(given, found, strict=True))
+
+
+def test_a_file_that_is_mapped_is_not_written_to_and_may_be_deleted(tmp_path: Path) -> None:
+    if not words_file.can_be_mapped():
+        pytest.skip("this system maps no file over an array")
+    given, path = parts_of(3), tmp_path / "words"
+    words_file.write(path, KIND, {"of": 3}, given)
+    before = path.read_bytes()
+    memory = reserve(2 * PAGE * len(given)).reshape(len(given), -1)
+    with words_file.opened(path) as file:
+        parts = [
+            memory[i, :n] for i, n in enumerate(words_file.read_header(file, path, KIND, "crown", {"of"})["words"])
+        ]
+        words_file.map_over(file, parts, path)
+    assert all(np.array_equal(a, b) for a, b in zip(given, parts, strict=True))
+    assert not any(memory[i, n:].any() for i, n in enumerate(LENGTHS)), "behind a part are zeros"
+    memory[:] = 7
+    assert path.read_bytes() == before
+    path.unlink()
+    assert (memory == 7).all()
+
+
+def test_what_is_damaged_is_found_without_keeping_it(tmp_path: Path) -> None:
+    path = tmp_path / "words"
+    words_file.write(path, KIND, {"of": 1}, parts_of(1))
+    whole = path.read_bytes()
+    for at in (-1, -PAGE, len(whole) - 4 * PAGE):  # a zero behind a part, and words
+        path.write_bytes(bytes(byte ^ (i == at % len(whole)) for i, byte in enumerate(whole)))
+        with words_file.opened(path) as file:
+            header = words_file.read_header(file, path, KIND, "crown", {"of"})
+            with pytest.raises(SnapshotError, match="is damaged: its checksum does not match"):
+                words_file.verify(file, header["crc32"], path)
 
 
 def test_pieces_go_to_the_disk_while_others_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,8 +86,8 @@ def test_pieces_go_to_the_disk_while_others_are_written(tmp_path: Path, monkeypa
         monkeypatch.setattr(os, name, lambda _, name=name: calls.append(name))
     monkeypatch.setattr(words_file, "_CHUNK", 16)
     monkeypatch.setattr(words_file, "_PIECE", 32)
-    words_file.write(tmp_path / "words", KIND, {"of": 0}, [np.arange(100)])
-    assert calls == ["fdatasync"] * 3 + ["fsync"]
+    words_file.write(tmp_path / "words", KIND, {"of": 0}, [np.arange(512)])
+    assert calls == ["fdatasync"] * 16 + ["fsync"]
 
 
 def test_a_disk_that_refuses_a_piece_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 import crown
 from crown.commands.main import main
 from crown.durable.database import DurableDatabase
+from crown.errors import RecoveryWarning
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState
@@ -39,8 +40,8 @@ class Project:
         self.s = folder / "s"
         write_deltalake(self.s, pa.table({"k": [1, 2], "y": [10, 20]}))
 
-    def pipeline(self) -> Pipeline:
-        made = crown.spark.pipeline(self.spark, self.folder / "state")
+    def pipeline(self, verify: bool = False) -> Pipeline:
+        made = crown.spark.pipeline(self.spark, self.folder / "state", verify=verify)
         made.source("r", lambda: self.spark.createDataFrame(self.r, "k long, x long"))
         made.source("s", f"delta:{self.s}")
         for name, query in VIEWS.items():
@@ -155,6 +156,30 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
     project.check(pipeline)
     assert pipeline.status()["sources"]["s"]["at"] == read_at, "restoring reads no source"
     assert pipeline.status()["runs"] == {"succeeded": 3, "failed": 3}
+
+
+def test_a_state_is_read_whole_where_that_is_asked_for(project: Project) -> None:
+    project.pipeline().run()
+    project.change()
+    rounds = project.pipeline().watch(0.0)
+    next(rounds)
+    assert "damaged" not in project.pipeline().status()
+    found = project.pipeline().status(verify=True)
+    assert found["damaged"] == []
+    assert "the state is whole" in list(lines(found))
+    rounds.close()
+    snapshot = max((project.folder / "state" / "crown" / "state").glob("*.snapshot"), key=lambda path: int(path.stem))
+    whole = snapshot.read_bytes()
+    snapshot.write_bytes(whole[:-1] + b"\1")  # behind the last part, where no run looks
+    project.pipeline().run()
+    found = project.pipeline().status(verify=True)
+    assert found["damaged"] == [f"{snapshot} is damaged: its checksum does not match"]
+    assert any("the state is damaged" in line and "run --verify" in line for line in lines(found))
+    project.change()
+    with pytest.warns(RecoveryWarning, match="is damaged: its checksum does not match; it was rebuilt from"):
+        project.pipeline(verify=True).run()
+    project.check(project.pipeline())
+    assert project.pipeline().status(verify=True)["damaged"] == []
 
 
 STEPS = [(DurableDatabase, "apply"), (DeltaResult, "apply"), (PipelineState, "commit"), (Record, "succeeded")]
