@@ -17,7 +17,8 @@ from plans.schema import Column
 class Reader:
     """Reads the nets of a feed's source, whose columns are ``source``. It has no state.
 
-    ``keeps_apart``: all rows enter, and no two of them as equal ones.
+    ``keeps_apart``: all rows enter, and no two of them as equal ones. ``places``: where in the source's rows each
+    column is, if all rows enter as they are; else None.
     """
 
     def __init__(self, feed: Feed, source: Sequence[Column], dictionary: Dictionary) -> None:
@@ -30,11 +31,16 @@ class Reader:
         self._projection = Projection(outputs, {column.name: column.type for column in source}, self._given)
         self._passes = feed.where is None and self._projection.passes and self._exploded is None  # as codes
         self._words = [self._given[of][0] for of in self._projection.plain.values()]
+        self.places = {name: at for name, (at, _) in self._projection.places.items()} if self._passes else None
         self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
+
+    def weights(self, net: Zset) -> np.ndarray:
+        """Returns the weights (int64[n]) with which the rows of a net enter, if they all do."""
+        return net.weights if self.feed.weight == 1 else net.weights * self.feed.weight
 
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
         """Returns the columns of the rows that enter, and their weights (int64[n]). O(net)."""
-        weights = net.weights if self.feed.weight == 1 else net.weights * self.feed.weight
+        weights = self.weights(net)
         if self._passes:
             return Frame.of(net, self._projection.places, self._dictionary), weights
         frame = Frame.of(net, self._given, self._dictionary)

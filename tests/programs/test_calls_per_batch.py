@@ -28,9 +28,9 @@ KERNELS = "/kernels/"
 CEILINGS = {
     "Q(a, b, c) :- R(a, b), S(b, c).": ((82, 18), (66, 15)),
     "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((95, 17), (66, 15)),
-    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((137, 24), (129, 23)),
-    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((151, 25), (143, 24)),
-    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((105, 19), (97, 18)),
+    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((121, 23), (113, 22)),
+    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((122, 23), (114, 22)),
+    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((75, 17), (67, 16)),
 }
 
 

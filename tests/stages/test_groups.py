@@ -6,6 +6,7 @@ import math
 import statistics
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -201,6 +202,20 @@ def test_a_far_part_is_kept_as_long_as_it_is_not_zero() -> None:
         groups.apply([net_of([(("a", -value), 1)], columns, part)])
         assert part.arena[A.H_FAR] == 0
         assert bag_of(groups.scan(), groups.columns, part) == {("a", 0.5): 1}
+    assert int(part.arena[A.H_LIVE]) == before
+
+
+def test_far_parts_are_kept_of_a_sum_that_is_no_column() -> None:
+    stage, columns = one_sum("float64", "float64")
+    calls = (*stage.aggregates, Aggregate("n", "int64", "count"))
+    outputs = (stage.outputs[0], Output("n", "int64", col("n", "int64")))
+    (part,) = parts(1)
+    groups = Groups(replace(stage, aggregates=calls, outputs=outputs), columns, part)
+    before = int(part.arena[A.H_LIVE])
+    for weight in (1, -1):
+        groups.apply([net_of([(("a", 1e30), weight)], columns, part)])
+        assert part.arena[A.H_FAR] == (weight > 0)
+        groups.check_invariants()
     assert int(part.arena[A.H_LIVE]) == before
 
 

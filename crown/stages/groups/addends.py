@@ -28,18 +28,24 @@ _NOTHING = np.empty((0, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int
 
 
 class Addends:
-    """Adds rows to ``terms`` of the states of groups; their arguments have the ``types``."""
+    """Adds rows to ``terms`` of the states of groups; their arguments have the ``types``.
 
-    def __init__(self, terms: Sequence[Placed], types: Mapping[str, str]) -> None:
+    ``places``: where in the inputs the columns are that are read, if not in the order of ``reads``.
+    """
+
+    def __init__(
+        self, terms: Sequence[Placed], types: Mapping[str, str], places: Mapping[str, int] | None = None
+    ) -> None:
         self.terms = [one.term for one in terms]
         read = [
             name
             for term in self.terms
             for name in (*([] if term.where is None else [term.where]), *term.needs, *term.factors, *_sided(term))
         ]
-        at = {name: i for i, name in enumerate(dict.fromkeys(read))}
-        self._reads = [(name, is_wide(types[name])) for name in at]
-        self._doubles = [name for name in at if types[name] == "float64"]
+        names = list(dict.fromkeys(read))
+        at = {name: i for i, name in enumerate(names)} if places is None else places
+        self.reads = [(name, is_wide(types[name])) for name in names]
+        self._doubles = [name for name in names if types[name] == "float64"]
         recipe = [len(terms)]
         for term, first, limbs in terms:
             condition = -1 if term.where is None else at[term.where]
@@ -47,20 +53,20 @@ class Addends:
             recipe += [first, limbs, condition, len(term.needs), len(term.factors), term.side, of]
             recipe += [at[name] for name in term.needs]
             recipe += [word for name in term.factors for word in (at[name], _kind(types[name]))]
-        self._recipe = np.array(recipe, np.int64)
-        self._room = 3 * max([1, *(limbs for _, _, limbs in terms)]) + FLOAT_LIMBS
+        self.recipe = np.array(recipe, np.int64)
+        self.room = 3 * max([1, *(limbs for _, _, limbs in terms)]) + FLOAT_LIMBS
 
     def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, state: np.ndarray, far: Far) -> None:
         """Adds rows, times their weights, to the states of their groups (``where`` int64[n]), int64[groups, words], and
         to their far parts. O(rows * terms).
         """
-        scratch = np.empty(self._room, np.int64)
-        inputs, forms, pairs = frame.inputs(self._reads) if self._reads else _NOTHING
-        arena, recipe = frame.dictionary.memory[0], self._recipe
+        scratch = np.empty(self.room, np.int64)
+        inputs, forms, pairs = frame.inputs(self.reads) if self.reads else _NOTHING
+        arena, recipe = frame.dictionary.memory[0], self.recipe
         if sums.add_terms(arena, where, weights, inputs, forms, pairs, recipe, scratch, state):
-            self._add_far(frame, weights, where, far)
+            self.add_far(frame, weights, where, far)
 
-    def _add_far(self, frame: Frame, weights: np.ndarray, where: np.ndarray, far: Far) -> None:
+    def add_far(self, frame: Frame, weights: np.ndarray, where: np.ndarray, far: Far) -> None:
         """Adds what rows with doubles that are far have beyond what is near."""
         doubles = {name: _are_far(frame[name].codes) for name in self._doubles}
         for term in self.terms:
@@ -128,7 +134,8 @@ def carried_by(plan: Plan) -> list[CarriedTerm]:
 
 
 class JoinSums:
-    """Adds what the events of a join carry, these ``terms``, to the terms of a ``layout``."""
+    """Adds what the events of a join carry, these ``terms``, to the terms of a ``layout``, as ``recipe`` says to
+    ``sums.carry_over``."""
 
     def __init__(self, carried: Sequence[JoinSum], layout: Layout, terms: Sequence[CarriedTerm]) -> None:
         self._layout = layout
@@ -152,30 +159,20 @@ class JoinSums:
                     far.take(coefficient)
             if far.count:
                 self._far[term] = far.array()
-        self._recipe = near.array()
-        self._scratch = np.empty(3 * max([1, *(layout.limbs[term_of(one)] for one in wanted)]), np.int64)
+        self.recipe = near.array()
+        self.room = 3 * max([1, *(layout.limbs[term_of(one)] for one in wanted)])
         self._slices = np.array([part.at + part.limbs for part in dict.fromkeys(terms) if part.doubles], np.int64)
 
-    def add(self, net: Zset, where: np.ndarray, deltas: np.ndarray, far: Far) -> None:
-        """Adds events to the states of their groups (``where`` int64[n]), int64[groups, words], and to their far parts.
-
-        O(events * parts).
-        """
-        if len(net):
-            payload, sign = net.payload, net.sign
-            if payload is None:  # the count is all that there is to carry: the weights
-                payload, sign = net.weights, 1
-            payload = np.ascontiguousarray(payload)
-            if sums.carry_over(where, payload, sign, self._recipe, self._scratch, deltas, self._layout.words):
-                self._add_slices(payload, sign, where, far)
-
-    def _add_slices(self, payload: np.ndarray, sign: int, where: np.ndarray, far: Far) -> None:
+    def add_far(self, net: Zset, where: np.ndarray, far: Far) -> None:
+        """Adds the slices of far parts that events carry to those of their groups (``where`` int64[n])."""
+        assert net.payload is not None, "events without a payload carry a count"
+        payload = net.payload
         rows = np.flatnonzero(payload[self._slices].any(axis=0))
         slices, groups = np.ascontiguousarray(payload[:, rows]), where[rows]
         for term, recipe in self._far.items():
             limbs, found = self._layout.far_limbs(term), far.of(term)
             at = found.rows(groups)
-            far_kernels.carry_slices(at, slices, sign, recipe, limbs, np.empty(3 * limbs, np.int64), found.numbers)
+            far_kernels.carry_slices(at, slices, net.sign, recipe, limbs, np.empty(3 * limbs, np.int64), found.numbers)
 
 
 class _Recipe:

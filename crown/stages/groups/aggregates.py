@@ -21,12 +21,13 @@ from crown.stages.groups.moments import MOMENTS, Moments, Result, Scale
 from crown.stages.groups.readings import Reading, reading
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import far as far_kernels
+from crown.stages.kernels import group_batch as kernels
 from crown.stages.kernels import rounding
 from crown.store.codec import NULL, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import COFACTOR, COUNTS, FEWEST, Sums, Term, Unit, unit
 from plans.program import Aggregate
-from plans.types import decimal_parts
+from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 SumOf = Callable[..., np.ndarray]
 """Returns the sum of a product of arguments, by their names, int64[groups, limbs]."""
@@ -114,6 +115,37 @@ class Rule:
         """Returns which word of a group's state counts the rows that it looks at."""
         return layout.at[self._term()]
 
+    def native(self, layout: Layout) -> list[int] | None:
+        """Returns how a kernel makes the values of a group's state, as words of ``group_batch``; None if it
+        does not."""
+        function, type_ = self.aggregate.function, self.aggregate.type
+        if self.reading is not None or (function not in ("sum", "avg") and function not in COUNTS):
+            return None
+        self._bind(layout)
+        if self._counts:
+            return [kernels.WORD, self._count]
+        at, limbs, count = self._sum.start, self._sum.stop - self._sum.start, self._count
+        if type_ == "int64":
+            return [kernels.WHOLE, at, limbs, count]
+        if type_ != "float64":
+            parts = decimal_parts(type_)
+            return (
+                None if parts is None or uses_dictionary(type_) else [kernels.SHORT, at, limbs, count, 10 ** parts[0]]
+            )
+        shift, power = self._near[self._sums.arguments[0]]
+        if limbs > kernels.MOST_LIMBS or power > ONE_WORD_DIGITS:
+            return None
+        sides = [layout.at[term] for term in self._sums.sides(self._sums.arguments[0])] or [-1, -1]
+        return [kernels.AVERAGE if function == "avg" else kernels.SUM, at, limbs, count, 10**power, shift, *sides]
+
+    @property
+    def refusal(self) -> str:
+        """Returns why a sum has no value of its type."""
+        parts = decimal_parts(self.aggregate.type)
+        if parts is None:
+            return 'the sum is no int64; cast the argument to "decimal(38,0)"'
+        return f"the sum has more than {parts[0]} digits"
+
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
         aggregate = self.aggregate
@@ -192,13 +224,13 @@ class Rule:
         if type_ == "int64":
             codes, refused = _words(rows, null)
             if refused >= 0:
-                raise OutOfRange(refused, 'the sum is no int64; cast the argument to "decimal(38,0)"')
+                raise OutOfRange(refused, self.refusal)
             return Column(type_, dictionary, codes)
         parts = decimal_parts(type_)
         assert parts is not None, "a sum is an int64, a double or a decimal"
         codes, refused = rounded.decimals(rows, null, parts[0], dictionary.intern if uses_dictionary(type_) else None)
         if refused >= 0:
-            raise OutOfRange(refused, f"the sum has more than {parts[0]} digits")
+            raise OutOfRange(refused, self.refusal)
         return Column(type_, dictionary, codes)
 
     def _moments(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Moments:

@@ -3,8 +3,10 @@
     net -> feed -> events -> groups of the batch, numbered -> exact sums and multisets, old and new -> rows, old and new
     -> what differs
 
-A batch finds each event's group once, adds everything up in dense arrays, works out the old and the new rows of the
-groups it touched, vectorised, and writes the groups only when nothing can refuse it any more.
+A batch is one call of a kernel (``group_batch``), which finds each event's group once, adds everything up in dense
+arrays, works out the old and the new rows of the groups it touched, and writes the groups only when nothing can refuse
+it any more. It comes back where something is not its work: values in order, far doubles, sums that travel between
+cells, columns that are computed, decimals of two words.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends, CarriedTerm, JoinSums
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
+from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Room
 from crown.stages.groups.exported_sums import ImportedSums, bytes_of, digits
 from crown.stages.groups.far import Far, FarParts
+from crown.stages.groups.form import Form
 from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
+from crown.stages.kernels import group_batch as kernels
 from crown.stages.kernels import groups
 from crown.stages.kernels.multisets import TREE
 from crown.stages.protocol import Part, Stage
@@ -40,7 +45,7 @@ from plans.program import GroupStage
 from plans.schema import Column as Declared
 
 _SCANNED = 1 << 12  # groups per block of a scan
-_MOST_ROWS = 1 << 62
+_NO_RECIPE = np.zeros(1, np.int64)
 _GROUPS, _VALUES = 0, 1  # tables
 
 
@@ -96,16 +101,24 @@ class Groups(Stage):
         of: dict[Values | None, list[Placed]] = {None: [], **{one.values: [] for one in self._multisets.all}}
         for one in placed:
             of[one.term.distinct].append(one)
-        self._addends = {values: Addends(ones, self._types) for values, ones in of.items()}
+        self._addends = {values: Addends(ones, self._types) for values, ones in of.items() if values is not None}
+        self._entry = Entry(self._readers[0], stage.keys, of[None], self._types)
+        carried_room = 0 if self._join_sums is None else self._join_sums.room
+        room = max(self._entry.sums.room, carried_room, 3 * (kernels.MOST_LIMBS + 1))
+        self._scratch = np.empty(room, np.int64)
+        self._room = Room(self._layout.words, len(self.columns))
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
-        changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
-        self._changing = np.array(changing, np.int64)
         made = {one.name: one.type for one in stage.aggregates} | {
             name: "int64" for one in stage.exported for name in one.columns
         }
         made |= {one.far: "binary" for one in stage.exported if one.far is not None}
         self._projection = Projection(stage.outputs, self._types | made, self._key_places)
+        helped = self._multisets.all or self._imported_sums is not None
+        pauses = (kernels.PAUSE_ADD if helped else 0) | (0 if self._distinct else kernels.PAUSE_STORE)
+        self._near, self._with_far = (
+            Form.of(stage, self._rules, self._layout, self._words, pauses, far) for far in (False, True)
+        )
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -123,11 +136,7 @@ class Groups(Stage):
 
     def _make_whole(self) -> None:
         """Makes the only group, which stays."""
-        handles, done = np.empty(1, np.int64), np.zeros(2, np.int64)
-        keys, where = np.empty((0, 1), np.int64), np.empty(1, np.int64)
-        groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, where, handles, done)
-        self.parts[0][handles[0]] = 0  # it has a number in no batch
-        self.parts[0][A.H_ROOT] = handles[0]
+        self.parts[0][A.H_ROOT] = groups.only(self.parts[0], self._table, self._words)
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -145,84 +154,125 @@ class Groups(Stage):
 
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
-        fed = [reader.frame(net) for reader, net in zip(self._readers, nets, strict=True)]
-        handles, where, rows = self._located([frame for frame, _ in fed], [len(weights) for _, weights in fed])
+        arena, batch = self.parts[0], self._begun(nets, sign)
         try:
-            events = [Events(frame, weights, at) for (frame, weights), at in zip(fed, where, strict=True)]
-            old, new, far = self._totals(nets[0], events, handles, rows)
-            changed = self._difference(handles, old, new, sign)
-            gone = self._far.stored(new.rows[len(handles) :], far, new.far) if far.sums else None
+            while (asked := self._advanced(batch)) != kernels.DONE:
+                self._help(batch, asked)
         except BaseException:
-            self._multisets.take_back(handles)
-            self._abandon(handles)
+            self._multisets.take_back(batch.touched)
+            if not self.stage.whole:
+                groups.abandon(arena, self._table, self._identity, self._k, self._words, batch.touched)
             raise
-        arena = self.parts[0]
-        empty = groups.store(
-            arena, self._table, self._identity, self._k, self._words, handles, self._layout.words,
-            new.rows[len(handles) :], int(self.stage.whole),
-        )  # fmt: skip
-        assert empty < 0, f"a group without rows is not empty: {self._named(handles[empty])}"
-        if gone is not None:
-            self._far.free(gone)
+        empty = int(batch.state[kernels.S_AT])
+        assert empty < 0, f"a group without rows is not empty: {self._named(batch.handles[empty])}"
+        if batch.gone is not None:
+            self._far.free(batch.gone)
         if self._multisets.all:
             self._multisets.close()
         arena[A.H_VERSION] += sign
-        return changed
+        return self._changed(batch) if batch.changed is None else batch.changed
 
-    def _located(
-        self, frames: Sequence[Frame], sizes: Sequence[int]
-    ) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-        """Returns the handles of the groups of events, each once; per feed the number of each event's group; and the
-        sums of the groups, int64[2 * groups, words]: room for what they become is behind what they are."""
-        n, width = sum(sizes), self._layout.words
-        arena, where = self.parts[0], np.zeros(n, np.int64)
-        by_feed = [where] if len(sizes) == 1 else np.split(where, np.cumsum(sizes)[:-1])
+    def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
+        """Returns a batch of which nothing is done."""
+        net, far = nets[0], self._far.words and self.parts[0][A.H_FAR]
+        batch = self._entry.begun(nets, self._with_far if far else self._near, self._layout.words)
+        n = len(batch.weights)
+        if len(nets) > 1:
+            fed = [frame for frame, _ in self._frames(batch)]
+            batch.keys = np.concatenate([frame.matrix(self.stage.keys) for frame in fed], axis=1).reshape(-1)
+            n = sum(frame.n for frame in fed)
+            batch.strides = self._identity * n
+        if self._join_sums is not None:
+            batch.payload = batch.weights if net.payload is None else np.ascontiguousarray(net.payload).reshape(-1)
         if self.stage.whole:
-            handles, rows = arena[A.H_ROOT : A.H_ROOT + 1].copy(), np.empty((2, width), np.int64)
-            groups.gather(arena, handles, 1, width, rows[:1])
-            return handles, by_feed, rows
-        every = [frame.matrix(self.stage.keys) for frame in frames]
-        keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
-        strides = self._identity * n
-        handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
+            batches = int(self.parts[0][A.H_VERSION])
+            batch.state[[kernels.S_GROUPS, kernels.S_BEFORE, kernels.S_AFTER]] = 1, batches > 0, batches + sign > 0
+            batch.where, batch.handles = np.zeros(n, np.int64), self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()
+        else:
+            batch.where, batch.handles = np.empty(n, np.int64), np.empty(n, np.int64)
+        self._room.give(batch)
+        return batch
+
+    def _frames(self, batch: Batch) -> list[tuple[Frame, np.ndarray]]:
+        """Returns the events of each feed, and their weights."""
+        fed = batch.frames
+        for reader, net in list(zip(self._readers, batch.nets, strict=True))[len(fed) :]:
+            fed.append(reader.frame(net))
+        return fed
+
+    def _advanced(self, batch: Batch) -> int:
+        """Goes on with a batch; returns what is asked for. Raises MemoryBudgetError."""
+        arena, dictionary = self.parts[0], self._part.dictionary.memory[0]
+        carried, sign = (_NO_RECIPE, 1) if self._join_sums is None else (self._join_sums.recipe, batch.nets[0].sign)
 
         def work() -> bool:
-            return bool(groups.locate(arena, self._table, strides, self._k, keys, self._words, where, handles, done))
+            batch.asked = kernels.change(
+                arena, self._table, batch.form.plan, self._identity, batch.state, batch.strides, batch.keys,
+                batch.weights, batch.inputs, batch.forms, batch.pairs, dictionary, batch.payload, sign,
+                self._entry.sums.recipe, carried, self._scratch, batch.where, batch.handles, batch.given, batch.shown,
+                batch.rows, batch.out,
+            )  # fmt: skip
+            return bool(batch.asked != kernels.BUDGET)
 
-        try:
-            self._part.insist(work)
-            handles = handles[: done[1]]
-            rows = np.empty((2 * len(handles), width), np.int64)
-            groups.gather(arena, handles, self._k + 1, width, rows[: len(handles)])
-        except BaseException:
-            self._abandon(handles[: done[1]])
-            raise
-        return handles, by_feed, rows
+        self._part.insist(work)
+        return int(batch.asked)
 
-    def _abandon(self, handles: np.ndarray) -> None:
-        if not self.stage.whole:
-            groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
+    def _help(self, batch: Batch, asked: int) -> None:
+        """Does what a batch asks for."""
+        if asked == kernels.ROOM:
+            self._room.give(batch, int(batch.state[kernels.S_GROUPS]))
+        elif asked == kernels.ADD:
+            self._add(batch)
+        elif asked == kernels.COUNTS:
+            self._refuse_counts(batch.weights, batch.after[:, 0], batch.touched)
+        elif asked == kernels.VALUES:
+            self._give(batch)
+        elif asked == kernels.REFUSED:
+            group, column = batch.state[[kernels.S_AT, kernels.S_COLUMN]].tolist()
+            name = self.stage.outputs[column].expr.value
+            reason = next(rule.refusal for rule in self._rules if rule.aggregate.name == name)
+            raise ChangeError(f"{self._named(batch.handles[group])}, column {name!r}: {reason}")
+        else:
+            if batch.far is not None and batch.new_far is not None and batch.far.sums:
+                batch.gone = self._far.stored(batch.after, batch.far, batch.new_far)
+            batch.changed = self._changed(batch)
 
-    def _totals(
-        self, net: Zset, events: Sequence[Events], handles: np.ndarray, rows: np.ndarray
-    ) -> tuple[Totals, Totals, Far]:
-        """Returns the totals of groups before and after the events of each feed, and how their far parts change; those
-        of multisets change at once. ``rows``: see ``_located``."""
-        layout, n, first = self._layout, len(handles), events[0]
-        old = self._as_totals(handles, rows[:n])
-        after, far = rows[n:], Far(layout, n)
-        after[:] = old.rows
-        if self._addends[None].terms:
-            self._addends[None].add(first.frame, first.weights, first.where, after, far)
-        if self._join_sums is not None:
-            self._join_sums.add(net, first.where, after, far)
+    def _changed(self, batch: Batch) -> Zset:
+        """Returns the rows that a batch has told."""
+        n, columns = int(batch.state[kernels.S_DELTAS]), len(self.columns)
+        found = batch.out[: (columns + 1) * n].reshape(columns + 1, n)
+        changed = Zset.of_columns(found[:columns], found[columns])
+        return changed if self._distinct else changed.net()
+
+    def _add(self, batch: Batch) -> None:
+        """Adds what the kernel does not: values in order change at once, far parts later."""
+        fed, handles, after = self._frames(batch), batch.touched, batch.after
+        sizes = np.cumsum([len(weights) for _, weights in fed])[:-1]
+        events = [Events(*of, at) for of, at in zip(fed, np.split(batch.where, sizes), strict=True)]
+        first, batch.far = events[0], Far(self._layout, len(handles))
+        far = batch.far
+        if batch.state[kernels.S_FAR]:
+            self._entry.sums.add_far(first.frame, first.weights, first.where, far)
+            if self._join_sums is not None and batch.nets[0].payload is not None:
+                self._join_sums.add_far(batch.nets[0], first.where, far)
         if self._imported_sums is not None:
             self._imported_sums.add(first.frame, first.weights, first.where, after, far)
+        batch.old_read = self._read(handles)
         for values, changed, flips, of in self._multisets.apply(events, handles) if self._multisets.all else ():
             self._addends[values].add(changed, flips, of, after, far)
-        self._refuse_counts(first.weights, after[:, 0], handles)
-        new = old.far.plus(far) if far.sums else old.far
-        return old, Totals(layout, rows, new, self._read(handles) if self._readings else {}), far
+        if far.sums:
+            batch.form = self._with_far
+
+    def _give(self, batch: Batch) -> None:
+        """Works out the columns that the kernel is given, before and after the batch."""
+        layout, handles, n = self._layout, batch.touched, len(batch.touched)
+        both = batch.both
+        old_far = self._far.loaded(both[:n])
+        batch.new_far = old_far if batch.far is None else old_far.plus(batch.far)
+        new_read = self._read(handles)
+        read = {one: np.concatenate([batch.old_read[one], new_read[one]]) for one in self._readings}
+        totals = Totals(layout, both, old_far.followed_by(batch.new_far), read)
+        batch.given, batch.shown = self._given(batch.form, handles, totals)
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
@@ -235,9 +285,9 @@ class Groups(Stage):
                 f"{self._named(handles[wrong])} would have {counts[wrong]} rows: the batch deletes what is not there"
             )
         least, most = extent(weights) if len(weights) else (0, 0)
-        if len(weights) * max(-least, most) + high <= _MOST_ROWS:
+        if len(weights) * max(-least, most) + high <= kernels.MOST_ROWS:
             return
-        if np.abs(weights).sum(dtype=np.float64) + float(high) > _MOST_ROWS:
+        if np.abs(weights).sum(dtype=np.float64) + float(high) > kernels.MOST_ROWS:
             raise ChangeError(f"{self._named(handles[counts.argmax()])} would have more than 2^62 rows")
 
     def _stored(self, handles: np.ndarray) -> Totals:
@@ -254,42 +304,24 @@ class Groups(Stage):
     # Rows
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _difference(self, handles: np.ndarray, old: Totals, new: Totals, sign: int) -> Zset:
-        """Returns what the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows.
-
-        ``new`` has the rows before and after.
-        """
-        n, batches = len(handles), int(self.parts[0][A.H_VERSION])
-        read = {one: np.concatenate([old.read[one], new.read[one]]) for one in self._readings}
-        far = old.far.followed_by(new.far) if old.far.sums or new.far.sums else Far(self._layout, 2 * n)
-        both = Totals(self._layout, new.rows, far, read)
-        if self.stage.whole:
-            there = np.array([batches > 0, batches + sign > 0])
-        else:
-            there = both.rows[:, 0] > 0
-        codes, there = self._rows(handles, both, there)
-        rows, weights = np.empty_like(codes), np.empty(2 * n, np.int64)
-        differing = int(groups.differing(codes, there, self._changing, rows, weights))
-        changed = Zset.of_columns(rows[:, :differing], weights[:differing])
-        return changed if self._distinct else changed.net()
-
-    def _there(self, totals: Totals, begun: bool) -> np.ndarray:
-        """Returns the mask of the groups that exist, before HAVING."""
-        return np.full(len(totals.rows), begun) if self.stage.whole else totals.rows[:, 0] > 0
-
-    def _rows(self, handles: np.ndarray, totals: Totals, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows (codes, int64[columns, n]) of groups in given states, and where they are there.
+    def _given(self, form: Form, handles: np.ndarray, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the columns that a kernel is given for groups in given states (codes, int64[columns * n]), and where
+        HAVING holds, bool[n], empty if there is none.
 
         There may be several states of each group: first one of every group, then another.
         """
         n, dictionary = len(totals.rows), self._part.dictionary
-        keys = np.empty((len(handles), self._k), np.int64)
-        groups.gather(self.parts[0], handles, 0, self._k, keys)
-        columns = np.empty((self._k, n), np.int64)
-        if n:
-            columns.reshape(self._k, n // len(handles), len(handles))[:] = keys.T[:, None]
+        if not form.given and self.stage.having is None:
+            return NOTHING, NO_FLAGS
+        columns: np.ndarray | None = None
+        if form.keys:
+            keys = np.empty((len(handles), self._k), np.int64)
+            groups.gather(self.parts[0], handles, 0, self._k, keys)
+            columns = np.empty((self._k, n), np.int64)
+            if n:
+                columns.reshape(self._k, n // len(handles), len(handles))[:] = keys.T[:, None]
         made: dict[str, Column] = {}
-        for rule in self._rules:
+        for rule in form.rules:
             try:
                 made[rule.aggregate.name] = rule.column(totals, dictionary)
             except OutOfRange as error:
@@ -303,9 +335,10 @@ class Groups(Stage):
             if one.far is not None:
                 made[one.far] = bytes_of(totals.far.sums.get(term), n, dictionary)
         frame = Frame(made, n, dictionary, columns, self._key_places)
-        if self.stage.having is not None:
-            there = there & frame.holds(self.stage.having)
-        return frame.projected(self._projection).matrix(self._projection.names), there
+        shown = NO_FLAGS if self.stage.having is None else frame.holds(self.stage.having)
+        if not form.given:
+            return NOTHING, shown
+        return frame.projected(self._projection).matrix(form.given).reshape(-1), shown
 
     def _named(self, handle: int) -> str:
         """Returns a group, for messages."""
@@ -330,9 +363,11 @@ class Groups(Stage):
 
     def _present(self, handles: np.ndarray) -> np.ndarray:
         """Returns the rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
-        totals = self._stored(handles)
-        codes, there = self._rows(handles, totals, self._there(totals, True))
-        return codes[:, there]
+        totals, form = self._stored(handles), self._with_far if self._far.words else self._near
+        given, shown = self._given(form, handles, totals)
+        out = np.empty(len(self.columns) * len(handles), np.int64)
+        n = int(kernels.present(self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out))
+        return out[: len(self.columns) * n].reshape(len(self.columns), n)
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows. O(groups)."""

@@ -29,15 +29,20 @@ def narrow(rows, limbs, out):
     rows, out = words(rows), words(out)
     refused = -1
     for i in range(n):
-        low = rows[i * limbs]
-        sign = low >> 63
-        out[i] = low
-        for j in range(1, limbs):
-            if rows[i * limbs + j] != sign:
-                refused = i
-        if low == NULL:
+        out[i] = rows[i * limbs]
+        if not is_word(rows, i * limbs, limbs):
             refused = i
     return refused
+
+
+@device
+def is_word(a, i, n):
+    """Returns True iff a number of ``n`` limbs is an int64, and not the one that stands for NULL."""
+    sign = a[i] >> 63
+    for x in range(i + 1, i + n):
+        if a[x] != sign:
+            return False
+    return a[i] != NULL
 
 
 @kernel("table, int, words, table")
@@ -195,9 +200,9 @@ def _rounded(quotient, exponent):
             kept += 1
         return math.ldexp(float(kept), _LEAST)
     value = float(quotient)
-    if exponent > _LARGE and (exponent > 962 or math.ldexp(value, exponent - 2) >= _QUARTER):
+    if exponent > _LARGE and (exponent > 962 or math.ldexp(value, int(exponent) - 2) >= _QUARTER):
         return math.inf
-    return math.ldexp(value, exponent)
+    return math.ldexp(value, int(exponent))
 
 
 @kernel("table, int, table, int, int, words, floats")
@@ -211,26 +216,35 @@ def ratios(rows, m, divisors, k, shift, scratch, out):
     limbs = max(m, k) + 1
     rows, divisors, scratch, out = words(rows), words(divisors), words(scratch), words(out)
     for i in range(n):
-        out[i] = math.nan
-        if divisors[i * k + k - 1] < 0 or is_zero(divisors, i * k, k):
-            continue
         extend(scratch, 0, limbs, rows, i * m, m)
         extend(scratch, limbs, limbs, divisors, i * k, k)
-        top, bottom = scratch[0], scratch[limbs]
-        if -_LARGE <= shift <= _LARGE and _small(scratch, 0, limbs) and _small(scratch, limbs, limbs):
-            out[i] = math.ldexp(top / bottom, -shift)  # two exact doubles: the division rounds once
-            continue
-        sign = scratch[limbs - 1] >> 63
-        if sign < 0:
-            negate(scratch, 0, limbs)
-        quotient, exponent = 0, 0
-        if not is_zero(scratch, 0, limbs):
-            if k == 1 and bottom < _SHORT:
-                quotient, exponent = _quotient_by_word(scratch, limbs, bottom)
-            else:
-                quotient, exponent = _quotient(scratch, limbs)
-        value = _rounded(quotient, exponent - shift)
-        out[i] = -value if sign < 0 else value
+        out[i] = ratio(scratch, limbs, shift)
+
+
+@device
+def ratio(scratch, limbs, shift):
+    """Returns the quotient of the two integers at the begin of ``scratch``, times 2^-shift, rounded once; NaN if the
+    second is not above 0.
+
+    Each has ``limbs`` limbs, of which the last is room, and behind them is room for one more.
+    """
+    if scratch[2 * limbs - 1] < 0 or is_zero(scratch, limbs, limbs):
+        return math.nan
+    top, bottom = scratch[0], scratch[limbs]
+    small = _small(scratch, limbs, limbs)
+    if small and -_LARGE <= shift <= _LARGE and _small(scratch, 0, limbs):
+        return math.ldexp(top / bottom, -shift)  # two exact doubles: the division rounds once
+    sign = scratch[limbs - 1] >> 63
+    if sign < 0:
+        negate(scratch, 0, limbs)
+    quotient, exponent = 0, 0
+    if not is_zero(scratch, 0, limbs):
+        if small and bottom < _SHORT:
+            quotient, exponent = _quotient_by_word(scratch, limbs, bottom)
+        else:
+            quotient, exponent = _quotient(scratch, limbs)
+    value = _rounded(quotient, exponent - shift)
+    return -value if sign < 0 else value
 
 
 @device

@@ -146,9 +146,11 @@ def _load(dictionary, inputs, forms, pairs, n, column, kind, i, out, at):
 
 
 @device
-def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, width):
-    """Adds ``n`` rows to the term at ``recipe[r]``; returns how many times it met a far double."""
+def _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, first_word, width):
+    """Adds ``n`` rows to the term at ``recipe[r]`` of states that begin at word ``first_word``; returns how many times
+    it met a far double."""
     at, limbs, needs, factors = recipe[r + T_AT], recipe[r + T_LIMBS], recipe[r + T_NEEDS], recipe[r + T_FACTORS]
+    at += first_word
     first = r + T_HEAD + needs
     far = ZERO
     if factors == 0:
@@ -194,27 +196,34 @@ def add_terms(dictionary, where, weights, inputs, forms, pairs, recipe, scratch,
     n, width = where.size, state.shape[1]
     dictionary, where, weights, inputs = words(dictionary), words(where), words(weights), words(inputs)
     forms, pairs, recipe, scratch, state = words(forms), words(pairs), constants(recipe), words(scratch), words(state)
+    return add_all_terms(dictionary, where, weights, n, inputs, forms, pairs, recipe, scratch, state, ZERO, width)
+
+
+@device
+def add_all_terms(dictionary, where, weights, n, inputs, forms, pairs, recipe, scratch, state, first_word, width):
+    """Does what ``add_terms`` does; the first state begins at word ``first_word``, each has ``width``."""
     far, r = ZERO, 1
     for _ in range(recipe[0]):
-        far += _add_term(dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, width)
+        far += _add_term(
+            dictionary, where, weights, n, inputs, forms, pairs, recipe, r, scratch, state, first_word, width
+        )
         r += T_HEAD + recipe[r + T_NEEDS] + 2 * recipe[r + T_FACTORS]
     return far
 
 
-@kernel("words, words | table, int, words, words, table, int")
-def carry_over(where, payload, sign, recipe, scratch, state, width):
-    """Adds ``sign`` times the sums that events carry (``payload`` int64[words, n]) to the states of their groups.
+@device
+def carry_over(where, n, payload, sign, recipe, scratch, state, first_word, width):
+    """Adds ``sign`` times the sums that ``n`` events carry (``payload`` int64[words, n]) to the states of their groups,
+    the first of which begins at word ``first_word``.
 
     ``recipe``: how many numbers; of each its word in the state, its limbs, how many parts it is the sum of; of each
     part the first word and the limbs in the payload, then the limbs of a coefficient and that itself, or where it is in
     ``recipe`` if it has several; limbs 0 stand for a coefficient of 1; last the word that says that this is a slice of
     a far part (``loans``), or -1. ``scratch`` int64[3 * limbs]. Slices are not added. Returns how many there were.
     """
-    n = where.size
-    where, payload, recipe, scratch, state = words(where), words(payload), words(recipe), words(scratch), words(state)
-    slices = 0
+    slices = ZERO
     for i in range(n):
-        base = where[i] * width
+        base = first_word + where[i] * width
         r = 1
         for _ in range(recipe[0]):
             at, limbs, parts = base + recipe[r], recipe[r + 1], recipe[r + 2]

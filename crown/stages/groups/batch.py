@@ -1,0 +1,123 @@
+"""A batch of a group stage while it is applied: what the kernel is given, and room for what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from crown.expressions.kernels.evaluate import CODES, WORDS
+from crown.results.columns import Frame
+from crown.stages.feeds import Reader
+from crown.stages.groups.addends import Addends
+from crown.stages.groups.far import Far
+from crown.stages.groups.form import Form
+from crown.stages.groups.readings import Reading
+from crown.stages.groups.terms import Placed
+from crown.stages.kernels import group_batch as kernels
+from crown.store.zset import Zset
+
+NOTHING, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
+_KEPT = 1 << 17  # words of room that stay from batch to batch
+
+
+class Batch:
+    """Of ``nets``, and as much of it as is known: the arguments of ``group_batch.change``, and what it is helped with.
+
+    ``frames``: the events of each feed with their weights, where they were needed; ``far``: how far parts change.
+    """
+
+    def __init__(
+        self, nets: Sequence[Zset], weights: np.ndarray, inputs: np.ndarray, forms: np.ndarray, pairs: np.ndarray,
+        strides: np.ndarray, form: Form, width: int,
+    ) -> None:  # fmt: skip
+        self.nets = nets
+        self.weights = weights
+        self.inputs = self.keys = inputs
+        self.forms = forms
+        self.pairs = pairs
+        self.strides = strides
+        self.form = form
+        self._width = width
+        self.state = np.zeros(kernels.S_END, np.int64)
+        self.asked: int = kernels.DONE
+        self.payload = self.given = NOTHING
+        self.where = self.handles = self.rows = self.out = NOTHING
+        self.shown = NO_FLAGS
+        self.frames: list[tuple[Frame, np.ndarray]] = []
+        self.old_read: dict[Reading, np.ndarray] = {}
+        self.far: Far | None = None
+        self.new_far: Far | None = None
+        self.gone: np.ndarray | None = None
+        self.changed: Zset | None = None
+
+    @property
+    def touched(self) -> np.ndarray:
+        """Returns the groups, by number."""
+        return self.handles[: int(self.state[kernels.S_GROUPS])]
+
+    @property
+    def both(self) -> np.ndarray:
+        """Returns the sums of the groups before the batch, and then after it, int64[2 * groups, words]."""
+        n = 2 * int(self.state[kernels.S_GROUPS])
+        return self.rows[: n * self._width].reshape(n, self._width)
+
+    @property
+    def after(self) -> np.ndarray:
+        """Returns the sums of the groups after the batch, int64[groups, words]."""
+        return self.both[int(self.state[kernels.S_GROUPS]) :]
+
+
+class Entry:
+    """How the events of the first feed enter: ``sums`` of these ``terms`` of their groups, whose ``keys`` they have.
+
+    ``types``: of the columns of feeds.
+    """
+
+    def __init__(self, reader: Reader, keys: Sequence[str], terms: Sequence[Placed], types: Mapping[str, str]) -> None:
+        self._reader = reader
+        read = Addends(terms, types).reads
+        self._reads = [*((name, False) for name in keys), *read]
+        places = reader.places
+        if places is None:  # a matrix is made, of all that is read
+            places = {name: len(keys) + i for i, (name, _) in enumerate(read)}
+            key_rows = list(range(len(keys)))
+        else:  # the rows are it
+            key_rows = [places[name] for name in keys]
+        self.sums = Addends(terms, types, places)
+        self._key_rows = np.array(key_rows, np.int64)
+        forms = np.zeros((1 + max(places.values(), default=0), 2), np.int64)
+        for name, wide in read:
+            forms[places[name], 0] = CODES if wide else WORDS
+        self._forms = forms.reshape(-1)
+
+    def begun(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
+        """Returns a batch of which nothing is done; ``width``: the words of the sums of a group."""
+        net, reader = nets[0], self._reader
+        if reader.places is not None:
+            weights, inputs = reader.weights(net), net.columns().reshape(-1)
+            return Batch(nets, weights, inputs, self._forms, NOTHING, self._key_rows * len(weights), form, width)
+        frame, weights = reader.frame(net)
+        inputs, forms, pairs = frame.inputs(self._reads)
+        strides = self._key_rows * len(weights)
+        made = Batch(nets, weights, inputs.reshape(-1), forms, pairs, strides, form, width)
+        made.frames.append((frame, weights))
+        return made
+
+
+class Room:
+    """Room for the groups of a batch: ``width`` words of sums twice, and two rows of ``columns`` with a weight."""
+
+    def __init__(self, width: int, columns: int) -> None:
+        self._each, self._told = 2 * width, 2 * (columns + 1)
+        self._kept = NOTHING
+
+    def give(self, batch: Batch, groups: int | None = None) -> None:
+        """Gives a batch room for so many groups; for as many as the last one had, if that is not known."""
+        n = min(len(batch.handles), len(self._kept) // self._each) if groups is None else groups
+        words = n * self._each
+        if len(self._kept) < words:
+            self._kept = np.empty(words, np.int64)
+        batch.rows, batch.out = self._kept[:words], np.empty(n * self._told, np.int64)
+        if words > _KEPT:
+            self._kept = NOTHING

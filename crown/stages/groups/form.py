@@ -1,0 +1,57 @@
+"""How the rows of a group stage are made: which columns a kernel works out, and which it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.stages.groups.aggregates import Rule
+from crown.stages.groups.terms import Layout
+from crown.stages.kernels import group_batch as kernels
+from plans.program import GroupStage
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What a kernel does for the rows of a stage.
+
+    ``plan``: see ``group_batch``; ``given``: the columns that it is given; ``rules``: the aggregates that these and
+    HAVING read; ``keys``: they read keys, too.
+    """
+
+    plan: np.ndarray
+    given: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    keys: bool
+
+    @classmethod
+    def of(cls, stage: GroupStage, rules: Sequence[Rule], layout: Layout, words: int, pauses: int, far: bool) -> Form:
+        """Returns the form of a stage; ``words``: of a group's state.
+
+        ``pauses``: where Python helps besides giving columns; ``far``: some of the sums have far parts.
+        """
+        by_name = {rule.aggregate.name: rule for rule in rules}
+        columns, given = list[list[int]](), list[str]()
+        read = frozenset[str]() if stage.having is None else stage.having.columns
+        for output in stage.outputs:
+            name = str(output.expr.value) if output.expr.op == "col" else ""
+            rule, found = by_name.get(name), None
+            if name in stage.keys:
+                found = [kernels.KEY, stage.keys.index(name)]
+            elif rule is not None and not (far and any(layout.doubles[term] for term in rule.terms)):
+                found = rule.native(layout)
+            if found is None:
+                found = [kernels.GIVEN, len(given)]
+                given.append(output.name)
+                read |= output.expr.columns
+            columns.append(found + [0] * (kernels.VALUE - len(found)))
+        if given or stage.having is not None:
+            pauses |= kernels.PAUSE_SHOW
+        if far:
+            pauses |= kernels.PAUSE_SHOW | kernels.PAUSE_STORE
+        head = [len(stage.keys), words, layout.words, int(stage.whole), pauses, len(columns)]
+        plan = np.array([*head, *(word for column in columns for word in column)], np.int64)
+        needed = tuple(rule for name, rule in by_name.items() if name in read)
+        return cls(plan, tuple(given), needed, not read.isdisjoint(stage.keys))

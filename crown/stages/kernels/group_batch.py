@@ -1,0 +1,318 @@
+"""A batch of a group stage: its rows in, ``-old, +new`` of the groups that it changes out, in one call.
+
+    rows -> groups, found or made and numbered -> their states -> what the rows add -> counts, looked at
+        -> rows of the result before and after -> states, written back
+
+``change`` comes back before it is done where Python has to help, and goes on from there when it is called again: for
+more memory, for what is added or delivered by other means, and to say why it refuses a batch. Nothing of a group has
+changed until all is certain but its number, so a batch that is refused leaves no trace but the empty groups that
+``groups.abandon`` takes out.
+
+A plan says what a stage does: the words ``P_KEYS`` ..., then per column of the result ``VALUE`` words, ``V_KIND`` ....
+"""
+
+from __future__ import annotations
+
+import math
+
+from crown.kernels.arena import H_BUDGET, H_LIVE, ZERO, alloc
+from crown.kernels.doubles import word_of
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import extend, product_of_words
+from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.strings import NULL
+from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, slot_of
+from crown.stages.kernels.groups import drop, record_words, state_at
+from crown.stages.kernels.rounding import is_word, ratio
+from crown.stages.kernels.sums import add_all_terms, carry_over
+
+P_KEYS, P_STATE, P_SUMS, P_WHOLE, P_PAUSES, P_COLUMNS, P_HEAD = 0, 1, 2, 3, 4, 5, 6
+"""Words of a plan: key columns; words of a state, and of the sums at its begin; 1 if there is one group that stays;
+where Python always helps; columns of the result."""
+PAUSE_ADD, PAUSE_SHOW, PAUSE_STORE = 1, 2, 4
+V_KIND, V_AT, V_LIMBS, V_COUNT, V_FACTOR, V_SHIFT, V_ABOVE, V_BELOW, VALUE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+"""Words of a column: what it is; the key, the word or the given column; limbs; the word with the number of rows that
+count. Of a quotient: 1 to divide by that number, times a factor below 2^63; by which power of two; and the words with
+the numbers of infinities of both signs, or -1."""
+KEY, GIVEN, WORD, WHOLE, SHORT, SUM, AVERAGE = 0, 1, 2, 3, 4, 5, 6
+"""A key; what Python gives; a word; a sum that is an int64, or a decimal of one word, below the factor; doubles."""
+S_STEP, S_FOUND, S_GROUPS, S_FAR, S_BEFORE, S_AFTER, S_AT, S_COLUMN, S_DELTAS, S_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+"""Words of a batch: the step that comes next; rows whose groups are found, and groups; doubles that are far; of the
+only group 1 if its row is there before, and after; group and column that are refused; rows that are delivered."""
+LOCATE, GATHER, CHECK, SHOW, DELIVER, STORE = 0, 1, 2, 3, 4, 5  # steps
+DONE, BUDGET, ROOM, ADD, COUNTS, VALUES, REFUSED, STANDS = 0, 1, 2, 3, 4, 5, 6, 7
+"""What ``change`` comes back with: it is done; the budget is used up; more groups than there is room for; Python is to
+add; to look at counts that are out of range; to give columns; a value has no code; it is to be stored next."""
+MOST_ROWS = 1 << 62
+MOST_LIMBS = 8  # of a sum that becomes a double here
+_AHEAD = 64  # rows whose groups are asked for before the first of them is looked at
+_NAN = 0x7FF8 << 48
+
+
+@device
+def _located(arena, t, plan, strides, keys, where, handles, n, state):
+    """Numbers the groups of rows: ``where[i]`` is that of row ``i``'s group; those that are not there are made.
+
+    Word ``j`` of a row's key is ``keys[strides[j] + i]``. Returns False if the budget is used up; call it again to go
+    on.
+    """
+    k = plan[P_KEYS]
+    while state[S_FOUND] < n:
+        start = state[S_FOUND]
+        stop = min(start + _AHEAD, n)
+        for i in range(start, stop):
+            where[i] = hash_key(arena, strides, 0, k, keys, i)
+            prefetch(arena, slot_of(arena, t, where[i]))
+        for i in range(start, stop):
+            prefetch(arena, arena[slot_of(arena, t, where[i])] & LOW32)
+        for i in range(start, stop):
+            tag = where[i]
+            group = find(arena, t, tag, strides, 0, k, keys, i)
+            if group == 0:
+                if arena[H_LIVE] > arena[H_BUDGET]:
+                    return False
+                make_room(arena, t)  # before the record: an exhausted arena then leaves nothing half done
+                group = alloc(arena, record_words(k, plan[P_STATE]))
+                for j in range(k):
+                    arena[group + j] = keys[strides[j] + i]
+                for j in range(1 + plan[P_STATE]):
+                    arena[group + k + j] = 0
+                insert(arena, t, tag, group)
+            number = arena[group + k]
+            if number == 0:
+                handles[state[S_GROUPS]] = group
+                state[S_GROUPS] += 1
+                number = state[S_GROUPS]
+                arena[group + k] = number
+            where[i] = number - 1
+            state[S_FOUND] = i + 1
+    return True
+
+
+@device
+def _gathered(arena, plan, handles, groups, rows):
+    """Copies the sums of groups twice, as they are and for what they become."""
+    width, first = plan[P_SUMS], state_at(plan[P_KEYS])
+    for i in range(groups):
+        for j in range(width):
+            rows[i * width + j] = arena[handles[i] + first + j]
+    for i in range(groups * width):
+        rows[groups * width + i] = rows[i]
+
+
+@device
+def _doubtful(plan, groups, weights, n, rows):
+    """Returns True if a group may have fewer than no rows, or more than can be counted."""
+    width = plan[P_SUMS]
+    low, high = ZERO, ZERO
+    for i in range(groups, 2 * groups):
+        low, high = min(low, rows[i * width]), max(high, rows[i * width])
+    least, most = ZERO, ZERO
+    for i in range(n):
+        least, most = min(least, weights[i]), max(most, weights[i])
+    largest = max(-float(least), float(most))
+    return low < 0 or float(n) * largest + float(high) > float(MOST_ROWS)
+
+
+@device
+def _double(plan, o, rows, r, scratch):
+    """Returns the code of a sum or an average that is a double; there are rows that count."""
+    if plan[o + V_ABOVE] >= 0:
+        above, below = rows[r + plan[o + V_ABOVE]] > 0, rows[r + plan[o + V_BELOW]] > 0
+        if above and below:
+            return ZERO + _NAN
+        if above or below:
+            return word_of(math.inf if above else -math.inf)
+    limbs = plan[o + V_LIMBS]
+    room = max(limbs, 2) + 1
+    low, high = ZERO + 1, ZERO
+    if plan[o] == AVERAGE:
+        low = rows[r + plan[o + V_COUNT]]
+    if plan[o + V_FACTOR] != 1:
+        low, high = product_of_words(low, plan[o + V_FACTOR])
+    extend(scratch, 0, room, rows, r + plan[o + V_AT], limbs)
+    scratch[room], scratch[room + 1] = low, high
+    for x in range(room + 2, 2 * room):
+        scratch[x] = ZERO
+    return word_of(ratio(scratch, room, int(plan[o + V_SHIFT])) + 0.0)  # there is one zero
+
+
+@device
+def _value(arena, plan, o, handle, rows, r, given, at, scratch):
+    """Returns the code of a column of a group, and True if it has none; ``given[at]``: of the first given column."""
+    kind, word = plan[o], plan[o + V_AT]
+    if kind == KEY:
+        return arena[handle + word], False
+    if kind == GIVEN:
+        return given[at], False
+    if kind == WORD:
+        return rows[r + word], False
+    if rows[r + plan[o + V_COUNT]] == 0:
+        return ZERO + NULL, False
+    if kind in (SUM, AVERAGE):
+        return _double(plan, o, rows, r, scratch), False
+    low = rows[r + word]
+    refused = not is_word(rows, r + word, plan[o + V_LIMBS])
+    if kind == SHORT:
+        refused = refused or low >= plan[o + V_FACTOR] or low <= -plan[o + V_FACTOR]
+    return low, refused
+
+
+@device
+def _column(arena, plan, o, handle, rows, r, given, total, at, scratch):
+    """Returns what ``_value`` does of state number ``at`` of ``total``."""
+    first = plan[o + V_AT] * total if plan[o] == GIVEN else ZERO
+    return _value(arena, plan, o, handle, rows, r, given, first + at, scratch)
+
+
+@device
+def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch, room, out, state):
+    """Writes the rows of groups that differ, first the old ones, then the new ones, to ``out``, column by column, and
+    then the weights, -1 and 1. Returns False if a value is refused: ``state`` says which.
+
+    ``given`` int64[columns, 2 * groups]; ``shown``: of the groups before and after, whether HAVING holds, if it
+    ``hides`` any. Each column of ``out`` has room for the rows of so many groups: until it is known how many old ones
+    there are, the new ones begin in its middle.
+    """
+    columns, width, whole = plan[P_COLUMNS], plan[P_SUMS], plan[P_WHOLE] == 1
+    total, stride = 2 * groups, 2 * room
+    gone, come = ZERO, ZERO
+    for i in range(groups):
+        before, after = i * width, (groups + i) * width
+        old = state[S_BEFORE] == 1 if whole else rows[before] > 0
+        new = state[S_AFTER] == 1 if whole else rows[after] > 0
+        was, is_ = old and (not hides or shown[i]), new and (not hides or shown[groups + i])
+        differ = was != is_
+        for c in range(columns):
+            o, place = P_HEAD + VALUE * c, c * stride
+            if new:
+                code, refused = _column(arena, plan, o, handles[i], rows, after, given, total, groups + i, scratch)
+                if refused:
+                    state[S_AT], state[S_COLUMN] = i, c
+                    return False
+                if is_:
+                    out[place + room + come] = code
+            if was:
+                code, refused = _column(arena, plan, o, handles[i], rows, before, given, total, i, scratch)
+                out[place + gone] = code
+                if is_:
+                    differ = differ or code != out[place + room + come]
+        if differ:
+            gone += was
+            come += is_
+    m = gone + come
+    for c in range(columns):
+        for i in range(gone):
+            out[c * m + i] = out[c * stride + i]
+        for i in range(come):
+            out[c * m + gone + i] = out[c * stride + room + i]
+    for i in range(m):
+        out[columns * m + i] = -1 if i < gone else 1
+    state[S_DELTAS] = m
+    return True
+
+
+@device
+def _stored(arena, t, plan, identity, handles, groups, rows, state):
+    """Writes back the sums of groups, and frees those without rows, unless they stay. ``state`` gets the number of a
+    group without rows of which other words are not 0, or -1."""
+    k, size, width = plan[P_KEYS], plan[P_STATE], plan[P_SUMS]
+    first = state_at(k)
+    state[S_AT] = -1
+    for i in range(groups):
+        group, row = handles[i], (groups + i) * width
+        arena[group + k] = 0
+        for j in range(width):
+            arena[group + first + j] = rows[row + j]
+        if rows[row] == 0:
+            for j in range(size):
+                if arena[group + first + j] != 0:
+                    state[S_AT] = i
+            if plan[P_WHOLE] == 0 and state[S_AT] != i:
+                drop(arena, t, identity, k, size, group)
+
+
+@kernel(
+    "words, int, words, words, words, words, words, words, words, words, words, words, words, int, words, words, "
+    "words, words, words, words, flags, words, words"
+)
+def change(
+    arena, t, plan, identity, state, strides, keys, weights, inputs, forms, pairs, dictionary, payload, sign, sums,
+    carried, scratch, where, handles, given, shown, rows, out,
+):  # fmt: skip
+    """Applies a batch of ``weights`` (int64[n]) to the groups in table ``t``, or as much of it as it can; what for it
+    comes back. O(rows * terms + groups * columns).
+
+    ``state``: the words ``S_STEP`` ..., zeros at first. ``strides`` and ``keys``: of the rows of all feeds, which have
+    a ``where`` each; see ``_located``. ``inputs``, ``forms``, ``pairs`` and ``dictionary`` are those of
+    ``sums.add_terms``, ``payload`` and ``sign`` of
+    ``sums.carry_over``; ``sums`` and ``carried`` are the recipes of
+    both, ``scratch`` room for both, and for a quotient. ``given`` and ``shown``: see ``_delivered``. ``rows``: room for
+    the sums of so many groups, twice. ``out``: room for their rows and the weights of these, twice, and gets as many as
+    ``state`` says, column by column, then the weights. ``identity`` is 0, 1, 2, ...
+    """
+    n, events, hides, room = weights.size, where.size, shown.size > 0, out.size
+    arena, plan, identity, strides = words(arena), constants(plan), constants(identity), words(strides)
+    keys, weights, inputs, forms, pairs = words(keys), words(weights), words(inputs), words(forms), words(pairs)
+    dictionary, payload, sums, carried = words(dictionary), words(payload), constants(sums), constants(carried)
+    scratch, where, handles, given, out = words(scratch), words(where), words(handles), words(given), words(out)
+    held, rows, state = rows.size, words(rows), words(state)
+    width, pauses = plan[P_SUMS], plan[P_PAUSES]
+    if state[S_STEP] == LOCATE:
+        if plan[P_WHOLE] == 0 and not _located(arena, t, plan, strides, keys, where, handles, events, state):
+            return BUDGET
+        state[S_STEP] = GATHER
+    groups = state[S_GROUPS]
+    if state[S_STEP] == GATHER:
+        if 2 * groups * width > held or 2 * groups * (plan[P_COLUMNS] + 1) > room:
+            return ROOM
+        _gathered(arena, plan, handles, groups, rows)
+        state[S_FAR] = add_all_terms(
+            dictionary, where, weights, n, inputs, forms, pairs, sums, scratch, rows, groups * width, width
+        )
+        if carried[0] > 0:
+            state[S_FAR] += carry_over(where, n, payload, sign, carried, scratch, rows, groups * width, width)
+        state[S_STEP] = CHECK
+        if state[S_FAR] > 0 or pauses & PAUSE_ADD != 0:
+            return ADD
+    if state[S_STEP] == CHECK:
+        state[S_STEP] = SHOW
+        if _doubtful(plan, groups, weights, n, rows):
+            return COUNTS
+    if state[S_STEP] == SHOW:
+        state[S_STEP] = DELIVER
+        if pauses & PAUSE_SHOW != 0:
+            return VALUES
+    if state[S_STEP] == DELIVER:
+        room //= 2 * (plan[P_COLUMNS] + 1)
+        if not _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch, room, out, state):
+            return REFUSED
+        state[S_STEP] = STORE
+        if pauses & PAUSE_STORE != 0:
+            return STANDS
+    _stored(arena, t, plan, identity, handles, groups, rows, state)
+    return DONE
+
+
+@kernel("words, words, words, table, words, flags, int, words, words")
+def present(arena, plan, handles, rows, given, shown, begun, scratch, out):
+    """Writes the rows of groups whose sums are ``rows`` (int64[groups, sums]) to ``out``, column by column; how many.
+
+    ``given`` int64[columns, groups] and ``shown`` as in ``_delivered``; ``begun``: 1 if the only group has its row.
+    """
+    groups, hides = handles.size, shown.size > 0
+    arena, plan, handles, rows = words(arena), constants(plan), words(handles), words(rows)
+    given, scratch, out = words(given), words(scratch), words(out)
+    m = ZERO
+    for i in range(groups):
+        row = i * plan[P_SUMS]
+        there = begun == 1 if plan[P_WHOLE] == 1 else rows[row] > 0
+        if there and (not hides or shown[i]):
+            for c in range(plan[P_COLUMNS]):
+                o = P_HEAD + VALUE * c
+                out[c * groups + m], _ = _column(arena, plan, o, handles[i], rows, row, given, groups, i, scratch)
+            m += 1
+    for c in range(1, plan[P_COLUMNS]):
+        for i in range(m):
+            out[c * m + i] = out[c * groups + i]
+    return m
