@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -24,6 +23,7 @@ from spark_jobs.storage.address import address
 from spark_jobs.tables.hidden import refuse_vectors_among_changes
 
 if TYPE_CHECKING:
+    import pyarrow.dataset  # takes a quarter of a second, and pandas
     from deltalake import DeltaTable
 
 

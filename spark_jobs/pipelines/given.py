@@ -76,7 +76,7 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
         options = {"url": url.strip(), "dbtable": rows}
         return Given(_told(name, lambda: session.spark.read.format(JDBC).options(**options).load()), said=said)
-    plain = kind == PARQUET and "://" not in where and not session.names(_MERGED)
+    plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)
 

@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 
 _SUBMITTED = "PYSPARK_SUBMIT_ARGS"
 _DEFAULTS = "spark-defaults.conf"
+_FILE_SYSTEM = "fs.defaultFS"
+_OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
+"""Variables that name a folder in which Hadoop finds its settings."""
 
 
 class Session:
@@ -58,13 +61,22 @@ class Session:
         """Returns True if a setting of Spark's SQL may be another one than by default."""
         return setting in json.dumps(self.settings())
 
+    @property
+    def is_local(self) -> bool:
+        """Returns True if a path without a scheme is one of this host."""
+        return not self.names(_FILE_SYSTEM)
+
 
 def _settings_of(spark: SparkSession) -> list[Any]:
     settings = sorted((name, value) for name, value in spark.conf.getAll.items() if name.startswith("spark.sql."))
-    return [spark.version, spark.catalog.currentCatalog(), spark.catalog.currentDatabase(), settings]
+    files = str(spark._jsc.hadoopConfiguration().get(_FILE_SYSTEM))
+    elsewhere = [] if files.startswith("file:") else [(_FILE_SYSTEM, files)]
+    return [spark.version, spark.catalog.currentCatalog(), spark.catalog.currentDatabase(), settings, *elsewhere]
 
 
 def _of_environment() -> list[str | None]:
     home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
     file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf") / _DEFAULTS
-    return [os.environ.get(_SUBMITTED), file.read_text() if file.is_file() else None]
+    sites = [Path(os.environ[name]) / "core-site.xml" for name in _OF_HADOOP if os.environ.get(name)]
+    texts = [path.read_text() if path.is_file() else None for path in (file, *sites)]
+    return [os.environ.get(_SUBMITTED), *texts]

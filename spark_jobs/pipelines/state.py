@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
-from crown.durable.files import write_durably
+from crown.durable.files import holder, write_durably
 from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
 from crown.durable.recovery import damaged, history
-from crown.errors import CrownError, FunctionError
+from crown.errors import CrownError, FunctionError, LockedStateError
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
 
@@ -105,6 +105,12 @@ class PipelineState:
             database, deltas = reopened_database(
                 self._folder / "state", known, after=self._read()[1], keep=self._keep, verify=self._verify
             )
+        except LockedStateError:
+            process = holder(self._folder / "state")
+            which = f"process {process}" if process else "another process"
+            raise CheckpointError(
+                f"{which} runs or watches this pipeline already: wait until it has come to its end, or end it"
+            ) from None
         except CrownError as error:
             again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
             raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from crown.durable.opening import open_database
+from spark_jobs.errors import CheckpointError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
 from spark_jobs.pipelines.folders import ParquetFolder
+from spark_jobs.pipelines.given import given_by
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.sessions import Session
@@ -133,6 +137,42 @@ def test_columns_that_spark_merges_of_all_files_of_a_folder_are_left_to_spark(sh
         assert shop.run() == 1
     finally:
         shop.spark.conf.unset(merged)
+
+
+def test_a_path_without_a_scheme_is_read_by_python_only_where_it_is_one_of_this_host(
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folder(settings: dict[str, str]) -> ParquetFolder | None:
+        session = Session.later(lambda: pytest.fail("a session was started"), settings, None)
+        return given_by(session, "labels", "parquet:labels").folder
+
+    assert folder({}) is not None
+    assert folder({"spark.hadoop.fs.defaultFS": "hdfs://lake"}) is None
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(tmp_path))
+            assert folder({}) is not None, "there is no core-site.xml yet"
+            (tmp_path / "core-site.xml").write_text("<property><name>fs.defaultFS</name><value>s3a://lake</value>")
+            assert folder({}) is None
+        (tmp_path / "core-site.xml").unlink()
+    assert given_by(Session.of(spark), "labels", "parquet:labels").folder is not None
+    hadoop = spark._jsc.hadoopConfiguration()
+    before = hadoop.get("fs.defaultFS")
+    hadoop.set("fs.defaultFS", "hdfs://lake")
+    try:
+        assert given_by(Session.of(spark), "labels", "parquet:labels").folder is None
+    finally:
+        hadoop.set("fs.defaultFS", before)
+
+
+def test_two_processes_cannot_run_one_pipeline_and_the_second_says_so(shop: Shop) -> None:
+    shop.run()
+    with open_database(shop.folder / "storage" / "crown" / "state"):
+        for _ in range(2):
+            with pytest.raises(CheckpointError, match=rf"process {os.getpid()} runs or watches this pipeline already"):
+                shop.run()
+    shop.order()
+    assert shop.run() == 0
 
 
 def test_a_folder_has_the_columns_and_files_that_spark_finds(spark, tmp_path: Path) -> None:
