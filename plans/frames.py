@@ -131,6 +131,14 @@ class WindowFunction:
         return "running" if (self.frame.start is None) != (self.frame.end is None) else "frame"
 
     @property
+    def flips(self) -> bool:
+        """Returns whether it is MIN or MAX of all rows up to its own, or from it on: such a value stays what it is,
+        until a better row comes, or the one that has it goes."""
+        if self.function not in ENDS or self.frame is None or self.frame.exclude or self.frame.unit == "groups":
+            return False
+        return (self.frame.start, self.frame.end) in ((None, 0), (0, None))
+
+    @property
     def width(self) -> int:
         """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
         if self.function in NEIGHBOURS:

@@ -7,110 +7,31 @@ is a piece of this list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow.compute as pc
 
-from crown.errors import ChangeError
 from crown.kernels.strings import NULL
-from crown.results.columns import Column, Frame
+from crown.results.columns import Column
 from crown.stages.groups import rounded
-from crown.stages.groups.addends import Addends
-from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
+from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
-from crown.stages.groups.terms import Layout
 from crown.stages.kernels import orders
 from crown.stages.kernels import partitions as kernels
-from crown.stages.orders import order_of
+from crown.stages.orders import order_of, ordered
 from crown.stages.stretches import Passed, Pieces, Stretches, different
+from crown.stages.window_sums import Sums
 from crown.store.dictionary import Dictionary
 from plans import frames
 from plans.expressions import dates
 from plans.frames import WindowFunction
-from plans.program import Aggregate, Order
+from plans.program import Order
 from plans.schema import Column as Declared
 
 _MOST, _LEAST = 2**63 - 1, 1 - 2**63
-_BITS = np.int64(_MOST)
-
-
-class Sums:
-    """The sums that the aggregates among window functions are made of, and the words of a row in a tree.
-
-    Word ``far`` counts rows with a double that is far: of those the tree's sums lack a part. ``counts`` are the words
-    that count the rows of a filter below which a function picks one. Word ``opening`` counts the rows that open a
-    session, -1: there are none; ``session``: what makes them (see ``crown.stages.kernels.sessions``).
-    """
-
-    def column(self, one: WindowFunction, totals: Totals) -> np.ndarray:
-        """Returns the codes of an aggregate out of its sums. Raises ChangeError if one leaves its type."""
-        try:
-            return self.rules[one.name].column(totals, self._dictionary).codes
-        except OutOfRange as error:
-            said = ", ".join(self._meant.get(name, name) for name in one.arguments)
-            raise ChangeError(f"the window function {one.function.upper()}({said}): {error}") from None
-
-    def __init__(
-        self,
-        functions: Sequence[WindowFunction],
-        columns: Sequence[Declared],
-        dictionary: Dictionary,
-        meant: Mapping[str, str],
-    ) -> None:
-        """``meant``: what the columns are in the query, for messages."""
-        self._columns = columns
-        self._dictionary = dictionary
-        self._meant = meant
-        types = {column.name: column.type for column in columns}
-        own = (*frames.OWN, *frames.ENDS)
-        self.rules = {
-            one.name: Rule(Aggregate(one.name, one.type, one.function, one.arguments, False, one.where), types, (), {})
-            for one in functions
-            if one.function not in own
-        }
-        terms = [term for rule in self.rules.values() for term in rule.terms]
-        self.layout = Layout(terms, types, {})
-        self._addends = Addends(self.layout.placed(self.layout.terms), types)
-        self.far = self.layout.words if terms else None
-        filters = [one.where for one in functions if one.function in frames.PICKED and one.where is not None]
-        first = self.layout.words + 1 if terms else 0
-        self.counts = {where: first + i for i, where in enumerate(dict.fromkeys(filters))}
-        parting = [one for one in functions if one.function in frames.SESSIONS]
-        runs = list(dict.fromkeys((one.arguments[0], one.count) for one in parting))
-        assert len(runs) < 2, "the sessions of a stage have one gap"
-        self.opening = first + len(self.counts) if runs else -1
-        self.words = first + len(self.counts) + len(runs)
-        places = {column.name: i for i, column in enumerate(columns)}
-        time, gap = (places[runs[0][0]], runs[0][1]) if runs else (-1, 0)
-        self.session = np.array([time, gap, self.opening], np.int64)
-        numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.far, 1]] if terms else []
-        numbers += [[word, 1] for word in (*self.counts.values(), *([self.opening] if runs else []))]
-        self.numbers = np.array([len(columns), self.words, len(numbers), *np.array(numbers, np.int64).flat], np.int64)
-        summed = [one for one in functions if one.name in self.rules or one.where in self.counts]
-        unbounded = [one for one in summed if one.frame and not one.frame.bounded]
-        none = np.array([len(columns), 0, 0], np.int64)
-        self.shape = self.numbers if unbounded or runs else none  # of the rows in a tree
-        self.tails = any(one.frame is not None and one.frame.end is None for one in unbounded if not one.from_row)
-
-    def of(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Far]:
-        """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words], and their far parts."""
-        n = codes.shape[1]
-        out, far = np.zeros((n, self.words), np.int64), Far(self.layout, n)
-        places = {column.name: (i, column.type) for i, column in enumerate(self._columns)}
-        if self.far is not None:
-            frame = Frame({}, n, self._dictionary, codes, places)
-            near = np.zeros((n, self.layout.words), np.int64)
-            self._addends.add(frame, weights, np.arange(n), near, far)
-            out[:, : self.far] = near
-            if far.sums:
-                rows = far.having(self.layout.terms)
-                out[rows, self.far] = weights[rows]
-        for where, word in self.counts.items():
-            out[:, word] = weights * (codes[places[where][0]] == 1)
-        return out, far
 
 
 class Frames:
@@ -336,12 +257,18 @@ class _Evaluation:
         there = codes != NULL
         if one.where is not None:
             there = there & (rows.columns[given._place[one.where]] == 1)
-        known, number = np.unique(codes[there], return_inverse=True)
+        before, behind = (given._sums.best_codes(one, side) for side in (rows.heads, rows.tails))
+        n = len(before)
+        outside = np.concatenate([before, behind])
+        known, number = np.unique(np.append(codes[there], outside[outside != NULL]), return_inverse=True)
         rank = _ranks(known, given._types[one.arguments[0]], given._dictionary)
         if one.function == "max":
             rank = len(known) - 1 - rank
         level = np.full(len(codes) + 2 * len(rows.starts), len(known), np.int64)
-        level[(np.arange(len(codes)) + 2 * rows.stretch + 1)[there]] = rank[number.reshape(-1)]
+        heads = rows.starts + 2 * np.arange(n)
+        places = np.concatenate([heads, heads + rows.lengths + 1])[outside != NULL]
+        places = np.append((np.arange(len(codes)) + 2 * rows.stretch + 1)[there], places)
+        level[places] = rank[number.reshape(-1)]
         best = np.full(len(rows.wanted), len(known), np.int64)
         pieces = [(start, end, end - start) for start, end in self._listed(one.frame)]
         most, size = max((int(length.max(initial=0)) for *_, length in pieces), default=0), 1
@@ -392,12 +319,6 @@ class _Evaluation:
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
         found = Totals(sums.layout, np.ascontiguousarray(totals[:, : sums.layout.words]), far, {})
         return sums.column(one, found)
-
-
-def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
-    """Returns integers that rise as codes do in an order; those of numbers of one word, dates and times."""
-    keys = codes ^ ((codes >> 63) & _BITS) if order_of(type_) == orders.BY_FLOAT else codes
-    return ~keys if falling else keys
 
 
 def moved(codes: np.ndarray, type_: str, offset: int | float, unit: str) -> np.ndarray:

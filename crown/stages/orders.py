@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from crown.kernels.strings import NULL
 from crown.stages.kernels import orders
 from crown.store.codec import uses_dictionary
 from plans.program import Order
 from plans.schema import Column
 from plans.types import decimal_parts
+
+_BITS = np.int64(2**63 - 1)
 
 
 def order_of(type_: str) -> int:
@@ -31,3 +34,27 @@ def order_words(columns: Sequence[Column], order: Sequence[Order], keys: Sequenc
     said += [(at, False, False) for at in range(len(columns)) if at not in known]
     words = [[at, order_of(columns[at].type), falling, last] for at, falling, last in said]
     return np.array(words, np.int64).reshape(-1)
+
+
+def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
+    """Returns integers that rise as codes do in an order; those of numbers of one word, dates and times."""
+    keys = codes ^ ((codes >> 63) & _BITS) if order_of(type_) == orders.BY_FLOAT else codes
+    return ~keys if falling else keys
+
+
+def in_a_word(type_: str) -> bool:
+    """Returns whether values of a type are in the order of one word (see ``ordered``)."""
+    return order_of(type_) in (orders.BY_WORD, orders.BY_FLOAT)
+
+
+def worths(codes: np.ndarray, type_: str, function: str) -> np.ndarray:
+    """Returns words, to be compared without a sign, that are the greater the more a value is what MIN or MAX looks for;
+    0 of NULL."""
+    keys = ordered(codes, type_, False)
+    return np.where(codes == NULL, 0, (-keys if function == "min" else keys) ^ NULL)
+
+
+def of_worths(words: np.ndarray, type_: str, function: str) -> np.ndarray:
+    """Returns the codes of values out of their ``worths``."""
+    keys = words ^ NULL
+    return np.where(words == 0, NULL, ordered(-keys if function == "min" else keys, type_, False))

@@ -22,7 +22,8 @@ from typing_extensions import override
 from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
-from crown.stages.frames import Frames, Sums
+from crown.stages.flips import Flips
+from crown.stages.frames import Frames
 from crown.stages.kernels import partitions as kernels
 from crown.stages.orders import order_words
 from crown.stages.picks import Picks
@@ -32,6 +33,7 @@ from crown.stages.running import Running
 from crown.stages.shifts import Shifts, shifted
 from crown.stages.stretches import Stretches
 from crown.stages.trees import Partitions
+from crown.stages.window_sums import Sums
 from crown.store.zset import Zset
 from plans.program import OverStage
 from plans.schema import Column
@@ -66,7 +68,7 @@ class Over(Stage):
             order_words(self._all, stage.order, keyed), self._sums.shape, self._sums.session,
         )  # fmt: skip
         self._picks = Picks([(i, one) for i, one in functions if one.from_row], place, self._sums, self._trees)
-        self._reach = Reach(stage, self._all, self, self._picks)
+        self._reach = Reach(stage, self._all, self, self._picks, Flips(self._sums, self._trees))
         self._running = Running(stage.functions, len(stage.order), self._sums, self._trees)
         part.open(1)
 
@@ -216,6 +218,8 @@ class Over(Stage):
             rows = np.concatenate([before, tails])
             kernels.between(rows, shape, np.arange(len(handles)), np.arange(len(handles)) + len(handles), lost)
             tails = lost
+            for word in self._sums.best.values():
+                tails[:, word] = self._trees.rest(handles, ends, word)
         lengths = ends - firsts
         starts = np.cumsum(lengths) - lengths
         position = np.arange(int(lengths.sum())) - np.repeat(starts - firsts, lengths)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from crown.stages.frames import Sums
 from crown.stages.kernels import picks as kernels
 from crown.stages.trees import Partitions
+from crown.stages.window_sums import Sums
 from plans.frames import NEIGHBOURS, SESSIONS, WindowFunction
 
 _EVERY = 1 << 40  # more rows than there are

@@ -8,12 +8,13 @@ after, it is in reach of one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from crown.kernels.strings import NULL
+from crown.stages.flips import Flips
 from crown.stages.frames import moved
 from crown.stages.kernels import orders
 from crown.stages.kernels import partitions as kernels
@@ -69,11 +70,14 @@ class Touched:
 
 
 class Reach:
-    """What the functions of a stage over its feed's ``columns`` reach in a ``tree``; ``picks``: those that pick."""
+    """What the functions of a stage over its feed's ``columns`` reach in a ``tree``; ``picks``: those that pick;
+    ``flips``: how far MIN and MAX change."""
 
-    def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree, picks: Picks) -> None:
+    def __init__(self, stage: OverStage, columns: Sequence[Column], tree: Tree, picks: Picks, flips: Flips) -> None:
         framed = [one for one in stage.functions if not one.from_row]
-        self._functions = tuple(dict.fromkeys(one.seen for one in framed))
+        alike = (replace(one, name="", type="") if flips.told(one) else one.seen for one in framed)
+        self._functions = tuple(dict.fromkeys(alike))
+        self._flips = flips
         self._picks = picks
         self._tree = tree
         place = {column.name: i for i, column in enumerate(columns)}
@@ -90,7 +94,7 @@ class Reach:
         self._offsets = [(unit, b) for unit in frames.VALUED for b in bounds[unit] if b]
         peers = any(one.peers for one in seen) or any(one.function in _OF_PEERS for one in framed)
         self._offsets += [("range", 0)] if peers else []
-        self._all = any(map(_reads_all, framed))
+        self._all = any(_reads_all(one) and not flips.known(one) for one in framed)
 
     # Before a batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -104,7 +108,7 @@ class Reach:
             self._picks.widen(places, keys, changes, order)
         if self._functions:
             lows, highs = places[kernels.LOW], places[kernels.HIGH]
-            change = _Change(keys, handles, ranks, ranks + places[kernels.THERE], places[kernels.SIZE])
+            change = _Change(keys, handles, ranks, ranks + places[kernels.THERE], places[kernels.SIZE], changes)
             for one in self._functions:
                 low, high = self._one(one, change)
                 np.minimum(lows, low, out=lows)
@@ -126,11 +130,28 @@ class Reach:
             return self._edge(change, 0, 0), every
         frame = one.frame
         assert frame is not None, "it reads a frame"
+        if self._flips.told(one):
+            return self._flipped(one, frame, change)
         low = none if frame.end is None else self._edge(change, frame.end, 0, frame.unit)
         high = every if frame.start is None else self._edge(change, frame.start, 1, frame.unit)
         if one.function in frames.PICKED and not frame.exclude and frame.unit != "groups":
             return self._picked(one, frame, change, low, high)
         return low, high
+
+    def _flipped(self, one: WindowFunction, frame: Frame, change: _Change) -> Interval:
+        """Returns where MIN or MAX may change that reads all rows up to its own, or from its own on."""
+        side = 0 if frame.start is None else 1
+        found = self._flips.of(one, change.keys, change.changes, change.handles, change.ranks, change.ends)
+        own, far = (change.ranks, change.ends) if side == 0 else (change.ends, change.ranks)
+        own, far = own.copy(), far.copy()
+        own[found.some] = self._edge(change, 0, side, frame.unit)[found.some]
+        end = np.full_like(found.at, 0 if side else _EVERY)
+        held = (~found.free).nonzero()[0]
+        handles, at = change.handles[found.some[held]], found.at[held] - side
+        rows = self._tree.rows(handles, at, at + 1)
+        end[held] = self._edge(_Change(rows, handles, at, at + 1, at, at), 0, side, frame.unit)
+        far[found.some] = (np.minimum if side else np.maximum)(end, far[found.some])
+        return (far, own) if side else (own, far)
 
     def _picked(
         self, one: WindowFunction, frame: Frame, change: _Change, low: np.ndarray, high: np.ndarray
@@ -247,13 +268,15 @@ class Reach:
 
 @dataclass(eq=False)
 class _Change:
-    """Changed rows: their codes, partitions, where their copies begin and end there, and how many rows these have."""
+    """Changed rows: their codes, partitions, where their copies begin and end there, how many rows these have, and
+    how many copies come."""
 
     keys: np.ndarray
     handles: np.ndarray
     ranks: np.ndarray
     ends: np.ndarray
     sizes: np.ndarray
+    changes: np.ndarray
 
 
 _UNITS = ("rows", "groups", *frames.VALUED)

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from crown.stages.frames import Sums
 from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import BEHIND, FIRST
 from crown.stages.trees import Partitions
+from crown.stages.window_sums import Sums
 from plans.frames import WindowFunction
 
 

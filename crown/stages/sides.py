@@ -20,13 +20,12 @@ import numpy as np
 from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.results.columns import Frame
-from crown.stages.frames import ordered
 from crown.stages.groups.addends import Addends
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import partitions, ranges
 from crown.stages.kernels.ordered import BEHIND, FIRST
-from crown.stages.orders import order_words
+from crown.stages.orders import order_words, ordered
 from crown.stages.protocol import Part
 from crown.stages.trees import Partitions
 from crown.store.dictionary import Dictionary

@@ -13,7 +13,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT, T_TALLIES
-from crown.stages.kernels import groups, orders, surveys
+from crown.stages.kernels import greatest, groups, orders, surveys
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
 from crown.stages.kernels.ordered_ahead import AHEAD
@@ -92,6 +92,26 @@ class Trees:
         """Returns the positions of rows by their numbers among those that a word of the sums counts. O(log n) each."""
         out = np.empty_like(numbers)
         kernels.numbered(self.part.arena, handles, self.k, self.shape, word, numbers, out)
+        return out
+
+    def ahead(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
+        """Returns the positions of the first rows from some on of which a word is not below ``least``; the size of the
+        tree if there is none (see ``crown.stages.kernels.greatest``). O(log n) each."""
+        out = np.empty_like(positions)
+        greatest.ahead(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
+        return out
+
+    def back(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
+        """Returns the positions behind the last rows before some of which a word is not below ``least``; 0 if there is
+        none. O(log n) each."""
+        out = np.empty_like(positions)
+        greatest.back(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
+        return out
+
+    def rest(self, handles: np.ndarray, positions: np.ndarray, word: int) -> np.ndarray:
+        """Returns the greatest of a word of the rows from positions on, 0 if there is none. O(log n) each."""
+        out = np.empty_like(positions)
+        greatest.rest(self.part.arena, handles, self.k, self.shape, word, positions, out)
         return out
 
     def at(self, handles: np.ndarray, positions: np.ndarray, column: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
+from plans.lowering.monomials import one_word
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan
@@ -79,6 +80,7 @@ _REACHED = {
     "local": (LOGARITHMIC, "the rows whose frames hold the change"),
     "match": (LOGARITHMIC, "the rows that pick it, up to the next one that can be picked"),
     "runs": (LOGARITHMIC, "the rows of a session that others join, or leave"),
+    "flip": (LOGARITHMIC, "the rows whose value changes"),
     "range": (ENCLOSED, "the rows whose frames hold the change"),
     "shift": (ENCLOSED, "the rows behind the change"),
     "partition": (ENCLOSED, "the rows of its partition"),
@@ -87,14 +89,16 @@ _REACHED = {
 
 def _of_over(stage: OverStage) -> Upkeep:
     """Returns what window functions cost: what the one costs whose value the most rows have to be told of."""
-    worst = max(stage.functions, key=lambda one: list(_REACHED).index(one.growth))
-    growth, reached = _REACHED[worst.growth]
+    found = {one: "flip" if one.flips and one_word(one.type) else one.growth for one in stage.functions}
+    worst = max(stage.functions, key=lambda one: list(_REACHED).index(found[one]))
+    class_ = found[worst]
+    growth, reached = _REACHED[class_]
     update = f"O(log n) per change, n the rows of a partition, and {reached}"
     width = max((one.width for one in stage.functions), default=0)
-    if worst.growth == "local" and width:
+    if class_ == "local" and width:
         update += f", {width} at most"
-    witness = f"{worst.function.upper()} is of the class {worst.growth}" if growth == ENCLOSED else ""
-    return Upkeep(f"over, {worst.growth}", growth, update, "every row, in order, with its sums", witness)
+    witness = f"{worst.function.upper()} is of the class {class_}" if growth == ENCLOSED else ""
+    return Upkeep(f"over, {class_}", growth, update, "every row, in order, with its sums", witness)
 
 
 def _of_group(stage: GroupStage) -> Upkeep:

@@ -1,7 +1,8 @@
 """Ordered bags of rows: a B+-tree per group, with copies and exact sums at every child.
 
 ``shape`` (int64[3 + 2 * numbers]) says what a row has: ``width`` codes; ``k`` words of sums; how many numbers these
-are; and per number its first word and its limbs. A node has room for as many entries as fill its block, 32 or
+are; and per number its first word and its limbs. A number of no limbs is a word that is not added up: a child has the
+greatest of its rows', without a sign, and 0 is nothing. A node has room for as many entries as fill its block, 32 or
 more; a root that is a leaf has room for what it needs::
 
     LEVEL     0 of a leaf
@@ -159,12 +160,21 @@ def total(arena, root):
 
 
 @device
+def reaches(worth, least):
+    """Returns True iff a word, without a sign, is not less than another one."""
+    return worth ^ NULL >= least ^ NULL
+
+
+@device
 def add_sums(shape, out, o, given, i):
     """Adds the sums ``given[i ...]`` to those at ``out[o ...]``."""
     for p in range(2, 2 + 2 * shape[2], 2):
         at, limbs = shape[p + 1], shape[p + 2]
         if limbs == 1:
             out[o + at] += given[i + at]
+        elif limbs == 0:
+            if reaches(given[i + at], out[o + at]):
+                out[o + at] = given[i + at]
         else:
             add(out, o + at, given, i + at, limbs)
 
@@ -336,6 +346,7 @@ def leave(arena, root_at, shape, copies, sums, s, path):
     if arena[leaf + HEAD + e] != 0:
         return
     _close(arena, shape, leaf, e)
+    _greatest_again(arena, shape, depth, path)
     level = depth
     while level > 0 and _tidied(arena, shape, path[2 * (level - 1)], path[2 * (level - 1) + 1]):
         level -= 1
@@ -349,6 +360,20 @@ def leave(arena, root_at, shape, copies, sums, s, path):
         arena[root_at] = 0
     elif arena[root + LEVEL] == 0 and arena[root + LENGTH] <= arena[root + ROOM] // 4:
         _resize(arena, root_at, shape, 2 * arena[root + LENGTH])
+
+
+@device
+def _greatest_again(arena, shape, depth, path):
+    """Writes the greatest words of the entries on the way to a leaf of which a row is gone. O(log n)."""
+    for p in range(2, 2 + 2 * shape[2], 2):
+        if shape[p + 2] == 0:
+            for level in range(depth - 1, -1, -1):
+                child, greatest = path[2 * (level + 1)], 0
+                for c in range(arena[child + LENGTH]):
+                    worth = arena[sums_at(arena, shape, child, c) + shape[p + 1]]
+                    if reaches(worth, greatest):
+                        greatest = worth
+                arena[sums_at(arena, shape, path[2 * level], path[2 * level + 1]) + shape[p + 1]] = greatest
 
 
 @device

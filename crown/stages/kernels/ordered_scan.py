@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.kernels.jit import device
-from crown.kernels.limbs import add, clear
+from crown.kernels.limbs import clear
 from crown.stages.kernels.ordered import (
     BACK,
     DEPTH,
@@ -185,9 +185,7 @@ def _sums_of(arena, shape, node, e, child, path):
     clear(path, room, k)
     for c in range(arena[child + LENGTH]):
         copies += arena[child + HEAD + c]
-        at = sums_at(arena, shape, child, c)
-        for p in range(2, 2 + 2 * shape[2], 2):
-            add(path, room + shape[p + 1], arena, at + shape[p + 1], shape[p + 2])
+        add_sums(shape, path, room, arena, sums_at(arena, shape, child, c))
     at = sums_at(arena, shape, node, e)
     for x in range(k):
         if path[room + x] != arena[at + x]:
