@@ -365,7 +365,7 @@ class Groups(Stage):
         """Returns the rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
         totals, form = self._stored(handles), self._with_far if self._far.words else self._near
         given, shown = self._given(form, handles, totals)
-        out = np.empty(len(self.columns) * len(handles), np.int64)
+        out = np.empty((len(self.columns) + 1) * len(handles), np.int64)
         n = int(kernels.present(self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out))
         return out[: len(self.columns) * n].reshape(len(self.columns), n)
 

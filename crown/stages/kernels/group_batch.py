@@ -138,31 +138,43 @@ def _double(plan, o, rows, r, scratch):
 
 
 @device
-def _value(arena, plan, o, handle, rows, r, given, at, scratch):
-    """Returns the code of a column of a group, and True if it has none; ``given[at]``: of the first given column."""
-    kind, word = plan[o], plan[o + V_AT]
+def _worked_out(arena, plan, o, handles, groups, rows, row, given, at, scratch, out, to):
+    """Writes the codes of a column of groups, whose sums begin at ``rows[row]``, from ``out[to]`` on. Returns the
+    number of a group whose value has none, or -1. ``given[at]``: where given values begin."""
+    kind, word, width = plan[o], plan[o + V_AT], plan[P_SUMS]
+    refused = -1
     if kind == KEY:
-        return arena[handle + word], False
-    if kind == GIVEN:
-        return given[at], False
-    if kind == WORD:
-        return rows[r + word], False
-    if rows[r + plan[o + V_COUNT]] == 0:
-        return ZERO + NULL, False
-    if kind in (SUM, AVERAGE):
-        return _double(plan, o, rows, r, scratch), False
-    low = rows[r + word]
-    refused = not is_word(rows, r + word, plan[o + V_LIMBS])
-    if kind == SHORT:
-        refused = refused or low >= plan[o + V_FACTOR] or low <= -plan[o + V_FACTOR]
-    return low, refused
+        for i in range(groups):
+            out[to + i] = arena[handles[i] + word]
+    elif kind == GIVEN:
+        for i in range(groups):
+            out[to + i] = given[at + i]
+    elif kind == WORD:
+        for i in range(groups):
+            out[to + i] = rows[row + i * width + word]
+    else:
+        limbs, count, bound = plan[o + V_LIMBS], plan[o + V_COUNT], plan[o + V_FACTOR]
+        for i in range(groups):
+            r = row + i * width
+            if rows[r + count] == 0:
+                out[to + i] = NULL
+            elif kind in (SUM, AVERAGE):
+                out[to + i] = _double(plan, o, rows, r, scratch)
+            else:
+                low = rows[r + word]
+                out[to + i] = low
+                if not is_word(rows, r + word, limbs) or (kind == SHORT and (low >= bound or low <= -bound)):
+                    refused = i
+    return refused
 
 
 @device
-def _column(arena, plan, o, handle, rows, r, given, total, at, scratch):
-    """Returns what ``_value`` does of state number ``at`` of ``total``."""
-    first = plan[o + V_AT] * total if plan[o] == GIVEN else ZERO
-    return _value(arena, plan, o, handle, rows, r, given, first + at, scratch)
+def _packed(out, source, n, flags, bit, to):
+    """Moves those of ``n`` words that have a bit in their flags to ``out[to ...]``, which is not behind them."""
+    m = ZERO
+    for i in range(n):
+        out[to + m] = out[source + i]
+        m += (out[flags + i] >> bit) & 1
 
 
 @device
@@ -171,41 +183,43 @@ def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch,
     then the weights, -1 and 1. Returns False if a value is refused: ``state`` says which.
 
     ``given`` int64[columns, 2 * groups]; ``shown``: of the groups before and after, whether HAVING holds, if it
-    ``hides`` any. Each column of ``out`` has room for the rows of so many groups: until it is known how many old ones
-    there are, the new ones begin in its middle.
+    ``hides`` any. Each column of ``out`` has room for the rows of so many groups, twice. First a column has what is
+    before in its one half, and what is after in the other; then those that differ are moved together.
     """
     columns, width, whole = plan[P_COLUMNS], plan[P_SUMS], plan[P_WHOLE] == 1
-    total, stride = 2 * groups, 2 * room
+    total, stride, after = 2 * groups, 2 * room, groups * width
+    flags = columns * stride  # of each group: 1 for an old row, 2 for a new one, 4 if it differs
+    for c in range(columns):
+        o, place = P_HEAD + VALUE * c, c * stride
+        at = plan[o + V_AT] * total if plan[o] == GIVEN else ZERO
+        _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, place)
+        refused = _worked_out(
+            arena, plan, o, handles, groups, rows, after, given, at + groups, scratch, out, place + room
+        )
+        if refused >= 0:
+            state[S_AT], state[S_COLUMN] = refused, c
+            return False
+    for i in range(groups):
+        old = state[S_BEFORE] == 1 if whole else rows[i * width] > 0
+        new = state[S_AFTER] == 1 if whole else rows[after + i * width] > 0
+        if hides:
+            old, new = old and shown[i], new and shown[groups + i]
+        out[flags + i] = (ZERO + old) | (ZERO + new) << 1 | (ZERO + (old != new)) << 2
+    for c in range(columns):
+        if plan[P_HEAD + VALUE * c] != KEY:
+            place = c * stride
+            for i in range(groups):
+                out[flags + i] |= (ZERO + (out[place + i] != out[place + room + i])) << 2
     gone, come = ZERO, ZERO
     for i in range(groups):
-        before, after = i * width, (groups + i) * width
-        old = state[S_BEFORE] == 1 if whole else rows[before] > 0
-        new = state[S_AFTER] == 1 if whole else rows[after] > 0
-        was, is_ = old and (not hides or shown[i]), new and (not hides or shown[groups + i])
-        differ = was != is_
-        for c in range(columns):
-            o, place = P_HEAD + VALUE * c, c * stride
-            if new:
-                code, refused = _column(arena, plan, o, handles[i], rows, after, given, total, groups + i, scratch)
-                if refused:
-                    state[S_AT], state[S_COLUMN] = i, c
-                    return False
-                if is_:
-                    out[place + room + come] = code
-            if was:
-                code, refused = _column(arena, plan, o, handles[i], rows, before, given, total, i, scratch)
-                out[place + gone] = code
-                if is_:
-                    differ = differ or code != out[place + room + come]
-        if differ:
-            gone += was
-            come += is_
+        told = out[flags + i] & (3 * (out[flags + i] >> 2))
+        out[flags + i] = told
+        gone += told & 1
+        come += told >> 1
     m = gone + come
     for c in range(columns):
-        for i in range(gone):
-            out[c * m + i] = out[c * stride + i]
-        for i in range(come):
-            out[c * m + gone + i] = out[c * stride + room + i]
+        _packed(out, c * stride, groups, flags, 0, c * m)
+        _packed(out, c * stride + room, groups, flags, 1, c * m + gone)
     for i in range(m):
         out[columns * m + i] = -1 if i < gone else 1
     state[S_DELTAS] = m
@@ -297,22 +311,24 @@ def change(
 @kernel("words, words, words, table, words, flags, int, words, words")
 def present(arena, plan, handles, rows, given, shown, begun, scratch, out):
     """Writes the rows of groups whose sums are ``rows`` (int64[groups, sums]) to ``out``, column by column; how many.
+    It has room for a word more per group.
 
     ``given`` int64[columns, groups] and ``shown`` as in ``_delivered``; ``begun``: 1 if the only group has its row.
     """
     groups, hides = handles.size, shown.size > 0
     arena, plan, handles, rows = words(arena), constants(plan), words(handles), words(rows)
     given, scratch, out = words(given), words(scratch), words(out)
+    columns, flags = plan[P_COLUMNS], plan[P_COLUMNS] * groups
     m = ZERO
     for i in range(groups):
-        row = i * plan[P_SUMS]
-        there = begun == 1 if plan[P_WHOLE] == 1 else rows[row] > 0
-        if there and (not hides or shown[i]):
-            for c in range(plan[P_COLUMNS]):
-                o = P_HEAD + VALUE * c
-                out[c * groups + m], _ = _column(arena, plan, o, handles[i], rows, row, given, groups, i, scratch)
-            m += 1
-    for c in range(1, plan[P_COLUMNS]):
-        for i in range(m):
-            out[c * m + i] = out[c * groups + i]
+        there = begun == 1 if plan[P_WHOLE] == 1 else rows[i * plan[P_SUMS]] > 0
+        if hides:
+            there = there and shown[i]
+        out[flags + i] = ZERO + there
+        m += there
+    for c in range(columns):
+        o = P_HEAD + VALUE * c
+        at = plan[o + V_AT] * groups if plan[o] == GIVEN else ZERO
+        _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, c * groups)
+        _packed(out, c * groups, groups, flags, 0, c * m)
     return m
