@@ -139,6 +139,11 @@ class WindowFunction:
         return (self.frame.start, self.frame.end) in ((None, 0), (0, None))
 
     @property
+    def apart(self) -> bool:
+        """Returns whether its values may be different for copies of one row."""
+        return self.function == "row_number" or (self.frame is not None and self.frame.unit == "rows")
+
+    @property
     def width(self) -> int:
         """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
         if self.function in NEIGHBOURS:

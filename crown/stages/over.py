@@ -33,6 +33,7 @@ from crown.stages.running import Running
 from crown.stages.shifts import Shifts, shifted
 from crown.stages.stretches import Stretches
 from crown.stages.trees import Partitions
+from crown.stages.unfolded import Unfolding
 from crown.stages.window_sums import Sums
 from crown.store.zset import Zset
 from plans.program import OverStage
@@ -70,6 +71,8 @@ class Over(Stage):
         self._picks = Picks([(i, one) for i, one in functions if one.from_row], place, self._sums, self._trees)
         self._reach = Reach(stage, self._all, self, self._picks, Flips(self._sums, self._trees))
         self._running = Running(stage.functions, len(stage.order), self._sums, self._trees)
+        alike = all(one.running for one in stage.functions) and self._running.in_words
+        self._unfolding = Unfolding(self._running, self._shown) if alike else None
         part.open(1)
 
     # A batch
@@ -103,6 +106,8 @@ class Over(Stage):
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows; returns what that does to the values of all."""
         keys = np.ascontiguousarray(net.columns())
+        if self._unfolding is not None:
+            return self._unfolding.delta(keys, net.weights, lambda sums: self._change(net, done, sums))
         touched = self._reach.of(keys, net.weights)
         old = self._valued(touched.before, touched.lows, touched.highs)
         self._change(net, done)
@@ -237,12 +242,15 @@ class Over(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows in order, partition by partition, each copy by itself."""
+        """Yields the rows in order, partition by partition; copies that have different values by themselves."""
         for handles in self._trees.blocks():
             sizes = self.sizes(handles)
             batch = np.cumsum(sizes) // _SCANNED
             for number in np.unique(batch):
                 mine = batch == number
+                if self._unfolding is not None:
+                    yield self._unfolding.rows(handles[mine])
+                    continue
                 rows = self._valued(handles[mine], np.zeros(int(mine.sum()), np.int64), sizes[mine])
                 yield Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
@@ -253,7 +261,7 @@ class Over(Stage):
         that it does not show.
         """
         if self.stage.hidden:
-            return sum(int((net.rows == row).all(axis=1).sum()) for net in self.scan())
+            return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
         places = self.places(row[: self._width].reshape(-1, 1))
         found = self._valued(places[kernels.HANDLE], places[kernels.LOW], places[kernels.HIGH])
         return int((found == row[:, None]).all(axis=0).sum())

@@ -14,10 +14,15 @@ import numpy as np
 from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
 from crown.stages.kernels import partitions as kernels
+from crown.stages.kernels import unfolding
 from crown.stages.kernels.ordered import BEHIND, FIRST
 from crown.stages.trees import Partitions
 from crown.stages.window_sums import Sums
+from crown.store.codec import uses_dictionary
 from plans.frames import WindowFunction
+from plans.types import decimal_parts
+
+_MOST = 2**63 - 1
 
 
 class Running:
@@ -43,6 +48,35 @@ class Running:
     def count(self, one: WindowFunction) -> int:
         """Returns which word of the sums counts what SUM adds up."""
         return self.sums.rules[one.name].counted(self.sums.layout)
+
+    @property
+    def in_words(self) -> bool:
+        """Returns whether each value is one word, which is its own code."""
+        return all(one.function != "sum" or not uses_dictionary(one.type) for one in self.functions)
+
+    def words(self) -> np.ndarray:
+        """Returns the functions as kernels read them, int64[functions, words] (see ``kernels.unfolding``)."""
+        found = np.zeros((len(self.functions), unfolding.FUNCTION), np.int64)
+        for i, one in enumerate(self.functions):
+            if one.frame is None:
+                number = one.function == "row_number"
+                found[i, :2] = (unfolding.NUMBER, 0) if number else (unfolding.RANK, 1)
+                continue
+            found[i, :3] = unfolding.COUNT, int(one.frame.peers), self.count(one)
+            if one.function == "sum":
+                digits = decimal_parts(one.type)
+                most = _MOST if digits is None else 10 ** digits[0] - 1
+                found[i, 0] = unfolding.SUM
+                found[i, 3:] = self.sums.summed(one).start, self.sums.place[one.arguments[0]], most
+        return found
+
+    def refuse(self, number: int, found: np.ndarray) -> None:
+        """Raises ChangeError for a function that has a count and a sum (two limbs) that leaves its type."""
+        one = self.functions[number]
+        sums = np.zeros((1, self.sums.words), np.int64)
+        sums[0, self.count(one)], sums[0, self.sums.summed(one)] = found[0], found[1:]
+        self.column(one, sums)
+        raise AssertionError("a sum that was refused has a value")
 
     def rows(
         self,

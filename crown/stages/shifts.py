@@ -14,15 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.stages.kernels import partitions as kernels
-from crown.stages.kernels import surveys
+from crown.stages.cuts import Alike, Cuts, Pieces
 from crown.stages.kernels.ordered import BEHIND, FIRST
 from crown.stages.running import Running
 from crown.store.zset import Zset
 from plans.frames import WindowFunction
-
-_BITS = 40  # of a position: there are fewer rows
-_POSITION = (1 << _BITS) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,43 +34,6 @@ class Shifts:
         return self.moved.shape[1]
 
 
-@dataclass(eq=False)
-class _Alike:
-    """Rows at positions ``lows`` to ``highs`` of partitions; their peers are from ``begins`` to ``ends``."""
-
-    handles: np.ndarray
-    lows: np.ndarray
-    highs: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
-
-    @staticmethod
-    def of(running: Running, told: int, keys: np.ndarray) -> _Alike:
-        """Returns the rows that a result does not tell from others, of which it has ``told`` columns of the order."""
-        found = running.trees.survey(keys, told, running.order)
-        return _Alike(*found[: surveys.SIZE])
-
-    def rows(self, running: Running) -> np.ndarray:
-        """Returns them with their values, each once."""
-        some = (self.lows < self.highs).nonzero()[0]
-        order = some[np.lexsort((self.lows[some], self.handles[some]))]
-        handles, lows = self.handles[order], self.lows[order]
-        first = np.ones(len(order), np.bool_)
-        first[1:] = (handles[1:] != handles[:-1]) | (lows[1:] != lows[:-1])
-        order = order[first]
-        peers = self.begins[order], self.ends[order]
-        return running.rows(handles[first], lows[first], self.highs[order], peers)
-
-
-@dataclass(eq=False)
-class _Pieces:
-    """Rows at positions ``lows`` to ``highs`` of partitions."""
-
-    handles: np.ndarray
-    lows: np.ndarray
-    highs: np.ndarray
-
-
 def shifted(
     running: Running, told: int, keys: np.ndarray, weights: np.ndarray, change: Callable[[np.ndarray], None]
 ) -> tuple[Zset, Shifts]:
@@ -85,83 +44,70 @@ def shifted(
     Raises ChangeError if a sum of these leaves its type, or what is added to those of a range.
     """
     sums, _ = running.sums.of(keys, weights)
-    changed = _Alike.of(running, told, keys)
-    cuts = _Cuts(running, changed, weights, sums)
-    alone, by = cuts.alone, cuts.by
-    old = [changed.rows(running)]
+    changed = Alike.of(running, told, keys)
+    ranges = _Ranges(running, Cuts(running, changed, weights, sums))
+    alone, by = ranges.alone, ranges.by
+    old = [_rows(running, changed.once())]
     if len(by):
         old.append(running.rows(alone.handles, alone.lows, alone.highs))
     change(sums)
-    left = (changed.highs - changed.lows + weights > 0).nonzero()[0]  # others are gone, and so are those like them
-    new = [_Alike.of(running, told, keys[:, left]).rows(running)]
+    new = [_rows(running, changed.after(running, told, keys, weights))]
     if len(by):
-        handles = running.trees.find(keys[:, cuts.number])
+        handles = running.trees.find(keys[:, ranges.number])
         new.append(running.rows(handles, alone.lows + by, alone.highs + by))
     rows = np.concatenate([*old, *new], axis=1)
     signs = np.ones(rows.shape[1], np.int64)
     signs[: sum(part.shape[1] for part in old)] = -1
-    return Zset.of_columns(rows, signs), cuts.shifts
+    return Zset.of_columns(rows, signs), ranges.shifts
 
 
-class _Cuts:
-    """Where changes cut the partitions, before they are made; ``changed``: the rows that the result does not tell from
-    the changed ones.
+def _rows(running: Running, alike: Alike) -> np.ndarray:
+    """Returns rows with their values."""
+    return running.rows(alike.handles, alike.lows, alike.highs, (alike.begins, alike.ends))
+
+
+class _Ranges:
+    """The pieces between ``cuts`` as ranges, before the changes are made.
 
     ``shifts``: the ranges. The rows
     ``alone`` do not move as others do, for their values become NULL or are NULL no longer: they will be ``by`` so many
     places further on, in the partition of the change ``number``.
     """
 
-    def __init__(self, running: Running, changed: _Alike, weights: np.ndarray, sums: np.ndarray) -> None:
-        self._running, trees = running, running.trees
-        known = changed.handles.nonzero()[0]
-        partitions, first, number = np.unique(changed.handles[known], return_index=True, return_inverse=True)
-        base = number.reshape(-1) << _BITS
-        lows, highs = base + changed.lows[known], base + changed.highs[known]
-        sizes = trees.sizes(partitions)
-        edges = {"rows": lows}  # the first row that a change moves, or its last peer: by what it moves
-        if running.peers:
-            edges |= {"range": base + changed.begins[known], "rank": base + changed.ends[known]}
-        cuts = np.unique(np.concatenate([*edges.values(), highs, (np.arange(len(partitions)) << _BITS) + sizes]))
-        rows, heads, behind, before = self._beside(cuts, partitions, sizes)
-        cut, next_ = cuts[:-1], cuts[1:]
-        between = ((cut >> _BITS == next_ >> _BITS) & ~np.isin(cut, lows[lows < highs])).nonzero()[0]
-        self._at, mine = cut[between], cut[between] >> _BITS
-        self._changes = known, weights, sums, edges
-        here = _Pieces(partitions[mine], self._at & _POSITION, next_[between] & _POSITION)
-        moves, begins, moved = self._moved(here, heads[between])
+    def __init__(self, running: Running, cuts: Cuts) -> None:
+        self._running, self._cuts, trees, here = running, cuts, running.trees, cuts.pieces
+        rows, heads, behind, before = self._beside()
+        moves, begins, moved = self._moved(here, heads[cuts.begins])
         alone = (begins > here.lows).nonzero()[0]
-        self.alone = _Pieces(here.handles[alone], here.lows[alone], begins[alone])
-        self.by, self.number = self._copies("rows")[alone], known[first[mine[alone]]]
-        firsts = rows[:, behind[between]]
+        self.alone = Pieces(here.handles[alone], here.lows[alone], begins[alone])
+        self.by, self.number = cuts.copies("rows")[alone], cuts.number[alone]
+        firsts = rows[:, behind[cuts.begins]]
         rest = begins[alone] < here.highs[alone]
         firsts[:, alone[rest]] = trees.row(here.handles[alone[rest]], begins[alone[rest]])
         kept = (moves & (begins < here.highs)).nonzero()[0]
-        self.shifts = Shifts(firsts[:, kept], rows[:, before[between[kept] + 1]], moved[:, kept])
+        self.shifts = Shifts(firsts[:, kept], rows[:, before[cuts.begins[kept] + 1]], moved[:, kept])
 
-    def _beside(
-        self, cuts: np.ndarray, partitions: np.ndarray, sizes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _beside(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Returns the rows beside cuts, codes, int64[width, m]; the sums of some that are before each cut; and which of
         the rows is behind it, and which before."""
-        mine, positions = cuts >> _BITS, cuts & _POSITION
-        lows, highs = np.maximum(positions - 1, 0), np.minimum(positions + 1, sizes[mine])
-        rows, heads = self._running.trees.copied(partitions[mine], lows, highs, self._running.sums.shape)
+        cuts = self._cuts
+        lows, highs = np.maximum(cuts.positions - 1, 0), np.minimum(cuts.positions + 1, cuts.sizes)
+        rows, heads = self._running.trees.copied(cuts.handles, lows, highs, self._running.sums.shape)
         at = np.cumsum(highs - lows) - (highs - lows)
-        return rows, heads, at + positions - lows, at
+        return rows, heads, at + cuts.positions - lows, at
 
-    def _moved(self, here: _Pieces, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _moved(self, here: Pieces, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns which ranges move, from which row on they move alike, and how far, int64[functions, n]; ``heads``:
         the sums of some rows before them."""
         functions = self._running.functions
-        moves, begins = np.zeros(len(self._at), np.bool_), here.lows
-        moved = np.empty((len(functions), len(self._at)), np.int64)
+        moves, begins = np.zeros(len(here.lows), np.bool_), here.lows
+        moved = np.empty((len(functions), len(here.lows)), np.int64)
         for i, one in enumerate(functions):
             if one.frame is None:
-                moved[i] = self._copies("rows" if one.function == "row_number" else "rank")
+                moved[i] = self._cuts.copies("rows" if one.function == "row_number" else "rank")
                 moves |= moved[i] != 0
                 continue
-            added = self._added(one.frame.unit)
+            added = self._cuts.added(one.frame.unit)
             moves |= added.any(axis=1)
             if one.function == "sum":
                 begins = np.maximum(begins, self._alike_from(one, here, heads, added))
@@ -170,7 +116,7 @@ class _Cuts:
             moved[i] = self._running.column(one, added)
         return moves, np.minimum(begins, here.highs), moved
 
-    def _alike_from(self, one: WindowFunction, here: _Pieces, heads: np.ndarray, added: np.ndarray) -> np.ndarray:
+    def _alike_from(self, one: WindowFunction, here: Pieces, heads: np.ndarray, added: np.ndarray) -> np.ndarray:
         """Returns from which row on the values of SUM are NULL after the batch if they are before it.
 
         Whether the first one is says whether others are: between two cuts, frames grow by rows that stay.
@@ -192,31 +138,4 @@ class _Cuts:
                 rows = trees.row(handles[inside], found[inside])
                 found[inside] = trees.located(handles[inside], rows, self._running.order, FIRST)[0]
             out[near] = np.maximum(found, out[near])
-        return out
-
-    def _before(self, edge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the changes in the order of their edges, and which of them move each range: from one to another."""
-        edges = self._changes[3][edge]
-        order = np.argsort(edges, kind="stable")
-        ranked = edges[order]
-        return order, np.searchsorted(ranked, self._at & ~_POSITION), np.searchsorted(ranked, self._at, "right")
-
-    def _copies(self, edge: str) -> np.ndarray:
-        """Returns how many copies come before each range."""
-        known, weights = self._changes[:2]
-        order, first, end = self._before(edge)
-        running = np.append(0, np.cumsum(weights[known][order]))
-        return np.asarray(running[end] - running[first])
-
-    def _added(self, unit: str) -> np.ndarray:
-        """Returns what comes to the sums of each range, int64[n, words]."""
-        known, _, sums, _ = self._changes
-        order, first, end = self._before(unit)
-        numbers = self._running.sums.numbers
-        running, out = (
-            np.empty((len(order) + 1, sums.shape[1]), np.int64),
-            np.zeros((len(end), sums.shape[1]), np.int64),
-        )
-        kernels.running(np.ascontiguousarray(sums[known][order]), numbers, running)
-        kernels.between(running, numbers, first, end, out)
         return out

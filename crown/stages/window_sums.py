@@ -71,8 +71,8 @@ class Sums:
         self.opening = first + len(self.counts) if runs else -1
         self.best = {what: first + len(self.counts) + len(runs) + i for i, what in enumerate(looked)}
         self.words = first + len(self.counts) + len(runs) + len(self.best)
-        places = {column.name: i for i, column in enumerate(columns)}
-        time, gap = (places[runs[0][0]], runs[0][1]) if runs else (-1, 0)
+        self.place = {column.name: i for i, column in enumerate(columns)}
+        time, gap = (self.place[runs[0][0]], runs[0][1]) if runs else (-1, 0)
         self.session = np.array([time, gap, self.opening], np.int64)
         numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.far, 1]] if terms else []
         numbers += [[word, 1] for word in (*self.counts.values(), *([self.opening] if runs else []))]
@@ -92,12 +92,16 @@ class Sums:
             said = ", ".join(self._meant.get(name, name) for name in one.arguments)
             raise ChangeError(f"the window function {one.function.upper()}({said}): {error}") from None
 
+    def summed(self, one: WindowFunction) -> slice:
+        """Returns which words are what SUM adds up."""
+        return self.rules[one.name].summed(self.layout)
+
     def of(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Far]:
         """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words], and their far parts."""
         n = codes.shape[1]
         out, far = np.zeros((n, self.words), np.int64), Far(self.layout, n)
-        places = {column.name: (i, column.type) for i, column in enumerate(self._columns)}
         if self.far is not None:
+            places = {column.name: (i, column.type) for i, column in enumerate(self._columns)}
             frame = Frame({}, n, self._dictionary, codes, places)
             near = np.zeros((n, self.layout.words), np.int64)
             self._addends.add(frame, weights, np.arange(n), near, far)
@@ -106,7 +110,7 @@ class Sums:
                 rows = far.having(self.layout.terms)
                 out[rows, self.far] = weights[rows]
         for where, word in self.counts.items():
-            out[:, word] = weights * (codes[places[where][0]] == 1)
+            out[:, word] = weights * (codes[self.place[where]] == 1)
         for what, word in self.best.items():
             out[:, word] = np.where(weights > 0, self.worths(what, codes), 0)
         return out, far
@@ -114,9 +118,9 @@ class Sums:
     def worths(self, what: LookedFor, codes: np.ndarray) -> np.ndarray:
         """Returns the words of rows (codes, int64[width, n]) that MIN or MAX compares."""
         function, argument, where = what
-        place = {column.name: i for i, column in enumerate(self._columns)}
-        found = worths(codes[place[argument]], self._columns[place[argument]].type, function)
-        return found if where is None else np.where(codes[place[where]] == 1, found, 0)
+        at = self.place[argument]
+        found = worths(codes[at], self._columns[at].type, function)
+        return found if where is None else np.where(codes[self.place[where]] == 1, found, 0)
 
     def best_codes(self, one: WindowFunction, sums: np.ndarray) -> np.ndarray:
         """Returns the codes of MIN or MAX out of sums, int64[n, words]; NULLs where a tree does not know."""

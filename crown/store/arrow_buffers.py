@@ -12,6 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 
+def empty(n: int) -> np.ndarray:
+    """Returns int64[n] in memory of Arrow's pool, with any values: an array of Arrow over it copies nothing, and memory
+    that was given back is taken again, where the system would find new pages for it. O(1)."""
+    return np.frombuffer(pa.allocate_buffer(8 * n), np.int64)
+
+
 def words(array: pa.Array, dtype: Any = np.int64) -> np.ndarray:
     """Returns the values of an array without NULLs, in its memory: do not write there. ``dtype``: as wide. O(1)."""
     if not len(array):

@@ -24,6 +24,7 @@ from crown.store.zset import Zset
 from plans.nested import is_nested
 
 SLICE = 1 << 16  # rows of a record batch
+_MANY = 1 << 12  # rows of columns that are not copied: as many arrays of pyarrow cost less
 _FORMS = {"bool": BIT, "int32": HALF, "date": HALF, "string": TEXT, "binary": TEXT}
 _HEADER, _BODY = 2, 3  # fields of a message, and of the record batch that is its header
 _LENGTH, _NODES, _BUFFERS = 0, 1, 2
@@ -72,13 +73,13 @@ class Records:
     def batch(self, tuples: Zset) -> pa.RecordBatch:
         """Returns a record batch of tuples that are not written to any more. O(codes, and bytes of texts)."""
         rows = tuples.rows
-        if len(rows) and self._written:
+        if len(rows) and self._written and not (tuples.own and not self._texts and len(rows) >= _MANY):
             weights = np.ascontiguousarray(tuples.weights)
             if rows.flags.c_contiguous:
                 return self.written(rows.reshape(-1), 1, rows.shape[1], weights)
             columns = np.ascontiguousarray(rows.T)
             return self.written(columns.reshape(-1), columns.shape[1], 1, weights)
-        return self._one_by_one(tuples.columns(), tuples.weights)
+        return self._one_by_one(tuples.columns(), tuples.weights, tuples.nulls)
 
     def written(self, values: np.ndarray, across: int, down: int, weights: np.ndarray) -> pa.RecordBatch:
         """Returns a record batch, in memory of its own, of as many tuples as there are ``weights``.
@@ -122,10 +123,13 @@ class Records:
         is kept in another form than its codes, or there are no weights."""
         return self._margin
 
-    def _one_by_one(self, columns: np.ndarray, weights: np.ndarray) -> pa.RecordBatch:
-        """Returns a record batch of columns of codes, int64[columns, n]."""
+    def _one_by_one(self, columns: np.ndarray, weights: np.ndarray, nulls: bool = True) -> pa.RecordBatch:
+        """Returns a record batch of columns of codes, int64[columns, n]; ``nulls`` False: none is NULL."""
         extern = self._dictionary.extern
-        arrays = [decode(np.ascontiguousarray(columns[word]), kind, extern, may) for word, kind, may in self._columns]
+        arrays = [
+            decode(np.ascontiguousarray(columns[word]), kind, extern, may and nulls)
+            for word, kind, may in self._columns
+        ]
         if self._weighed:
             arrays.append(integers(np.ascontiguousarray(weights), pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

@@ -34,6 +34,7 @@ class Zset:
     ``rows`` int64[n, width] in any memory layout, ``weights`` int64[n], not 0; ``payload``, if there is one,
     int64[words, n], what a tuple carries besides its weight, to be taken ``sign`` times. A Z-set that a kernel filled
     may be a view of a buffer that is used again: ``copy`` it to keep it. ``nulls``: False if no code is NULL for sure.
+    ``own``: True if nothing ever writes to its memory again, so that what is made of it may lie there, too.
     """
 
     rows: np.ndarray
@@ -41,6 +42,7 @@ class Zset:
     payload: np.ndarray | None = None
     sign: int = 1
     nulls: bool = True
+    own: bool = False
 
     @classmethod
     def empty(cls, width: int) -> Zset:
@@ -75,7 +77,7 @@ class Zset:
     def __getitem__(self, keep: slice | np.ndarray) -> Zset:
         """Returns the tuples where ``keep`` (bool[n], or a slice) says so."""
         payload = None if self.payload is None else self.payload[:, keep]
-        return Zset(self.rows[keep], self.weights[keep], payload, self.sign, self.nulls)
+        return Zset(self.rows[keep], self.weights[keep], payload, self.sign, self.nulls, self.own)
 
     @property
     def width(self) -> int:

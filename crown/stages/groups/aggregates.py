@@ -146,6 +146,10 @@ class Rule:
             return 'the sum is no int64; cast the argument to "decimal(38,0)"'
         return f"the sum has more than {parts[0]} digits"
 
+    def summed(self, layout: Layout) -> slice:
+        """Returns which words of a group's state are the sum of its argument."""
+        return layout.place(self._term(*self._sums.arguments))
+
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
         aggregate = self.aggregate
