@@ -57,6 +57,18 @@ def _added(unit: Expr, count: Expr, moment: Expr) -> Expr:
     return call("plus_micros", moment, cast(total, "int64"))
 
 
+def _kept(moment: Expr, count: Expr, unit: Expr) -> Expr:
+    name = unit_of("DATE_ADD", _word(unit))
+    if moment.type != "date":
+        return _added(unit, count, moment)
+    if name in MONTHS:
+        return call("add_months", moment, cast(call("mul", count, lit(MONTHS[name])), "int32"))
+    days, rest = divmod(MICROS[name], MICROS["day"])
+    if rest:
+        return cast(_added(unit, count, moment), "timestamp_ntz")
+    return call("date_add", moment, cast(count if days == 1 else call("mul", count, lit(days)), "int32"))
+
+
 def _moment(value: Expr, pattern: Expr) -> Expr:
     return call("read_timestamp", value, pattern) if value.type == "string" else cast(value, "timestamp")
 
@@ -93,6 +105,13 @@ TABLE = (
         also=("dateadd", "date_add"),
         null="a moment outside the calendar",
         note="So many units later, as a TIMESTAMP. A month that is too short ends earlier.",
+    ),
+    macro(
+        "datetime_add",
+        "moment int64 unit",
+        _kept,
+        null="a moment outside the calendar",
+        note="TIMESTAMPADD, but a DATE stays one if the unit is days or more, and is a TIMESTAMP_NTZ otherwise.",
     ),
     macro("datetime_trunc", "moment unit", _beginning, note="DATE_TRUNC; a TIMESTAMP_NTZ, but of a TIMESTAMP."),
     macro(

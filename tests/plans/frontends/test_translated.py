@@ -50,6 +50,9 @@ DUCKDB = (
     "list_sort(list_distinct([a, i, n, n]))", "list_sort(array_distinct([n, a]))", "list_unique([a, n])",
     "isinf(x / i)", "isnan(n::DOUBLE)", "isfinite(x)", "ord(s)", "printf('%d|%s', a, s)", "printf('%d', n)",
     *(f"date_trunc('{unit}', ts)" for unit in ("year", "week", "hour", "minute")), "date_trunc('month', d)",
+    *(f"{call}({moment})" for call in ("dayofweek", "isodow", "weekday") for moment in ("d", "ts")),
+    *(f"date_part('{part}', d)" for part in ("dow", "dayofweek", "isodow")), "extract(dow from ts)",
+    "date_add(ts, INTERVAL 1 HOUR)", "date_add(d, INTERVAL 1 MONTH)",
 )  # fmt: skip
 TRANSLATED = {
     "postgres": ("a / i", "to_char(ts, 'YYYY-MM-DD')", "s ~ 'a'", "strpos(s, 'b')", "a::text",
@@ -135,3 +138,50 @@ def test_an_error_inside_of_a_translated_call_has_its_place() -> None:
 @every(DIALECTS)
 def test_every_dialect_reads_a_plain_query(dialect: str) -> None:
     assert [out.name for out in plan("SELECT DISTINCT a FROM t WHERE i > 1", SCHEMA, dialect=dialect).output] == ["a"]
+
+
+ADDED = {
+    "snowflake": {
+        "dateadd(hour, 1, at)": dt.datetime(2024, 3, 10, 13, 30),
+        "dateadd('minute', -5, at)": dt.datetime(2024, 3, 10, 12, 25),
+        "timestampadd(day, 7, at)": dt.datetime(2024, 3, 17, 12, 30),
+        "dateadd(month, 1, d)": dt.date(2024, 4, 10),
+        "dateadd(week, 1, d)": dt.date(2024, 3, 17),
+        "dateadd(hour, 1, d)": dt.datetime(2024, 3, 10, 1),
+        "dayofweek(d)": 0,
+        "dayofweekiso(d)": 7,
+    },
+    "mysql": {
+        "date_sub(at, interval 2 hour)": dt.datetime(2024, 3, 10, 10, 30),
+        "date_add(d, interval 1 quarter)": dt.date(2024, 6, 10),
+        "dayofweek(d)": 1,
+        "weekday(d)": 6,
+    },
+    "redshift": {"dateadd(day, 7, at)": dt.datetime(2024, 3, 17, 12, 30), "date_part(dow, d)": 0},
+    "trino": {
+        "date_add('day', 7, at)": dt.datetime(2024, 3, 17, 12, 30),
+        "day_of_week(d)": 7,
+        "extract(dow from d)": 7,
+    },
+    "tsql": {"dateadd(month, 1, at)": dt.datetime(2024, 4, 10, 12, 30), "datepart(weekday, d)": 1},
+    "postgres": {"extract(dow from at)": 0, "extract(isodow from d)": 7},
+    "bigquery": {
+        "DATE_SUB(d, INTERVAL 1 MONTH)": dt.date(2024, 2, 10),
+        "EXTRACT(DAYOFWEEK FROM d)": 1,
+        "TIMESTAMP_TRUNC(at, HOUR)": dt.datetime(2024, 3, 10, 12),
+    },
+    "databricks": {
+        "date_add(at, 7)": dt.date(2024, 3, 17),
+        "dateadd(hour, 1, at)": dt.datetime(2024, 3, 10, 13, 30),
+        "extract(dow from d)": 1,
+    },
+}
+
+
+@every((dialect, text, wanted) for dialect, texts in ADDED.items() for text, wanted in texts.items())
+def test_what_is_added_has_its_unit_and_days_of_the_week_are_counted_as_the_dialect_does(
+    dialect: str, text: str, wanted: object
+) -> None:
+    view = crown.view(f"SELECT {text} AS x FROM t", {"t": {"at": "timestamp_ntz", "d": "date"}}, dialect=dialect)
+    view.update({"t": [(dt.datetime(2024, 3, 10, 12, 30), dt.date(2024, 3, 10))]})
+    assert [row["x"] for row in view] == [wanted]

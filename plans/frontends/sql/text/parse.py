@@ -26,6 +26,7 @@ from plans.frontends.sql.text.translate import (
     with_differences,
     with_groupings,
     with_indexes,
+    with_moments,
     with_own_names,
     with_samples,
 )
@@ -87,7 +88,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_samples(statement, dialect) for statement in found]
         found = [with_arrays(with_own_names(statement, dialect)) for statement in found]
         if dialect not in SPARK:
-            found = [in_spark(statement) for statement in found]
+            found = [in_spark(with_moments(statement, dialect)) for statement in found]
     except Fault as fault:
         raise _readable(fault, text) from None
     except TokenError:

@@ -144,10 +144,62 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
         **_MOMENTS,
     },
-    "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT"},
+    "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS},
     **dict.fromkeys(("redshift", "snowflake", "trino", "presto"), _MOMENTS),
 }  # fmt: skip
 _STRICT = {"duckdb": ("isnan", "printf"), "bigquery": ("isnan",)}
+
+
+def with_moments(tree: Any, dialect: str) -> Any:
+    """Returns a statement in which what is added to a date or moment has its unit and leaves its type, and days of the
+    week are counted as in the dialect: Spark's DATE_ADD counts days, whatever is asked for."""
+    for node in list(tree.find_all(*_ADDED)) if dialect not in _AS_SPARK else ():
+        moment, count, unit = node.this.copy(), node.expression.copy(), node.text("unit") or "DAY"
+        if isinstance(count, exp.Interval):
+            made: Any = (exp.Sub if isinstance(node, exp.DateSub) else exp.Add)(this=moment, expression=count)
+        else:
+            if isinstance(count, exp.Literal) and count.is_string and count.name.lstrip("-").isdigit():
+                count = exp.Literal.number(count.name)
+            count = exp.Neg(this=exp.paren(count)) if isinstance(node, exp.DateSub) else count
+            word = exp.Literal.string(unit)
+            if isinstance(node, exp.TsOrDsAdd):
+                made = exp.Anonymous(this="TIMESTAMPADD", expressions=[word, count, moment])
+            else:
+                made = exp.Anonymous(this="DATETIME_ADD", expressions=[moment, count, word])
+        node.replace(_marked(made, node))
+    for node in list(tree.find_all(exp.DayOfWeek, exp.DayOfWeekIso, exp.Extract, exp.Anonymous)):
+        day = _day_of_week(node, dialect)
+        if day is not None:
+            node.replace(_marked(day, node))
+    return tree
+
+
+_ADDED = (exp.DateAdd, exp.DateSub, exp.TsOrDsAdd)
+_AS_SPARK = ("databricks", "spark2", "hive")
+_FROM_SUNDAY = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave")
+_FROM_MONDAY = ("trino", "presto", "athena")
+_WEEKDAYS = ("DOW", "DAYOFWEEK", "WEEKDAY")
+
+
+def _day_of_week(node: Any, dialect: str) -> Any:
+    """Returns the day of a week that a call is for, counted as in the dialect; None if it is none, or Spark's."""
+    day = node.expression if isinstance(node, exp.Extract) else node.this
+    asked = node.name.upper() if isinstance(node, exp.Extract) else ""
+    if isinstance(node, exp.Anonymous):
+        given = node.expressions
+        if node.name.upper() == "WEEKDAY" and dialect == "duckdb" and len(given) == 1:
+            day, asked = given[0], "DOW"
+        elif node.name.upper() in ("DATE_PART", "DATEPART") and len(given) == 2:
+            day, asked = given[1], given[0].name.upper()
+    elif isinstance(node, exp.DayOfWeek):
+        asked = "DOW"
+    iso = isinstance(node, exp.DayOfWeekIso) or (dialect in _FROM_MONDAY and asked in _WEEKDAYS)
+    if iso:
+        return exp.Anonymous(this="DATE_PART", expressions=[exp.Literal.string("dayofweek_iso"), day.copy()])
+    if dialect not in _FROM_SUNDAY or asked not in _WEEKDAYS:
+        return None
+    found = exp.Anonymous(this="DAYOFWEEK", expressions=[day.copy()])
+    return exp.paren(exp.Sub(this=found, expression=exp.Literal.number(1)))
 
 
 def with_samples(tree: Any, dialect: str) -> Any:
