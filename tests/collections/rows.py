@@ -92,7 +92,7 @@ def rows(tree: exp.Expression, collection: str, seed: int) -> Database:
             row: list[Any] = []
             for place, column in enumerate(columns):
                 if column.target:
-                    row.append(random.randint(1, min(known[column.target][0], 3)))
+                    row.append(random.choice((1, 1, 2, 3)))  # few, so that rows meet
                 elif place == 0 and not column.fitting:
                     row.append(number)
                 elif random.random() < 0.04:

