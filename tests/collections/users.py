@@ -68,7 +68,7 @@ def row(random: Random, table: str, number: int) -> Row:
         url = random.choice(("http://a.com/x?id=7", "http://b.org/y", None))
         props = random.choice((None, (("utm_source", "g"),)))
         return str(number), random.randrange(3), random.choice("cv"), moment, url, props
-    amount = random.choice((None, Decimal(random.randrange(900)) / 100))
+    amount = random.choice((None, Decimal(random.randrange(5000)) / 100))
     return number, random.randrange(12), random.choice(("card", "cash")), amount
 
 

@@ -26,7 +26,6 @@ spark ~ SELECT id, xxhash64(id, status) AS h, hash(email) AS e FROM orders JOIN 
 spark = SELECT id, amount, SUM(amount) OVER (PARTITION BY customer_id ORDER BY created_at ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS s7 FROM orders
 spark = SELECT id, NTILE(4) OVER (ORDER BY amount) AS q, PERCENT_RANK() OVER (ORDER BY amount) AS pr FROM orders
 spark = SELECT id, LAG(status) OVER (PARTITION BY customer_id ORDER BY created_at) AS prev FROM orders
-spark = SELECT id FROM orders WHERE created_at >= current_date() - INTERVAL 9000 DAYS
 spark ~ SELECT customer_id, percentile_approx(amount, 0.5) AS med, stddev(amount) AS sd FROM orders GROUP BY customer_id
 spark ~ SELECT id, from_json(payload, 'a INT, b STRUCT<c: STRING>').b.c AS c FROM orders
 spark ~ SELECT stack(2, 'f', first_name, 'l', last_name) AS (k, v), id FROM customers
