@@ -4,7 +4,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
-JOBS ?= auto
+# Half of the time of a test with a process or a Spark session of its own is waiting: more tests run at once than cores are there.
+JOBS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3 / 2 )))
 PYTEST := -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 OLDEST := $(if $(PYTHON),$(PYTHON),python3.11)
 PEER_flink := apache-flink>=2.1,<3
