@@ -32,7 +32,7 @@ import numpy as np
 from crown.errors import SnapshotError
 from crown.store.pieces import can_map, map_copy
 
-VERSION = 2
+VERSION = 1
 _CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache while they are summed up
 _PIECE = 1 << 22  # words after which what was written goes to the disk
 _PAGE = 1 << 9  # words of the pages at which parts begin
