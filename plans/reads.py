@@ -101,6 +101,15 @@ def below(program: Program, numbers: Iterable[int]) -> set[int]:
     return found
 
 
+def up_to(program: Program, number: int) -> Program:
+    """Returns the program whose result is the rows of a stage: that one and those that it depends on."""
+    inner = sorted(below(program, [number]))
+    place: dict[str | int, str | int] = {old: new for new, old in enumerate(inner)}
+    stages = tuple(reading(s, [place.get(x, x) for x in inputs(s)]) for s in (program.stages[i] for i in inner))
+    read = {source.lower() for stage in stages for source in inputs(stage) if isinstance(source, str)}
+    return Program(program.query, tuple(table for table in program.tables if table.name.lower() in read), stages)
+
+
 def without_others(program: Program, numbers: Iterable[int]) -> Program:
     """Returns a program in which every stage that some stages do not depend on is one without terms."""
     kept = below(program, numbers)

@@ -12,7 +12,7 @@ from plans.program import Program
 from plans.search.cuts import by_output
 from plans.search.shares import Grid, hashable, load, solve
 
-_ENOUGH = 1.1  # a cell more must take more than a tenth off what each of them gets
+ENOUGH = 1.1  # a cell more must take more than a tenth off what each of them gets
 
 
 def portion(program: Program, cells: int, rates: Mapping[str, float] | None = None) -> float:
@@ -41,4 +41,4 @@ def worthwhile(program: Program, most: int, rates: Mapping[str, float] | None = 
     more of the rows."""
     portions = [portion(program, cells, rates) for cells in range(1, most + 1)]
     least = min(portions)
-    return next(number for number, found in enumerate(portions, 1) if found <= _ENOUGH * least)
+    return next(number for number, found in enumerate(portions, 1) if found <= ENOUGH * least)

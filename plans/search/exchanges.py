@@ -26,7 +26,7 @@ from plans.program import (
     passed,
 )
 from plans.queries.algebra import unused
-from plans.reads import below, fed, feeds, inputs, reading
+from plans.reads import below, fed, feeds, inputs, reading, up_to
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
 from plans.search.partials import merged, partial
@@ -165,10 +165,8 @@ def _alone(program: Program, number: int) -> bool:
 
 
 def _split_at(program: Program, number: int) -> Split | None:
-    inner = sorted(below(program, [number]))
-    place: dict[str | int, str | int] = {old: new for new, old in enumerate(inner)}
-    stages = [reading(s, [place.get(x, x) for x in inputs(s)]) for s in (program.stages[i] for i in inner)]
-    outer = [other for other in range(len(program.stages)) if other not in place]
+    inner, stages = below(program, [number]), list(up_to(program, number).stages)
+    outer = [other for other in range(len(program.stages)) if other not in inner]
     readers = [feed for other in outer for feed in feeds(program.stages[other]) if feed.source == number]
     joined = any(number in inputs(s) for s in (program.stages[i] for i in outer) if isinstance(s, JoinStage))
     columns = tuple(Column(out.name, out.type) for out in outputs_of(program.stages[number]))

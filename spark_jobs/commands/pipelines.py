@@ -18,7 +18,7 @@ from spark_jobs.folders import local_folder
 from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import FULL, Pipeline
 from spark_jobs.pipelines.project import SPECIFICATIONS, Project
-from spark_jobs.pipelines.reports import Report
+from spark_jobs.pipelines.reports import Report, group_lines
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
 from spark_jobs.session import quietly, session_of_command
@@ -61,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
     )
     parser.add_argument(
+        "--cells",
+        type=int,
+        metavar="N",
+        help="plan: also show how the views would be cut into N cells of jobs of their own, and which share cells",
+    )
+    parser.add_argument(
         "--verify",
         action="store_true",
         help="read the state whole and compare its checksums: status says what is damaged, the other actions go on "
@@ -81,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
         raise SourceError("crown pipelines restore takes --to VERSION, and no other action does")
     if args.view and args.action != "full-refresh":
         raise SourceError("crown pipelines full-refresh takes --view NAME, and no other action does")
+    if args.cells is not None and args.action != "plan":
+        raise SourceError("crown pipelines plan takes --cells N, and no other action does")
     project = _project_at(Path(args.project))
     try:
         if args.action == "status":
@@ -97,7 +105,7 @@ def _act(project: Project, args: argparse.Namespace) -> None:
         return _watch(session, project, args)
     pipeline = Pipeline.of(session, project, args.refresh, args.verify)
     if args.action == "plan":
-        return _show_plan(pipeline, args.json)
+        return _show_plan(pipeline, args)
     does: dict[str, Callable[[], Report]] = {
         "run": pipeline.run,
         "full-refresh": partial(pipeline.full_refresh, *args.view),
@@ -152,15 +160,19 @@ def _seconds(text: str) -> float:
     return found
 
 
-def _show_plan(pipeline: Pipeline, as_json: bool) -> None:
+def _show_plan(pipeline: Pipeline, args: argparse.Namespace) -> None:
     steps = pipeline.plan()
-    if as_json:
-        print(json.dumps([vars(step) for step in steps]))
+    groups = () if args.cells is None else pipeline.groups(args.cells)
+    if args.json:
+        views = [vars(step) for step in steps]
+        print(json.dumps(views if args.cells is None else {"views": views, "groups": [g.to_json() for g in groups]}))
         return
     width = max(len(step.name) for step in steps)
     for step in steps:
         why = f"  {step.why}" if step.how == FULL else ""
         print(f"{step.name:{width}}  {step.how:11}  reads {', '.join(step.reads)}{why}")
+    for line in group_lines(groups):
+        print(line)
 
 
 def _show_status(project: Project, args: argparse.Namespace) -> int:

@@ -28,7 +28,8 @@ import crown
 from crown.durable.files import write_durably
 from plans.errors import PlanError
 from plans.expressions.functions.user import NAMED
-from plans.named import added, empty
+from plans.named import added, empty, schema_of
+from plans.program import Program
 from plans.queries.algebra import Relation
 from plans.reads import functions_of
 from plans.schema import Schema, Table
@@ -228,6 +229,16 @@ class _Table:
             seen.add(self._path)
             self._frame = spark.table(self._path)
         return self._frame
+
+
+def maintained(analysis: Analysis, tables: Schema) -> Program:
+    """Returns the program of the views that can be maintained, over the ``tables`` of the state; of an analysis that
+    was not read from a file."""
+    program = empty(tables)
+    for view in analysis.views:
+        if view.refused is None and view.relation is not None:
+            program = added(program, view.definition.name, view.relation(schema_of(program)))
+    return program
 
 
 def remember(session: Session, analysis: Analysis, statements: Statements, file: Path) -> None:

@@ -24,6 +24,7 @@ from crown.durable.database import DurableDatabase
 from crown.guards.arguments import flag_of, number_of
 from plans.errors import PlanError
 from plans.schema import Schema
+from plans.search.groups import Group, groups_of
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import (
@@ -31,6 +32,7 @@ from spark_jobs.pipelines.analysis import (
     Analyzed,
     active,
     analyzed,
+    maintained,
     recalled,
     recalled_statements,
     remember,
@@ -132,6 +134,15 @@ class Pipeline:
             Step(v.definition.name, INCREMENTAL if v.refused is None else FULL, v.refused or "", v.reads)
             for v in analysis.views
         ]
+
+    def groups(self, cells: int) -> tuple[Group, ...]:
+        """Returns how the views would be cut into so many cells, as jobs of ``crown.spark.maintain``: those that one
+        cut serves together. Rows are counted by the changes of the newest run, or 1 for each source."""
+        analysis = self._analysis()
+        sources = vitals(self._path).get("sources", {})
+        rates = {of.table.name: sources[name]["rows"] for name, of in analysis.sources.items() if name in sources}
+        program = maintained(analysis, self._tables(analysis))
+        return groups_of(program, number_of(cells, "cells", 2), rates if any(rates.values()) else None)
 
     def status(self, *, verify: bool = False) -> Vitals:
         """Returns how the pipeline is doing; an empty mapping before the first run. Nothing is locked, and a process

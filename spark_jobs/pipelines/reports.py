@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from plans.search.groups import Group
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,29 @@ class Step:
     how: str
     why: str
     reads: tuple[str, ...]
+
+
+def group_lines(groups: Sequence[Group]) -> Iterator[str]:
+    """Yields lines for people: which views share cells, how their rows are sent there, and how many."""
+    for number, group in enumerate(groups, 1):
+        merged = f"; merged by one operator more: {', '.join(group.merged)}" if group.merged else ""
+        cells = "one cell" if group.cells == 1 else f"{group.cells} cells"
+        yield f"group {number}, {cells}: {', '.join(group.results)}{merged}"
+        if group.why_one:
+            yield f"  {group.why_one}"
+            continue
+        ways = [
+            f"{name} by {', '.join(by)}" if by else f"all of {name} to every cell"
+            for name, found in group.ways.items()
+            for by in sorted(found, reverse=True)
+        ]
+        yield f"  {'; '.join(ways)}"
+        part = group.rows / group.arriving if group.arriving else 0.0
+        so = "" if group.pays else "; one process is as good"
+        yield (
+            f"  a cell gets {group.rows:,.0f} of {group.arriving:,.0f} rows ({part:.0%}) if their values are even, all "
+            f"cells {group.sent:,.0f}{so}"
+        )
 
 
 @dataclass

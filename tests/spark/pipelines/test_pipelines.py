@@ -135,6 +135,9 @@ def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
     how = {step.name: step.how for step in shop.pipeline().plan()}
     assert how.pop("counted") == "full"
     assert set(how.values()) == {"incremental"}
+    groups = shop.pipeline().groups(4)
+    assert sorted(name for group in groups for name in group.results) == sorted(how), "each is in one group"
+    assert all(group.arriving > 0 for group in groups), "the rows of the run before"
 
 
 def test_views_and_sources_are_added_changed_and_dropped_on_a_running_state(shop: Shop, spark) -> None:

@@ -218,6 +218,21 @@ def test_the_command_writes_the_file_also_if_the_run_fails(spark, tmp_path: Path
     assert main(command) == 0
     first = samples((tmp_path / "p.prom").read_text())
     assert first['crown_pipeline_view_changed_rows_total view="v",change="inserted"'] == 2
+    capsys.readouterr()
+    assert main(["pipelines", "plan", str(tmp_path), "--cells", "2"]) == 0
+    cut = "  s by k\n  a cell gets 2 of 3 rows (50%) if their values are even, all cells 3\n"
+    assert capsys.readouterr().out.endswith(f"group 1, 2 cells: v\n{cut}")
+    assert main(["pipelines", "plan", str(tmp_path), "--cells", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"][0]["ways"] == {"s": [["k"]]}
+    assert main(["pipelines", "run", str(tmp_path), "--cells", "2"]) == 2
+    assert "crown pipelines plan takes --cells N, and no other action does" in capsys.readouterr().err
+    assert main(["pipelines", "status", str(tmp_path), "--verify"]) == 0
+    (snapshot,) = (tmp_path / "storage" / "crown" / "state").glob("*.snapshot")
+    whole = snapshot.read_bytes()
+    snapshot.write_bytes(whole[:-1] + b"\1")
+    assert main(["pipelines", "status", str(tmp_path), "--verify"]) == 1
+    assert f"the state is damaged: {snapshot} is damaged" in capsys.readouterr().out
+    snapshot.write_bytes(whole)
     (tmp_path / "v.sql").write_text("CREATE MATERIALIZED VIEW v AS SELEC 1")
     assert main(command) == 2
     now = samples((tmp_path / "p.prom").read_text())
