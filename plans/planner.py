@@ -11,6 +11,7 @@ from typing import Any
 from plans.callers import levels_to_caller
 from plans.errors import PlanError, QueryWarning
 from plans.frontends.datalog import program as datalog
+from plans.frontends.datalog import tokens as rules
 from plans.frontends.motif import flat, patterns
 from plans.lowering.joins import plan_of
 from plans.lowering.lower import lower
@@ -38,7 +39,7 @@ def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation
 def _parsed(query: str, tables: Schema, dialect: str) -> Relation:
     if not query.strip():
         raise PlanError("the query is empty", hint="write SQL, a Datalog rule or a motif")
-    if ":-" in query:
+    if rules.looks_like(query):
         return datalog.parse(query, tables)
     if patterns.looks_like(query):
         return flat.parse(query, tables)

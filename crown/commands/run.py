@@ -30,6 +30,7 @@ from plans.commands.declare import add_query_arguments, asking, names_of, query_
 from plans.commands.guess import completed, declaration
 from plans.commands.windows import add_windows, windows_of
 from plans.files.rows import RowsFile
+from plans.frontends.datalog.tokens import looks_like as are_rules
 from plans.frontends.motif.patterns import looks_like
 from plans.types import arrow_type
 
@@ -191,7 +192,7 @@ def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dic
 def _own(columns: pa.Schema, query: str) -> pa.Schema:
     """Returns the columns but those that may say how a row changes, and that the query does not read: a column `weight`
     is refused with the rows then, as for a relation that is declared without it."""
-    if ":-" in query or looks_like(query) or _EVERY.search(query):  # columns by position, or all of them
+    if are_rules(query) or looks_like(query) or _EVERY.search(query):  # columns by position, or all of them
         return columns
     words = {word.lower() for word in _WORD.findall(query)}
     doubtful = (field for field in columns if meant_for_weight(field.name) or meant_for_codes(field.name))

@@ -8,6 +8,7 @@ int64. Relations of SQL have names of columns that only a schema knows.
 from __future__ import annotations
 
 from plans.frontends.datalog.tokens import Tokens
+from plans.frontends.datalog.tokens import looks_like as are_rules
 from plans.frontends.motif import patterns
 from plans.schema import Column, Schema, Table
 from plans.types import why_untyped
@@ -20,7 +21,7 @@ def completed(query: str, schema: Schema) -> Schema:
 
     PlanError if the text is no Datalog.
     """
-    if ":-" in query:
+    if are_rules(query):
         return Schema((*schema.values(), *_of_rules(query, schema)))
     if patterns.looks_like(query) and not len(schema):
         return Schema((Table("edges", (Column("src", TYPE), Column("dst", TYPE))),))

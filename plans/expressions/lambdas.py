@@ -9,12 +9,14 @@ what the call looks like then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, cast, col, typed
+from plans.expressions.build import Expr, call, cast, col, lit, typed
+from plans.expressions.coercion import common
 from plans.expressions.functions.function import HigherOrder, place
 from plans.expressions.names import meant
+from plans.nested import element_of
 from plans.types import without_lengths
 
 
@@ -30,6 +32,8 @@ def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
 
     REDUCE may take a second one, of the result. PlanError if the arguments do not fit.
     """
+    if name in _FROM_THE_FIRST:
+        given = _begun(given)
     finish = given[-1] if name in _REDUCTIONS and len(given) == 4 else None
     rest = given[:3] if finish is not None else given
     entry = meant(name, len(rest))
@@ -47,6 +51,20 @@ def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
 
 
 _REDUCTIONS = ("AGGREGATE", "REDUCE")
+_FROM_THE_FIRST = ("LIST_REDUCE", "ARRAY_REDUCE")
+
+
+def _begun(given: Sequence[Expr | Lambda]) -> Sequence[Expr | Lambda]:
+    """Returns the arguments of REDUCE for those of DuckDB's, which begins with the first element or a last one."""
+    array: Any
+    array, function = given[:2] if len(given) > 1 else (*given, None)
+    inner = element_of(array.type) if isinstance(array, Expr) else None
+    start: Any = given[2] if len(given) > 2 else inner and call("element_at", array, lit(1))
+    if not isinstance(array, Expr) or not isinstance(function, Lambda) or not isinstance(start, Expr) or inner is None:
+        raise PlanError("LIST_REDUCE takes an array, a function and a start, which may be left out")
+    type_ = common(start.type, inner)
+    rest = array if len(given) > 2 else call("slice", array, lit(2), lit(2**31 - 1))
+    return rest, start if type_ is None else cast(start, type_), function
 
 
 def _applied(function: HigherOrder, values: Sequence[Expr], given: Lambda) -> Expr:

@@ -246,8 +246,9 @@ TABLE = (
     ),
     HigherOrder(
         name="reduce", takes=("any", "any"), names=("x", "y"), least=2, parameters=_state, gives=_reduced,
-        evaluate=_arrays(_reduce), also=("aggregate",),
-        note="It begins with the second argument. A function of the result may follow: "
+        evaluate=_arrays(_reduce), also=("aggregate", "list_reduce", "array_reduce"),
+        note="It begins with the second argument; LIST_REDUCE is DuckDB's, `LIST_REDUCE(a, (sum, x) -> sum + x)`, and "
+        "begins with the first element, or a third argument. A function of the result may follow: "
         "`REDUCE(a, 0, (sum, x) -> sum + x, sum -> sum * 2)`.",
     ),
     HigherOrder(

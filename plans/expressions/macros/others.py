@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
+from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import Macro, macro
+from plans.expressions.macros.times import part_of
 
 
 def _same(name: str, takes: str, meant: str) -> Macro:
@@ -69,6 +71,12 @@ def _year_week(value: Expr) -> Expr:
     return call("add", call("mul", call("yearofweek", value), lit(100)), call("weekofyear", value))
 
 
+def _millis(value: Expr) -> Expr:
+    if value.type in INTEGERS:
+        return cast(call("timestamp_millis", value), "timestamp_ntz")
+    return part_of("epoch_milliseconds", value)
+
+
 def _infinite(value: Expr) -> Expr:
     return call("eq", call("abs", cast(value, "float64")), lit(float("inf")))
 
@@ -86,6 +94,7 @@ def _months(name: str, factor: int) -> Macro:
     return macro(name, "any", lambda count: call("of_months", call("mul", cast(count, "int32"), lit(factor))))
 
 
+_FAR = "what does not fit a BIGINT"
 _LENGTHS = {
     "to_days": ("day", 1), "to_weeks": ("day", 7), "to_hours": ("hour", 1), "to_minutes": ("minute", 1),
     "to_seconds": ("second", 1), "to_milliseconds": ("microsecond", 1_000), "to_microseconds": ("microsecond", 1),
@@ -110,6 +119,9 @@ TABLE = (
     _same("roundbankers", "number =int32", "bround"),
     _same("isoyear", "calendar", "yearofweek"),
     _same("week", "calendar", "weekofyear"),
+    macro("epoch", "any", lambda value: part_of("epoch", value), note="Seconds since 1970, or of a length: a DOUBLE."),
+    macro("epoch_ms", "any", _millis, note="Milliseconds since 1970; of whole numbers their moment."),
+    macro("epoch_ns", "timestamp", lambda value: call("mul", call("unix_micros", value), lit(1_000)), null=_FAR),
     _same("epoch_us", "timestamp", "unix_micros"),
     _same("make_timestamp_ms", "int64", "timestamp_millis"),
     macro("isinf", "any", _infinite),

@@ -21,12 +21,21 @@ PARTS = {word: part for part, words in _PARTS.items() for word in words.split()}
 """What EXTRACT and DATE_PART call the parts of a date or moment."""
 _TIME = "int32 int32 int32 int32 int32 decimal(16,6)"
 _OTHER = "text that is not of the pattern"
-_EPOCH = "the seconds since 1970 are CAST(x AS DOUBLE) of a TIMESTAMP"
+_EPOCHS = {
+    f"epoch_{unit}{end}": name
+    for unit, name in (("second", "unix_seconds"), ("millisecond", "unix_millis"), ("microsecond", "unix_micros"))
+    for end in ("", "s")
+}
 
 
 def part_of(unit: str, value: Expr) -> Expr:
-    """Returns a part of a date or moment by its name."""
-    part = PARTS.get(unit.lower())
+    """Returns a part of a date or moment by its name; EPOCH is how far it is from 1970."""
+    part, word = PARTS.get(unit.lower()), unit.lower()
+    if word in ("epoch", *_EPOCHS) and value.type not in INTERVALS:
+        moment = cast(value, "timestamp")
+        if word == "epoch":
+            return cast(moment, "float64")
+        return call(_EPOCHS[word], moment)
     if value.type in INTERVALS:
         name = (part or unit.lower()).removesuffix("_fraction")
         if intervals.PARTS.get(name, ("",))[0] != value.type:
@@ -37,7 +46,7 @@ def part_of(unit: str, value: Expr) -> Expr:
             )
         return call(f"{name}_of_interval", value)
     if part is None:
-        hint = _EPOCH if unit.lower() == "epoch" else "use one of " + ", ".join(w.split()[0] for w in _PARTS.values())
+        hint = "use one of epoch, " + ", ".join(words.split()[0] for words in _PARTS.values())
         raise PlanError(f"EXTRACT does not know the part {unit!r}", hint=hint)
     return call(part, value)
 
@@ -119,7 +128,7 @@ TABLE = (
         "unit calendar",
         lambda unit, value: part_of(_word(unit), value),
         also=("datepart",),
-        note="Also `EXTRACT(unit FROM x)`. `SECOND` has the fraction.",
+        note="Also `EXTRACT(unit FROM x)`. `SECOND` has the fraction; `EPOCH` is a DOUBLE of seconds since 1970.",
     ),
     macro(
         "to_date",
@@ -141,7 +150,8 @@ TABLE = (
         "moment =string",
         lambda value, pattern: call("date_format", value, pattern),
         also=("to_varchar",),
-        note="As DATE_FORMAT.",
+        note="As DATE_FORMAT. In the dialects of PostgreSQL, Redshift, Oracle and Snowflake, patterns are theirs; "
+        "so are those of TO_DATE and TO_TIMESTAMP.",
     ),
     macro("to_timestamp_ntz", "any", lambda value: cast(value, "timestamp_ntz"), note="As CAST."),
     macro("to_timestamp_ltz", "any", lambda value: cast(value, "timestamp"), note="As CAST."),

@@ -20,6 +20,15 @@ _TOKEN = re.compile(
     re.MULTILINE,
 )
 
+_SQL = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/|\()*(?:SELECT|WITH|FROM|VALUES|TABLE|PIVOT|UNPIVOT)\b", re.I | re.S)
+_HEAD = re.compile(r"\s*\w+\s*\([^\[\]]*?\)\s*:-")
+
+
+def looks_like(text: str) -> bool:
+    """Returns whether a text is meant as rules: `:-` is in it, and it does not begin as SQL does, in which texts and
+    `a[1:-1]` may have the sign, too."""
+    return ":-" in text and (_SQL.match(text) is None or _HEAD.match(text) is not None)
+
 
 @dataclass(frozen=True)
 class Token:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.plans.expressions.expression_group import examples
 
+_SOME = "CASE WHEN SIZE(ARRAY_COMPACT(arr)) > 0 THEN "
 GATHERED_GROUPS = (
     examples(
         (
@@ -176,6 +177,9 @@ GATHERED_GROUPS = (
             "CONVERT_TIMEZONE('America/Los_Angeles', TIMESTAMP_NTZ '2021-12-06 08:00:00')",
             "TRY_MAKE_TIMESTAMP(2024, 2, num, 1, 1, 5.5)",
             ("EPOCH_US(inst)", "UNIX_MICROS(inst)"),
+            ("EPOCH(inst)", "CAST(UNIX_MICROS(inst) AS DOUBLE) / 1000000"),
+            ("EPOCH_MS(inst)", "UNIX_MILLIS(inst)"),
+            ("EPOCH_NS(TIMESTAMP '2024-01-01 00:00:00.5Z')", "1704067200500000000"),
             ("MAKE_TIMESTAMP_MS(num)", "TIMESTAMP_MILLIS(num)"),
         ),
         utc=True,
@@ -189,6 +193,30 @@ GATHERED_GROUPS = (
             ("RANGE(2, 2)", "SLICE(ARRAY(1), 1, 0)"),
             ("RANGE(5, 1, -2)", "SEQUENCE(5, 2, -2)"),
             ("GENERATE_SERIES(1, 3)", "SEQUENCE(1, 3)"),
+            ("LIST_SUM(arr)", f"{_SOME}REDUCE(ARRAY_COMPACT(arr), 0L, (t, x) -> t + x) END"),
+            ("LIST_PRODUCT(arr)", f"{_SOME}REDUCE(ARRAY_COMPACT(arr), 1D, (t, x) -> t * x) END"),
+            ("LIST_AVG(ARRAY(1, NULL, 4))", "2.5D"),
+            ("LIST_MEDIAN(ARRAY(3, 1, NULL, 7, 2))", "2.5D"),
+            ("LIST_MIN(words)", "ARRAY_MIN(words)"),
+            ("LIST_MAX(arr)", "ARRAY_MAX(arr)"),
+            ("LIST_COUNT(ARRAY(1, NULL))", "1L"),
+            ("LIST_FIRST(arr)", "GET(arr, 0)"),
+            ("LIST_LAST(arr)", "TRY_ELEMENT_AT(arr, -1)"),
+            ("LIST_ANY_VALUE(arr)", "GET(ARRAY_COMPACT(arr), 0)"),
+            ("LIST_STRING_AGG(ARRAY('a', NULL, 'b'), '-')", "'a-b'"),
+            ("LIST_BOOL_AND(TRANSFORM(arr, x -> x > 1))", "ARRAY_MIN(TRANSFORM(arr, x -> x > 1))"),
+            ("LIST_BOOL_OR(TRANSFORM(arr, x -> x > 1))", "ARRAY_MAX(TRANSFORM(arr, x -> x > 1))"),
+            ("LIST_AGGREGATE(arr, 'max')", "ARRAY_MAX(arr)"),
+            ("LIST_AGGR(arr, 'min')", "ARRAY_MIN(arr)"),
+            ("ARRAY_AGGREGATE(words, 'first')", "GET(words, 0)"),
+            ("ARRAY_AGGR(words, 'max')", "ARRAY_MAX(words)"),
+            ("LIST_SLICE(arr, 2, 3)", "SLICE(arr, 2, 2)"),
+            ("ARRAY_SLICE(words, 1, 1)", "SLICE(words, 1, 1)"),
+            ("LIST_CONCAT(arr, ARRAY(1))", "CONCAT(COALESCE(arr, SLICE(ARRAY(1), 1, 0)), ARRAY(1))"),
+            ("LIST_CAT(arr, ARRAY(1))", "CONCAT(COALESCE(arr, SLICE(ARRAY(1), 1, 0)), ARRAY(1))"),
+            ("ARRAY_CAT(arr, ARRAY(1))", "CONCAT(COALESCE(arr, SLICE(ARRAY(1), 1, 0)), ARRAY(1))"),
+            ("LIST_REDUCE(ARRAY(1, 2, 3), (t, x) -> t * 2 + x)", "11"),
+            ("ARRAY_REDUCE(ARRAY(1, 2), (t, x) -> t + x, 5)", "8"),
             ("LIST_APPEND(arr, num)", "ARRAY_APPEND(arr, num)"),
             (
                 "LIST_HAS_ANY(arr, arr2)",

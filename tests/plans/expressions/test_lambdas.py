@@ -25,6 +25,15 @@ DUCKDB = (
     "[x + k for x in a if x > 1]", "[x for x in a]", "list_transform(words, lambda w: upper(w) || k)",
     "list_transform(a, lambda x: len(list_filter(a, lambda y: y < x)))", "list_filter(words, lambda w: w LIKE 'a%')",
     "list_transform(list_filter(a, lambda x: x IS NOT NULL), lambda x: x IN (1, 2, k))",
+    "list_reduce(list_concat([k], a), lambda s, x: coalesce(s, 0) * 2 + coalesce(x, 1))",
+    "list_reduce(a, lambda s, x: s + coalesce(x, k), 5)", "a[2:3]", "a[:-2]", "list_slice(a, -2, -1)",
+    "list_slice(a, 0, 9)", "list_slice(a, k, 2)", "list_slice(words, 3, 1)", "words[1][1:1]", "list_sum(a)",
+    "list_product(a)", "list_avg(a)", "list_min(words)", "list_max(a)", "list_count(a)", "list_median(a)",
+    "list_first(a)", "list_last(words)", "list_any_value(a)", "list_string_agg(words)",
+    "list_aggregate(words, 'string_agg', '-')",
+    "list_aggr(a, 'sum')", "list_bool_and(list_transform(a, lambda x: x > k))",
+    "list_bool_or(list_transform(a, lambda x: x > k))", "list_sum(list_transform(a, lambda x: x * 0.5))",
+    "list_sum(list_transform(a, lambda x: x::DECIMAL(10, 2)))", "list_transform(list_zip(a, words), lambda p: k)",
 )  # fmt: skip
 
 

@@ -48,6 +48,9 @@ DUCKDB = (
       for wanted in ("2", "i", "99")),
     "not list_contains([n], 1)", "list_contains([a], n)", "list_contains(list_intersect([a], [i]), n)",
     "list_sort(list_distinct([a, i, n, n]))", "list_sort(array_distinct([n, a]))", "list_unique([a, n])",
+    "[[a], [i, 7]][2][2]", "['ab', s][1][2:2]", "list_concat([a], nullif([i], [2]), [n])", "epoch(ts)",
+    "extract('epoch' from d)",
+    "date_part('epoch', ts)", "epoch_ms(ts)", "epoch_us(ts)",
     "isinf(x / i)", "isnan(n::DOUBLE)", "isfinite(x)", "ord(s)", "printf('%d|%s', a, s)", "printf('%d', n)",
     *(f"date_trunc('{unit}', ts)" for unit in ("year", "week", "hour", "minute")), "date_trunc('month', d)",
     *(f"{call}({moment})" for call in ("dayofweek", "isodow", "weekday") for moment in ("d", "ts")),
@@ -113,10 +116,9 @@ def test_a_function_of_another_dialect_is_planned(dialect: str, call: str) -> No
 
 @pytest.mark.parametrize(
     ("dialect", "call", "word"),
-    [("duckdb", "list_zip(a)", "LIST_ZIP"), ("duckdb", "format('{}', s)", "FORMAT"),
+    [("duckdb", "list_grade_up(a)", "LIST_GRADE_UP"), ("duckdb", "format('{}', s)", "FORMAT"),
      ("postgres", "format('%I', s)", "FORMAT"), ("duckdb", "fmod(a, 3)", "FMOD"),
-     ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY"),
-     ("snowflake", "to_varchar(ts, 'YYYY')", "TO_VARCHAR")],
+     ("postgres", "age(ts, ts)", "AGE"), ("trino", "try(a)", "TRY")],
 )  # fmt: skip
 def test_what_has_no_words_in_spark_is_refused_by_its_own_name(dialect: str, call: str, word: str) -> None:
     text = f"SELECT DISTINCT {call} AS v FROM t"
@@ -125,6 +127,52 @@ def test_what_has_no_words_in_spark_is_refused_by_its_own_name(dialect: str, cal
     assert caught.value.message == f"{word} is not supported"
     assert caught.value.position is not None
     assert text[caught.value.position.column - 1 :].startswith(call)
+
+
+MOMENT = dt.datetime(2024, 3, 5, 7, 8, 9, 123456)
+PATTERNS = {
+    ("postgres", "to_char(ts, 'YYYY-MM-DD HH24:MI:SS.US')"): "2024-03-05 07:08:09.123456",
+    ("postgres", "to_char(ts, 'Mon DD, YYYY')"): "Mar 05, 2024",
+    ("postgres", "to_char(ts, 'Day|MONTH|dy')"): "Tuesday  |MARCH    |tue",
+    ("postgres", "to_char(ts, 'FMDay, FMDD FMMonth YY')"): "Tuesday, 5 March 24",
+    ("postgres", "to_char(ts, 'IYYY-IW ID/D DDD Q')"): "2024-10 2/3 065 1",
+    ("postgres", "to_char(ts, 'HH12 am \"o''clock\"')"): "07 am o'clock",
+    ("redshift", "to_char(ts, 'YYYYMMDD')"): "20240305",
+    ("oracle", "to_char(ts, 'FMMonth DD, YYYY')"): "March 5, 2024",
+    ("oracle", "to_date(s, 'DD-MON-YYYY')"): dt.date(2024, 3, 5),
+    ("oracle", "to_date(s || ' 10:11', 'DD-MON-YYYY HH24:MI')"): dt.datetime(2024, 3, 5, 10, 11),
+    ("snowflake", "to_varchar(ts, 'MON DD HH24:MI:SS.FF3')"): "Mar 05 07:08:09.123",
+    ("snowflake", "to_char(n)"): "-5",
+    ("snowflake", "to_timestamp_ntz(s, 'DD-MON-YYYY')"): dt.datetime(2024, 3, 5),
+    ("snowflake", "try_to_date(s, 'YYYY')"): None,
+    ("snowflake", "date_part(epoch_millisecond, ts)"): 1709622489123,
+    ("postgres", "extract(epoch from ts)"): 1709622489.123456,
+    ("spark", "extract(epoch from d)"): 1709596800.0,
+}
+
+
+@every(PATTERNS)
+def test_a_pattern_is_that_of_the_dialect(dialect: str, call: str) -> None:
+    view = crown.view(f"SELECT {call} AS v FROM t", SCHEMA, dialect=dialect)
+    row = {"n": -5, "s": "05-MAR-2024", "d": MOMENT.date(), "ts": MOMENT}
+    assert view.apply({"t": [row]}).to_pylist() == [{"v": PATTERNS[dialect, call], "_weight": 1}]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "message"),
+    [
+        ("postgres", "to_char(ts, 'TZ')", "the pattern 'TZ' has 'T', which is not read here"),
+        ("postgres", "to_char(ts, s)", "TO_CHAR takes a constant pattern"),
+        ("postgres", "to_date(s, 'FMDay')", "the pattern 'FMDay' has 'Day', which is written only"),
+        ("oracle", "to_char(n, 'FM999,999.00')",
+         "TO_CHAR with 'FM999,999.00', a pattern of numbers, is not built"),
+    ],
+)  # fmt: skip
+def test_a_pattern_without_a_translation_is_refused(dialect: str, call: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect=dialect)
+    assert caught.value.message == message
+    assert caught.value.position is not None
 
 
 def test_an_error_inside_of_a_translated_call_has_its_place() -> None:

@@ -26,6 +26,7 @@ from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, is_interval
 from plans.frontends.sql.scalars.interval import value as length
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
 from plans.nested import MAP, Parts, array_of, is_nested, struct_of
+from plans.nested import element_of as inner
 from plans.stack import with_room
 from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
 
@@ -206,7 +207,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _called(_OF_ARRAYS[key], [node.this, node.expression], resolve, text)
     if key == "struct":
         return _struct(node, resolve, text)
-    if key == "arrayszip" or name == "ARRAYS_ZIP":
+    if key == "arrayszip" or name in ("ARRAYS_ZIP", "LIST_ZIP", "ARRAY_ZIP"):
         return _zipped(node, resolve, text)
     if key == "extract":
         return part_of(str(node.this), part("expression"))
@@ -362,12 +363,14 @@ def _struct(node: Any, resolve: Resolve, text: str) -> Expr:
 
 def _zipped(node: Any, resolve: Resolve, text: str) -> Expr:
     """Returns ARRAYS_ZIP(a, b): a field is called as its column, or its place."""
-    named = [
-        part
-        for place, item in enumerate(node.expressions)
-        for part in (lit(item.name if item.key == "column" else str(place)), scalar(item, resolve, text))
-    ]
-    return call("arrays_zip", *named)
+    values = [scalar(item, resolve, text) for item in node.expressions]
+    if node.key == "anonymous" and str(node.this).upper() != "ARRAYS_ZIP":  # DuckDB's, for which NULL has no elements
+        values = [
+            value if inner(value.type) is None else call("coalesce", value, cast(call("array"), value.type))
+            for value in values
+        ]
+    names = [item.name if item.key == "column" else str(place) for place, item in enumerate(node.expressions)]
+    return call("arrays_zip", *(part for pair in zip(map(lit, names), values, strict=True) for part in pair))
 
 
 def _type(node: Any) -> str:

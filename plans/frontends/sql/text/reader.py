@@ -17,6 +17,8 @@ from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES
+from plans.frontends.sql.text.patterns import DIALECTS as PATTERNED
+from plans.frontends.sql.text.patterns import FUNCTIONS
 from plans.stack import MAX_NESTING, with_room
 
 if TYPE_CHECKING:
@@ -201,13 +203,32 @@ DIALECTS = (*SPARK, *sorted(one.value for one in Dialects if one.value not in ("
 """The names of all dialects."""
 
 
+_OWN = {"duckdb": ("EPOCH", "EPOCH_MS")}
+"""Functions that keep their names: sqlglot takes them for others."""
+
+
+def _as_called(name: str, build: Any) -> Any:
+    """Returns what makes the node of a function that keeps its name; of one with a pattern if it has one, or writes."""
+    patterned = name in FUNCTIONS
+
+    def made(args: list[Any], dialect: Any) -> Any:
+        if not patterned or build is None or len(args) == 2 or name in ("TO_CHAR", "TO_VARCHAR"):
+            return exp.Anonymous(this=name, expressions=args)
+        return build(args, dialect=dialect) if "dialect" in build.__code__.co_varnames else build(args)
+
+    return made
+
+
 @cache
 def reader(dialect: str) -> Dialect:
     """Returns the tokenizer and parser of a dialect."""
     if dialect in SPARK:
         return SPARK[dialect]()
     base: Any = Dialect.get_or_raise(dialect).__class__
-    parser = type("Parser", (Noting, base.Parser), {})
+    kept = (*_OWN.get(dialect, ()), *(FUNCTIONS if dialect in PATTERNED else ()))
+    functions = {name: build for name, build in base.Parser.FUNCTIONS.items() if name not in kept}
+    functions |= {name: _as_called(name, base.Parser.FUNCTIONS.get(name)) for name in kept}
+    parser = type("Parser", (Noting, base.Parser), {"FUNCTIONS": functions})
     own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change some indexes, and others not
     made: Dialect = type(base)(f"Noting{base.__name__}", (base,), own)()
     return made

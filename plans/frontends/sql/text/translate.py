@@ -61,8 +61,13 @@ def _comprehension(node: Any) -> Any:
 
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
     """Returns a statement whose indexes of arrays say from what they count, where `first` is that of the dialect."""
-    for node in list(tree.find_all(exp.Bracket)) if first else ():
+    for node in reversed(list(tree.find_all(exp.Bracket))) if first else ():  # inner ones first
         index = node.expressions[0] if len(node.expressions) == 1 else None
+        if isinstance(index, exp.Slice) and index.args.get("step") is None and first == 1:
+            ends = index.this or exp.Literal.number(1), index.expression or exp.Literal.number(-1)
+            made = exp.Anonymous(this="LIST_SLICE", expressions=[node.this.copy(), *(one.copy() for one in ends)])
+            node.replace(_marked(made, node))
+            continue
         if index is None or node.args.get("offset") is not None:
             continue
         node.set("offset", first)
@@ -139,6 +144,7 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
         exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS,
+        exp.ArrayConcat: "LIST_CONCAT",
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",

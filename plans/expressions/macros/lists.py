@@ -1,0 +1,164 @@
+"""DuckDB's aggregates of the elements of an array: LIST_SUM, LIST_AVG and their kin. NULL is no element of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plans.errors import PlanError
+from plans.expressions.build import NULL, Expr, call, cast, col, lit, typed
+from plans.expressions.coercion import INTEGERS, numeric
+from plans.expressions.functions.function import Macro, macro, place
+from plans.nested import element_of
+from plans.types import decimal_parts
+
+
+def _element(name: str, array: Expr, numbers: bool = False) -> str:
+    found = element_of(array.type)
+    if found is None or (numbers and not numeric(found)):
+        raise PlanError(f"{name} needs an array{' of numbers' * numbers}, not a value of type {array.type}")
+    return found
+
+
+def _folded(array: Expr, type_: str, start: int, op: str) -> Expr:
+    """Returns all elements in one; NULL of none."""
+    known = call("array_compact", array)
+    inner = element_of(array.type) or "null"
+    body = cast(call(op, col(place(0), type_), cast(col(place(1), inner), type_)), type_)
+    made = typed(Expr("reduce", type_, (known, cast(lit(start), type_)), body))
+    return call("case", call("gt", call("size", known), lit(0)), made, NULL)
+
+
+def _sum(array: Expr) -> Expr:
+    inner = _element("LIST_SUM", array, True)
+    digits = decimal_parts(inner)
+    type_ = f"decimal(38,{digits[1]})" if digits else "int64" if inner in INTEGERS else "float64"
+    return _folded(array, type_, 0, "add")
+
+
+def _product(array: Expr) -> Expr:
+    _element("LIST_PRODUCT", array, True)
+    return _folded(array, "float64", 1, "mul")
+
+
+def _count(array: Expr) -> Expr:
+    _element("LIST_COUNT", array)
+    known = call("size", call("array_compact", array))
+    return call("case", call("isnull", array), NULL, cast(known, "int64"))
+
+
+def _mean(array: Expr) -> Expr:
+    _element("LIST_AVG", array, True)
+    return call("div", cast(_sum(array), "float64"), cast(_count(array), "float64"))
+
+
+def _median(array: Expr) -> Expr:
+    _element("LIST_MEDIAN", array, True)
+    known = call("sorted_array", call("array_compact", array))
+    size = call("size", known)
+    middle = [call("intdiv", call("add", size, lit(more)), lit(2)) for more in (1, 2)]
+    low, high = (cast(call("element_at", known, cast(at, "int32")), "float64") for at in middle)
+    return call("case", call("gt", size, lit(0)), call("div", call("add", low, high), lit(2.0)), NULL)
+
+
+def _at(name: str, at: int, known: bool = False) -> Callable[[Expr], Expr]:
+    def made(array: Expr) -> Expr:
+        _element(name, array)
+        return call("element_at", call("array_compact", array) if known else array, lit(at))
+
+    return made
+
+
+def _of_truth(name: str, which: str) -> Callable[[Expr], Expr]:
+    """Returns the least or the greatest of conditions."""
+
+    def made(array: Expr) -> Expr:
+        if _element(name, array) != "bool":
+            raise PlanError(f"{name} needs an array of conditions, not a value of type {array.type}")
+        return call(which, array)
+
+    return made
+
+
+def _joined(array: Expr, between: Expr | None = None) -> Expr:
+    _element("LIST_STRING_AGG", array)
+    known = call("array_compact", array)
+    made = call("array_join", cast(known, "array<string>"), between or lit(","))
+    return call("case", call("gt", call("size", known), lit(0)), made, NULL)
+
+
+def _chained(*arrays: Expr) -> Expr:
+    """Returns arrays one behind the other; NULL has no elements, unless all are."""
+    for array in arrays:
+        _element("LIST_CONCAT", array)
+    made = call("concat", *(call("coalesce", array, cast(call("array"), array.type)) for array in arrays))
+    missing = call("isnull", arrays[0])
+    for array in arrays[1:]:
+        missing = call("and", missing, call("isnull", array))
+    return call("case", missing, NULL, made)
+
+
+def _extreme(name: str, which: str) -> Callable[[Expr], Expr]:
+    def made(array: Expr) -> Expr:
+        _element(name, array)
+        return call(which, array)
+
+    return made
+
+
+_AGGREGATES: dict[str, Callable[..., Expr]] = {
+    "sum": _sum, "avg": _mean, "min": _extreme("LIST_MIN", "array_min"), "max": _extreme("LIST_MAX", "array_max"),
+    "count": _count, "median": _median, "product": _product, "first": _at("LIST_FIRST", 1),
+    "last": _at("LIST_LAST", -1), "any_value": _at("LIST_ANY_VALUE", 1, True), "string_agg": _joined,
+    "bool_and": _of_truth("LIST_BOOL_AND", "array_min"), "bool_or": _of_truth("LIST_BOOL_OR", "array_max"),
+}  # fmt: skip
+
+
+def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
+    """Returns LIST_AGGREGATE: an aggregate by its name."""
+    make = _AGGREGATES.get(str(name.value).lower())
+    if make is None or (more and make is not _joined):
+        hint = "use one of " + ", ".join(_AGGREGATES) + ", or aggregate the rows of UNNEST"
+        raise PlanError(f"LIST_AGGREGATE does not know {name.value!r} of so many values", hint=hint)
+    return make(array, *more)
+
+
+def _sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
+    """Returns the elements from one place to another one, both counted from 1, or below 0 from the end."""
+    text = array.type == "string"
+    size = call("length" if text else "size", array)
+    first, last = (
+        call("case", call("lt", at, lit(0)), call("add", call("add", size, at), lit(1)), at)
+        for at in (cast(begin, "int32"), cast(end, "int32"))
+    )
+    first, last = call("greatest", first, lit(1)), call("least", last, size)
+    count = call("greatest", call("add", call("sub", last, first), lit(1)), lit(0))
+    given = cast(first, "int32"), cast(count, "int32")
+    if text:
+        return call("substring", array, *given)
+    _element("LIST_SLICE", array)
+    known = call("isnull", call("add", call("add", begin, end), size))
+    return call("case", known, NULL, call("slice", array, *given))
+
+
+def _one(name: str, **more: str) -> Macro:
+    takes = "any [=string]" if name == "string_agg" else "any"
+    return macro(f"list_{name}", takes, _AGGREGATES[name], **more)
+
+
+TABLE = (
+    _one("sum", null="a sum that does not fit", note="NULL of no elements, as all of these."),
+    _one("avg"),
+    *(_one(name) for name in _AGGREGATES if name not in ("sum", "avg", "string_agg")),
+    _one("string_agg"),
+    macro(
+        "list_aggregate", "any =string [=string]", _aggregate, also=("list_aggr", "array_aggregate", "array_aggr"),
+        note="By name: `LIST_AGGREGATE(a, 'sum')`.",
+    ),
+    macro(
+        "list_concat", "any ...", _chained, also=("list_cat", "array_cat"), note="NULL has no elements.",
+    ),
+    macro(
+        "list_slice", "any integer integer", _sliced, also=("array_slice",),
+        note="Both ends are part of it, and below 0 count from the end; `a[2:3]` in DuckDB and PostgreSQL.",
+    ),
+)  # fmt: skip

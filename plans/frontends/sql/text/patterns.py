@@ -1,0 +1,166 @@
+"""TO_CHAR, TO_DATE and TO_TIMESTAMP with the patterns of PostgreSQL, Oracle and Snowflake, in Spark's words.
+
+A pattern is split into its words. Words that Java's patterns have become one call of DATE_FORMAT, all others a call of
+their own, and the texts are joined: `TO_CHAR(at, 'MON YYYY')` is `UPPER(DATE_FORMAT(at, 'MMM')) || DATE_FORMAT(at,
+' yyyy')`. Texts are read by one pattern of Java's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.place import extent, place_of, placed
+
+FUNCTIONS = ("TO_CHAR", "TO_VARCHAR", "TO_DATE", "TRY_TO_DATE", *(
+    f"{before}TO_TIMESTAMP{behind}" for before in ("", "TRY_") for behind in ("", "_NTZ", "_LTZ", "_TZ")
+))  # fmt: skip
+"""The functions whose second argument is a pattern."""
+_JAVA = {
+    "YYYY": "yyyy", "RRRR": "yyyy", "YY": "yy", "RR": "yy", "MMMM": "MMMM", "MONTH": "MMMM", "MON": "MMM", "MM": "MM",
+    "DAY": "EEEE", "DY": "EEE", "DDD": "DDD", "DD": "dd", "HH24": "HH", "HH12": "hh", "HH": "hh", "MI": "mm",
+    "SS": "ss", "MS": "SSS", "US": "SSSSSS", "AM": "a", "PM": "a", "Q": "Q", "FF": "SSSSSS",
+    **{f"FF{n}": "S" * n for n in range(1, 10)},
+}  # fmt: skip
+_NAMES = ("MONTH", "MON", "DAY", "DY", "AM", "PM")
+"""Words whose case is that of what is written."""
+_PARTS = {"IYYY": ("yearofweek", 4), "IW": ("week", 2), "D": ("dayofweek", 1), "ID": ("dayofweek_iso", 1)}
+"""Words that are parts of a moment, and how many digits they have."""
+_WORDS = sorted((*_JAVA, *_PARTS, "FM"), key=len, reverse=True)
+_PART = re.compile(rf'"([^"]*)"|({"|".join(_WORDS)})|([^A-Za-z0-9"])', re.IGNORECASE)
+_OF_NUMBERS = re.compile(r"(?:FM)?[\s$]*[09][09.,DGVSMIPRL$%]*", re.IGNORECASE)
+_PADDED = 9
+
+
+class _Word(NamedTuple):
+    """A part of a pattern: a word of it, or plain text; `bare`: without leading zeros and spaces."""
+
+    word: str
+    text: str
+    bare: bool
+
+
+def with_patterns(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement whose patterns of times are Java's."""
+    for node in list(tree.find_all(exp.Anonymous)) if dialect in DIALECTS else ():
+        if str(node.this).upper() not in FUNCTIONS or len(node.expressions) > 2:
+            continue
+        try:
+            made = _made(node, dialect)
+        except PlanError as error:
+            raise error.at(text, place_of(text, node)) from None
+        if made is not None:
+            made = placed(made, extent(node))
+            if node is tree:
+                return made
+            node.replace(made)
+    return tree
+
+
+DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "oracle")
+
+
+def _made(node: Any, dialect: str) -> Any:
+    name, (value, *given) = str(node.this).upper(), node.expressions
+    if not given:
+        return exp.cast(value.copy(), "string") if name in ("TO_CHAR", "TO_VARCHAR") else None
+    (pattern,) = given
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        raise PlanError(f"{name} takes a constant pattern", hint="write the pattern itself, as in 'YYYY-MM-DD'")
+    if _OF_NUMBERS.fullmatch(pattern.name):
+        hint = "write FORMAT_NUMBER or LPAD" if name in ("TO_CHAR", "TO_VARCHAR") else ""
+        raise PlanError(f"{name} with {pattern.name!r}, a pattern of numbers, is not built", hint=hint)
+    words = list(_words(pattern.name, dialect))
+    if name in ("TO_CHAR", "TO_VARCHAR"):
+        return _written(value, words, dialect)
+    java = exp.Literal.string("".join(_read(word, pattern.name) for word in words))
+    if name.endswith("TO_DATE") and not (dialect == "oracle" and any(one.word in _OF_DAY for one in words)):
+        return _call("TO_DATE", value.copy(), java)
+    made = _call("TO_TIMESTAMP", value.copy(), java)
+    wall = name.endswith("_NTZ") or dialect == "oracle" or (dialect == "snowflake" and name.endswith("TIMESTAMP"))
+    return exp.cast(made, exp.DataType.build("TIMESTAMPNTZ")) if wall else made
+
+
+_OF_DAY = ("HH24", "HH12", "HH", "MI", "SS")
+
+
+def _words(pattern: str, dialect: str) -> Iterator[_Word]:
+    """Yields the words of a pattern, and the text between them."""
+    at, bare, rest, text = 0, False, False, ""
+    while at < len(pattern):
+        part = _PART.match(pattern, at)
+        if part is None:
+            hint = 'text stands in double quotes: "T"'
+            raise PlanError(f"the pattern {pattern!r} has {pattern[at]!r}, which is not read here", hint=hint)
+        at = part.end()
+        if part[2] is None:
+            text += part[1] if part[1] is not None else part[3]
+        elif part[2].upper() == "FM":
+            bare = rest = True
+        else:
+            if text:
+                yield _Word("", text, False)
+            yield _Word(part[2], "", bare)
+            bare, text = rest and dialect == "oracle", ""  # there it holds for all that follows
+    if text:
+        yield _Word("", text, False)
+
+
+def _java(word: _Word) -> str:
+    """Returns a word, or plain text, as Java's patterns write it."""
+    if not word.word:
+        text = word.text.replace("'", "''")
+        return f"'{text}'" if re.search(r"[A-Za-z\[\]{}#]", text) else text
+    found = _JAVA[word.word.upper()]
+    return found[0] if word.bare and word.word.upper() in ("MM", "DD", "HH24", "HH12", "HH", "MI", "SS") else found
+
+
+def _read(word: _Word, pattern: str) -> str:
+    if word.word.upper() in _PARTS or word.word.upper() in ("DAY", "DY", "Q"):
+        raise PlanError(f"the pattern {pattern!r} has {word.word!r}, which is written only")
+    return _java(word)
+
+
+def _written(value: Any, words: list[_Word], dialect: str) -> Any:
+    """Returns the text of a moment."""
+    parts: list[Any] = []
+    plain = ""
+    for word in [*words, None]:
+        special = (
+            word is None or word.word.upper() in _PARTS or (word.word.upper() in _NAMES and dialect != "snowflake")
+        )
+        if not special and word is not None:
+            plain += _java(word)
+            continue
+        if plain:
+            parts.append(_call("DATE_FORMAT", value.copy(), exp.Literal.string(plain)))
+            plain = ""
+        if word is not None:
+            parts.append(_part(value, word) if word.word.upper() in _PARTS else _named(value, word))
+    return parts[0] if len(parts) == 1 else _call("CONCAT", *parts) if parts else exp.Literal.string("")
+
+
+def _part(value: Any, word: _Word) -> Any:
+    part, width = _PARTS[word.word.upper()]
+    made = exp.cast(_call("DATE_PART", exp.Literal.string(part), value.copy()), "string")
+    return made if word.bare or width == 1 else _call("LPAD", made, exp.Literal.number(width), exp.Literal.string("0"))
+
+
+def _named(value: Any, word: _Word) -> Any:
+    """Returns a name in the case of the word; months and days in full have as many signs as the longest of them."""
+    upper = word.word.upper()
+    made = _call("DATE_FORMAT", value.copy(), exp.Literal.string(_JAVA[upper]))
+    if word.word == upper or upper in ("AM", "PM"):
+        made = _call("UPPER" if word.word == upper else "LOWER", made)
+    elif word.word.islower():
+        made = _call("LOWER", made)
+    full = upper in ("MONTH", "DAY") and not word.bare
+    return _call("RPAD", made, exp.Literal.number(_PADDED), exp.Literal.string(" ")) if full else made
+
+
+def _call(name: str, *given: Any) -> Any:
+    return exp.Anonymous(this=name, expressions=list(given))
