@@ -31,10 +31,36 @@ DUCKDB = (
     "SELECT a + 1 AS a, a * 2 AS y FROM r",
     "SELECT s, SUM(b) AS total, total + COUNT(*) AS more FROM r GROUP BY s HAVING more > 1",
     "SELECT a + 1 AS z, z * 2 AS y, COUNT(*) AS n FROM r GROUP BY ALL",
+    "SELECT x, COUNT(r.id) AS n FROM UNNEST([0, 1, 7]) AS q(x) LEFT JOIN r ON r.a = q.x GROUP BY x",
+    "SELECT q.range, v FROM range(3) AS q JOIN u ON u.a = q.range",
+    "SELECT x::DATE AS day, COUNT(id) AS n FROM range(DATE '2022-12-30', DATE '2023-01-03', INTERVAL 1 DAY) AS g(x) "
+    "LEFT JOIN r ON r.d = x::DATE GROUP BY ALL",
+    "WITH days AS (SELECT unnest(generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY))::DATE AS day) "
+    "SELECT day, id FROM days LEFT JOIN r ON r.d = day",
+    "SELECT id, unnest(nums) * 2 + a AS x FROM r",
+    "SELECT id, CAST('2024-02-29 10:00:00' AS TIMESTAMP) > r.at AS later FROM r",
     "SELECT id, b, LAG(b) OVER (ORDER BY id, b) AS p, b - p AS diff FROM (SELECT DISTINCT id, b FROM r) AS q "
     "WHERE b IS NOT NULL QUALIFY diff IS NOT NULL",
 )
 OTHERS: tuple[tuple[str, str, str], ...] = (
+    ("postgres", "SELECT g::date AS day, COUNT(id) AS n FROM generate_series('2022-12-31'::timestamp, "
+     "'2023-01-02'::timestamp, '1 day'::interval) AS g LEFT JOIN r ON r.d = g::date GROUP BY 1",
+     "SELECT g::date AS day, COUNT(id) AS n FROM generate_series(TIMESTAMP '2022-12-31', TIMESTAMP '2023-01-02', "
+     "INTERVAL 1 DAY) AS t(g) LEFT JOIN r ON r.d = g::date GROUP BY 1"),
+    ("postgres", "SELECT x, i, id FROM UNNEST(ARRAY['b', 'a']) WITH ORDINALITY AS q(x, i) JOIN r ON r.s = x",
+     "SELECT x, i, id FROM (VALUES ('b', 1), ('a', 2)) AS q(x, i) JOIN r ON r.s = x"),
+    ("postgres", "SELECT id, g FROM r CROSS JOIN LATERAL generate_series(1, a) AS g",
+     "SELECT id, UNNEST(generate_series(1, a)) FROM r"),
+    ("bigquery", "SELECT x, COUNT(id) AS n FROM UNNEST(GENERATE_DATE_ARRAY('2022-12-31', '2023-01-02')) AS x "
+     "LEFT JOIN r ON r.d = x GROUP BY x",
+     "SELECT x::DATE, COUNT(id) FROM generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY) AS t(x) "
+     "LEFT JOIN r ON r.d = x::DATE GROUP BY 1"),
+    ("spark", "SELECT q.id, COUNT(r.a) AS n FROM RANGE(1, 4) AS q LEFT JOIN r ON r.id = q.id GROUP BY q.id",
+     "SELECT x, COUNT(r.a) FROM range(1, 4) AS q(x) LEFT JOIN r ON r.id = q.x GROUP BY x"),
+    ("spark", "SELECT x, id FROM EXPLODE(ARRAY(1, 2)) AS q(x) JOIN r ON r.a = x",
+     "SELECT x, id FROM (VALUES (1), (2)) AS q(x) JOIN r ON r.a = x"),
+    ("snowflake", "SELECT id, '2024-02-29 10:00:00'::timestamp > r.at AS later FROM r",
+     "SELECT id, TIMESTAMP '2024-02-29 10:00:00' > r.at FROM r"),
     ("spark", "SELECT NAMED_STRUCT('x', a, 'y', s) AS p, p.x + 1 AS x FROM r", "SELECT {'x': a, 'y': s}, a + 1 FROM r"),
     ("spark", "SELECT a AS k, (SELECT MAX(v) FROM u WHERE u.a = r.a) AS m, m + k AS t FROM r",
      "SELECT a, (SELECT MAX(v) FROM u WHERE u.a = r.a) AS m, (SELECT MAX(v) FROM u WHERE u.a = r.a) + a FROM r"),

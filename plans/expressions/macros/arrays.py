@@ -36,12 +36,14 @@ def _series(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> 
 
 
 def _range(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
-    """Returns DuckDB's RANGE: whole numbers before the end."""
+    """Returns DuckDB's RANGE: whole numbers or moments before the end."""
     if stop is None:
         start, stop = lit(0), start
+    start, stop = (cast(one, "timestamp_ntz") if one.type == "date" else one for one in (start, stop))
     by = step or lit(1)
-    rising = call("ge", by, lit(0))
-    return _ahead(start, call("case", rising, call("sub", stop, lit(1)), call("add", stop, lit(1))), by, rising)
+    rising = call("ge", by, call("neg", by))
+    least = call("of_micros", lit(1, "int64")) if stop.type in MOMENTS else lit(1)
+    return _ahead(start, call("case", rising, call("sub", stop, least), call("add", stop, least)), by, rising)
 
 
 def _ahead(start: Expr, last: Expr, step: Expr, rising: Expr) -> Expr:
@@ -87,7 +89,7 @@ TABLE = (
         note="Whole numbers, dates or timestamps, both ends among them. The step is a whole number or an INTERVAL.",
     ),
     macro("generate_series", "any [any] [any]", _series, note="DuckDB's: without elements if the end is not ahead."),
-    macro("range", "any [any] [any]", _range, note="DuckDB's: whole numbers, without the end."),
+    macro("range", "any [any] [any]", _range, note="DuckDB's: whole numbers or moments, without the end."),
     macro("array_append", "any any", _appended, also=("list_append",), note="NULL of NULL alone."),
     macro("array_prepend", "any any", _prepended, note="NULL of NULL alone."),
     macro("array_union", "any any", _united),

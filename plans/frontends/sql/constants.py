@@ -1,8 +1,10 @@
-"""Rows that stand in the text: VALUES, and SELECT without FROM. Part of `plans.frontends.sql`.
+"""Rows that stand in the text: VALUES, arrays first in FROM, and SELECT without FROM. Part of `plans.frontends.sql`.
 
 They are put beside the one row of a group that always has one, of a relation that the query reads anyway::
 
     VALUES (1, 'x'), (2, 'y')   ->   SELECT 1 AS col1, 'x' AS col2 FROM (one row) UNION ALL SELECT 2, 'y' FROM (one row)
+
+    FROM UNNEST(ARRAY(1, 2)) AS u(x)   ->   FROM (SELECT u.* FROM (one row), UNNEST(ARRAY(1, 2)) AS u(x)) AS u
 
 So they are there from the first batch on.
 """
@@ -17,10 +19,11 @@ from sqlglot import exp
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.place import extent, placed
+from plans.frontends.sql.unnest import is_generator
 
 
 def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> exp.Expression:
-    """Returns an equivalent query whose VALUES, and whose SELECTs without FROM, read a relation of one row.
+    """Returns an equivalent query whose VALUES, arrays first in FROM, and SELECTs without FROM read one row.
 
     A query that reads none of the `tables` is returned unchanged: there is nothing to maintain.
     """
@@ -29,6 +32,7 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
     read = next((name for name in named if name in tables and name.lower() not in ctes), None)
     if read is None:
         return root
+    _unnest_first(root, read)
     for node in list(root.find_all(exp.Values)):
         made = _rows(node, read, text)
         if isinstance(node.parent, (exp.Subquery, exp.CTE)) or node is root:
@@ -42,6 +46,35 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
         if select.args.get("from_") is None and select.args.get("from") is None:
             select.set("from_", _from(read, select))
     return root
+
+
+def _unnest_first(root: exp.Expression, read: str) -> None:
+    """Puts arrays that come first in FROM behind a relation of one row."""
+    for clause in list(root.find_all(exp.From)):
+        node = clause.this
+        called = node.this if isinstance(node, (exp.Table, exp.Lateral)) else node
+        if not isinstance(called, exp.Expression) or not is_generator(called) or called.find(exp.Column):
+            continue  # what reads columns is refused where it stands
+        alias = node.args.get("alias")
+        name = alias.name or alias.columns[0].name if alias is not None else ""
+        star = exp.Column(this=exp.Star(), table=exp.to_identifier(name or "generated"))
+        rows = exp.Select(expressions=[star], joins=[exp.Join(this=_bare(node, called))])
+        rows.set("from_", _from(read, node))
+        outer = exp.TableAlias(this=exp.to_identifier(name or "generated"))
+        made = exp.Subquery(this=rows, alias=outer)
+        if node.args.get("joins"):
+            made.set("joins", [join.copy() for join in node.args["joins"]])
+        node.replace(placed(made, extent(node)))
+
+
+def _bare(node: exp.Expression, called: exp.Expression) -> exp.Expression:
+    """Returns the rows of an array as they stand behind a table."""
+    if isinstance(node, exp.Table):
+        alias = node.args.get("alias")
+        return exp.Lateral(this=called.copy(), alias=alias.copy() if alias is not None else None)
+    made = node.copy()
+    made.set("joins", None)
+    return made
 
 
 def _rows(node: exp.Values, read: str, text: Text) -> exp.Expression:

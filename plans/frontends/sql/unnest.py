@@ -128,25 +128,30 @@ def _together(array: Expr, scope: Scope) -> tuple[Expr, list[Source]]:
 
 def lifted(node: exp.Select, scope: Scope) -> exp.Select:
     """Returns a SELECT whose calls that make rows stand in LATERAL VIEW instead of in what is selected."""
-    if not any(is_generator(_called(item)) for item in node.expressions):
+    if not any(_calls(item) for item in node.expressions):
         return node
     made = node.copy()
-    found = [item for item in made.expressions if is_generator(_called(item))]
-    others = [item for item in made.expressions if item not in found]
+    found = [call for item in made.expressions for call in _calls(item)]
     if len(found) > 1:
         raise scope.text.error("two calls in one SELECT make rows", found[1], "write LATERAL VIEW for each of them")
-    if made.args.get("group") or any(next(aggregates(item), None) is not None for item in others):
+    (item,) = (one for one in made.expressions if _calls(one))
+    others = [one for one in made.expressions if one is not item]
+    if made.args.get("group") or any(next(aggregates(one), None) is not None for one in others):
         hint = "group in a subquery in FROM, and explode around it"
-        raise scope.text.error("a call that makes rows stands beside groups", found[0], hint)
-    (item,) = found
+        raise scope.text.error("a call that makes rows stands beside groups", item, hint)
+    whole = _called(item) is found[0]
     named = [one.name for one in item.expressions] if isinstance(item, exp.Aliases) else [item.alias] * bool(item.alias)
+    named = named if whole else ["element"]
     table = "generated"
-    shown = [exp.column(name, table=table) for name in named]
+    shown: list[exp.Expression] = [exp.column(name, table=table) for name in named]
     columns = [exp.to_identifier(name) for name in named]
     alias = exp.TableAlias(this=exp.to_identifier(table), columns=columns)
-    view = exp.Lateral(this=_called(item), view=True, outer=False, alias=alias)
+    view = exp.Lateral(this=found[0].copy(), view=True, outer=False, alias=alias)
     place = extent(item)
-    if not named:
+    if not whole:
+        found[0].replace(shown[0])
+        shown = [item]
+    elif not named:
         shown = [exp.Column(this=exp.Star(), table=exp.to_identifier(table))]
     for one in (view, *shown):
         for part in one.walk():
@@ -155,6 +160,18 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
     made.set("laterals", [*(made.args.get("laterals") or ()), view])
     made.set("expressions", [new for one in made.expressions for new in (shown if one is item else [one])])
     return made
+
+
+def _calls(item: exp.Expression) -> list[exp.Expression]:
+    """Returns the calls that make rows, in an item of a SELECT list but for its subqueries."""
+    found, todo = [], [item]
+    while todo:
+        part = todo.pop()
+        if is_generator(part):
+            found.append(part)
+        elif not isinstance(part, exp.Query):
+            todo += part.iter_expressions(reverse=True)
+    return found
 
 
 def _called(item: exp.Expression) -> exp.Expression:

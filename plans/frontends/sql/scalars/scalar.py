@@ -65,7 +65,8 @@ _CARRIED = {
 }  # fmt: skip
 _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
-    "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"}, "array": {"bracket_notation"},
+    "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"},
+    "array": {"bracket_notation", "struct_name_inheritance"},
     "interval": {"unit"}, "sub": {"days"},
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""STACK and JSON_TUPLE as what they are short for: INLINE of an array of rows."""
+"""What is short for rows of an array: STACK and JSON_TUPLE are INLINE of structs, series in FROM are UNNEST."""
 
 from __future__ import annotations
 
@@ -18,6 +18,27 @@ def with_arrays(tree: Any) -> Any:
             array = exp.Array(expressions=[exp.Struct(expressions=row) for row in rows])
             node.replace(placed(exp.Inline(this=array), extent(node)))
     return tree
+
+
+def with_series(tree: Any, dialect: str) -> Any:
+    """Returns a statement whose series in FROM are UNNEST: `FROM range(1, 10) AS r(x)`."""
+    for node in list(tree.find_all(exp.Table, exp.Lateral)):
+        called = node.this.this if type(node.this) is exp.Explode else node.this
+        if not isinstance(called, exp.Anonymous) or str(called.this).upper() not in _SERIES:
+            continue
+        alias = (node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(str(called.this).lower()))).copy()
+        if called is node.this and not alias.columns:  # PostgreSQL's are called as the alias
+            name = "id" if dialect in _IDS else str(called.this).lower()
+            alias.set("columns", [exp.to_identifier(name)])
+        array = exp.Unnest(expressions=[called.copy()], alias=alias)
+        if node.args.get("joins"):
+            array.set("joins", [join.copy() for join in node.args["joins"]])
+        node.replace(placed(array, extent(node)))
+    return tree
+
+
+_SERIES = ("GENERATE_SERIES", "RANGE")
+_IDS = ("spark", "ansi", "databricks")
 
 
 def _stacked(node: Any) -> list[list[Any]]:

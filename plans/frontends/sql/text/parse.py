@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
-from plans.frontends.sql.text.generators import with_arrays
+from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.patterns import with_patterns
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
@@ -27,9 +27,11 @@ from plans.frontends.sql.text.translate import (
     with_differences,
     with_groupings,
     with_indexes,
+    with_lengths,
     with_moments,
     with_own_names,
     with_samples,
+    with_wall_clocks,
 )
 
 
@@ -87,10 +89,10 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
                 limit.pop()  # LIMIT ALL is none
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_samples(statement, dialect) for statement in found]
-        found = [with_arrays(with_own_names(statement, dialect)) for statement in found]
+        found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [with_patterns(statement, dialect, text) for statement in found]
         if dialect not in SPARK:
-            found = [in_spark(with_moments(statement, dialect)) for statement in found]
+            found = [in_spark(with_moments(with_lengths(with_wall_clocks(statement)), dialect)) for statement in found]
     except Fault as fault:
         raise _readable(fault, text) from None
     except TokenError:

@@ -6,6 +6,7 @@ rest of the tree, and where its nodes stand, is as it was.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sqlglot import exp
@@ -232,6 +233,32 @@ def with_groupings(tree: Any, dialect: str) -> Any:
 
 
 _ALWAYS_GROUPED = ("duckdb", "postgres", "trino", "presto")
+
+
+def with_wall_clocks(tree: Any) -> Any:
+    """Returns a statement whose TIMESTAMP and DATETIME are Spark's TIMESTAMP_NTZ, where they have no zone."""
+    for node in tree.find_all(exp.DataType):
+        if node.this in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
+            node.set("this", exp.DataType.Type.TIMESTAMPNTZ)
+    return tree
+
+
+def with_lengths(tree: Any) -> Any:
+    """Returns a statement in which texts that are cast to INTERVAL are INTERVALs, and the ends of an array of dates are
+    dates."""
+    for node in list(tree.find_all(exp.Cast)):
+        words = _LENGTH.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
+        if words is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
+            made = exp.Interval(this=exp.Literal.string(words[1]), unit=exp.Var(this=words[2].upper()))
+            node.replace(_marked(made, node))
+    for node in tree.find_all(exp.GenerateDateArray):
+        for end in ("start", "end"):
+            if isinstance(node.args.get(end), exp.Literal):
+                node.set(end, _marked(exp.cast(node.args[end].copy(), "date"), node.args[end]))
+    return tree
+
+
+_LENGTH = re.compile(r"\s*(-?\d+)\s+([A-Za-z]+?)s?\s*")
 
 
 def with_aliases(tree: Any, dialect: str) -> Any:
