@@ -38,6 +38,20 @@ DUCKDB = (
     "WITH days AS (SELECT unnest(generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY))::DATE AS day) "
     "SELECT day, id FROM days LEFT JOIN r ON r.d = day",
     "SELECT id, unnest(nums) * 2 + a AS x FROM r",
+    "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
+    "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
+    "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",
+    "SELECT COLUMNS(lambda c: c = 'a' OR c LIKE '_')::VARCHAR FROM r",
+    "SELECT COUNT(COLUMNS(* EXCLUDE (nums, tags))), MIN(COLUMNS(r.* EXCLUDE (nums, tags))) FROM r JOIN u ON r.a = u.a",
+    "SELECT * LIKE '_' FROM r",
+    "SELECT * NOT LIKE '_' FROM r",
+    "PIVOT r ON a IN (0, 1) USING SUM(b) GROUP BY s",
+    "PIVOT (SELECT s, a, b FROM r) ON a IN (0, 1) USING COUNT(*) AS n, MAX(b)",
+    "SELECT * FROM (PIVOT (SELECT s, a, b FROM r) ON a IN (0, 1)) AS q WHERE q.s IS NOT NULL",
+    "WITH q AS (PIVOT r ON s IN ('a', 'z') USING SUM(b) GROUP BY d) SELECT d, q.a FROM q",
+    "SELECT * FROM (SELECT s, a, b FROM r) PIVOT (COUNT(*) FOR a IN (0, 1))",
+    "UNPIVOT (SELECT id, a, b FROM r) ON a, b INTO NAME what VALUE v",
+    "UNPIVOT (SELECT id, a, b FROM r) ON COLUMNS(* EXCLUDE (id))",
     "SELECT id, CAST('2024-02-29 10:00:00' AS TIMESTAMP) > r.at AS later FROM r",
     "SELECT id, b, LAG(b) OVER (ORDER BY id, b) AS p, b - p AS diff FROM (SELECT DISTINCT id, b FROM r) AS q "
     "WHERE b IS NOT NULL QUALIFY diff IS NOT NULL",
@@ -117,6 +131,27 @@ def test_the_result_is_that_of_duckdb_after_every_batch(dialect: str, query: str
         ("spark", "SELECT a AS z, b AS z, z + 1 AS y FROM r", "z is the name of 2 columns behind SELECT"),
         ("duckdb", "SELECT SUM(a) AS z FROM r WHERE z > 1", "the aggregate SUM cannot stand in WHERE"),
         ("spark", "SELECT a AS z, (SELECT MAX(v) FROM u WHERE u.a = z) AS m FROM r", "unknown column z"),
+        ("duckdb", "SELECT COLUMNS('zzz') FROM r", "no column is called so"),
+        ("duckdb", "SELECT COLUMNS('a') + COLUMNS('b') FROM r", "several COLUMNS in one expression are not supported"),
+        (
+            "duckdb",
+            "SELECT COLUMNS('(') FROM r",
+            "COLUMNS: '(' is not a pattern (missing ), unterminated subpattern at position 0)",
+        ),
+        ("duckdb", "SELECT COLUMNS(lambda c: a = c) FROM r", "COLUMNS asks of names, not of the column a"),
+        ("duckdb", "SELECT COALESCE(*COLUMNS('a')) FROM r", "several COLUMNS in one expression are not supported"),
+        ("duckdb", "PIVOT r ON a USING SUM(b)", "PIVOT without a list of values is not supported"),
+        (
+            "duckdb",
+            "SELECT id FROM UNNEST([r.a]) AS q(x), r",
+            "UNNEST without a table before it in FROM is not supported",
+        ),
+        ("postgres", "CREATE VIEW v AS SELECT a FROM r", "CREATE is not a query that can be maintained"),
+        (
+            "spark",
+            "MERGE INTO r USING u ON r.a = u.a WHEN MATCHED THEN DELETE",
+            "MERGE is not a query that can be maintained",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused(dialect: str, query: str, message: str) -> None:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from plans.clock import CLOCK
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.sql.asof import MATCHED, RIGHT, VERSIONS, match_of, matched, moment_of, version_of
+from plans.frontends.sql.columns import listed
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
@@ -100,9 +101,9 @@ def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
     rows.set("pivots", None)
     probe = scope.apart()
     add_relation(rows.copy(), probe)
-    body = scope.text.guarded(
-        pivot, partial(pivoted, pivot, rows, [name for _, name, _ in probe.visible()], scope.text)
-    )
+    names = [name for _, name, _ in probe.visible()]
+    listed(pivot, names, scope)
+    body = scope.text.guarded(pivot, partial(pivoted, pivot, rows, names, scope.text))
     _add_subquery(body, pivot.alias or _alias(node, scope), pivot.alias_column_names, scope, pivot)
 
 

@@ -1,7 +1,8 @@
 """PIVOT and UNPIVOT as the queries that they stand for. Part of `plans.frontends.sql`.
 
 `t PIVOT (SUM(b) FOR s IN ('x', 'y'))` groups the rows of `t` by all its other columns. Each value gets a column, which
-is NULL where a group has no row of it. `t UNPIVOT (v FOR name IN (a, c))` has each row once per column that is listed.
+is NULL where a group has no row of it; COUNT is 0 then in other dialects than Spark's. `t UNPIVOT (v FOR name IN (a,
+c))` has each row once per column that is listed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def _pivot(pivot: exp.Pivot, field: exp.In, rows: exp.Expression, columns: Seque
     names = iter(pivot.args.get("columns") or ())
     for value in field.expressions:
         for written in pivot.expressions:
-            found = exp.Case(ifs=[exp.If(this=_there(field.this, value), true=_of(written, field.this, value))])
+            found = _of(written, field.this, value)
+            if not pivot.args.get("filtered"):
+                found = exp.Case(ifs=[exp.If(this=_there(field.this, value), true=found)])
             name = next(names, None)
             items.append(exp.alias_(found, name.copy() if name is not None else _name(value), quoted=True))
     made = exp.Select(expressions=items, from_=exp.From(this=rows))

@@ -43,6 +43,13 @@ _HINTS = {
     "FOR UPDATE": "leave it out: a view locks no rows",
     "BY NAME": "list the columns of each branch in the same order",
 }
+_INSTEAD = {
+    **dict.fromkeys(("CREATE", "INSERT"), "give the SELECT alone: a view keeps its result, a sink writes its changes"),
+    **dict.fromkeys(("UPDATE", "DELETE", "MERGE", "TRUNCATE"), "rows are changed by batches: view.apply({'t': rows})"),
+    **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), "write the SELECT alone, and call view.explain()"),
+    "VALUES": "a query that reads no table has nothing to maintain: join the rows with a table",
+}
+"""What to do instead of a statement that begins so."""
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
 # What a node may carry besides; anything else changes what it means and is refused by its name.
@@ -191,7 +198,11 @@ class Text:
         place = extent(node) or (0, 0)
         first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
         named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)
-        return self.error(f"{named} is not a query that can be maintained", node, "write a SELECT", at)
+        if isinstance(node, exp.Pivot):
+            hint = "the columns of a result do not depend on rows: write ON year IN (2000, 2010), of one column"
+            return self.error(f"{named} without a list of values is not supported", node, hint, at)
+        hint = _INSTEAD.get(named, "write a SELECT")
+        return self.error(f"{named} is not a query that can be maintained", node, hint, at)
 
 
 def conjuncts(node: exp.Expression) -> list[exp.Expression]:

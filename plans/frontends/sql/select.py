@@ -17,6 +17,7 @@ from plans.expressions.build import Expr
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.fields import field_of
 from plans.frontends.sql.aliases import with_meanings
+from plans.frontends.sql.columns import with_columns
 from plans.frontends.sql.conditions import add_conditions, checked
 from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
 from plans.frontends.sql.grouping import Groups
@@ -165,6 +166,7 @@ def _from_where(node: exp.Select, scope: Scope) -> Scope:
         add_join(join, scope)
     for view in node.args.get("laterals") or ():
         scope.join(add_generated(view.this, scope, view), [])
+    with_columns(node, scope)
     with_meanings(node, scope)
     where = node.args.get("where")
     if where is not None:

@@ -136,10 +136,11 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
         raise scope.text.error("two calls in one SELECT make rows", found[1], "write LATERAL VIEW for each of them")
     (item,) = (one for one in made.expressions if _calls(one))
     others = [one for one in made.expressions if one is not item]
+    whole = _called(item) is found[0]
+    others = others if whole else list(made.expressions)
     if made.args.get("group") or any(next(aggregates(one), None) is not None for one in others):
         hint = "group in a subquery in FROM, and explode around it"
         raise scope.text.error("a call that makes rows stands beside groups", item, hint)
-    whole = _called(item) is found[0]
     named = [one.name for one in item.expressions] if isinstance(item, exp.Aliases) else [item.alias] * bool(item.alias)
     named = named if whole else ["element"]
     table = "generated"
@@ -163,11 +164,12 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
 
 
 def _calls(item: exp.Expression) -> list[exp.Expression]:
-    """Returns the calls that make rows, in an item of a SELECT list but for its subqueries."""
+    """Returns the calls that make rows, in an item of a SELECT list but for its subqueries; inside of
+    an expression those that make one value."""
     found, todo = [], [item]
     while todo:
         part = todo.pop()
-        if is_generator(part):
+        if is_generator(part) and (part is _called(item) or type(part) in (exp.Explode, exp.Unnest)):
             found.append(part)
         elif not isinstance(part, exp.Query):
             todo += part.iter_expressions(reverse=True)

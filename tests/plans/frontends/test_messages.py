@@ -235,11 +235,30 @@ def test_a_subquery_may_have_an_inner_column_called_weight() -> None:
     assert plan("SELECT DISTINCT t._weight AS w FROM (SELECT src AS _weight FROM G) t", SCHEMA).output[0].name == "w"
 
 
-@pytest.mark.parametrize("query", ["EXPLAIN SELECT src FROM G", "SHOW TABLES", "DELETE FROM G", "hello", "[]"])
-def test_what_is_no_query_is_refused_without_a_word_to_the_log(query: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("query", "instead"),
+    [
+        ("EXPLAIN SELECT src FROM G", "write the SELECT alone, and call view.explain()"),
+        ("SHOW TABLES", "write a SELECT"),
+        ("DELETE FROM G", "rows are changed by batches: view.apply({'t': rows})"),
+        (
+            "CREATE VIEW v AS SELECT src FROM G",
+            "give the SELECT alone: a view keeps its result, a sink writes its changes",
+        ),
+        (
+            "INSERT INTO R SELECT src FROM G",
+            "give the SELECT alone: a view keeps its result, a sink writes its changes",
+        ),
+        ("hello", "write a SELECT"),
+        ("[]", "write a SELECT"),
+    ],
+)
+def test_what_is_no_query_is_refused_without_a_word_to_the_log(
+    query: str, instead: str, caplog: pytest.LogCaptureFixture
+) -> None:
     message, _, hint = refused(query)
     assert message.endswith("is not a query that can be maintained")
-    assert hint == "write a SELECT"
+    assert hint == instead
     assert not caplog.records
 
 

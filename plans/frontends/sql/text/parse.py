@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from plans.errors import PlanError, Position
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.patterns import with_patterns
+from plans.frontends.sql.text.pivot_statements import with_pivots
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
@@ -90,6 +91,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_samples(statement, dialect) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
+        found = [with_pivots(statement, dialect) for statement in found]
         found = [with_patterns(statement, dialect, text) for statement in found]
         if dialect not in SPARK:
             found = [in_spark(with_moments(with_lengths(with_wall_clocks(statement)), dialect)) for statement in found]

@@ -1,0 +1,155 @@
+"""COLUMNS of DuckDB, and `* LIKE`: an item of a SELECT list once for each column that is meant. Part of
+`plans.frontends.sql`.
+
+`SELECT MAX(COLUMNS('price')) FROM t` is MAX of each column whose name the pattern is found in. In WHERE, the condition
+is asked of all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, lit
+from plans.frontends.sql.scalars.scalar import scalar
+from plans.frontends.sql.scope import Scope, value_of
+from plans.frontends.sql.text.place import extent, placed
+
+_LIKES = (exp.Like, exp.ILike)
+
+
+def with_columns(node: exp.Select, scope: Scope) -> None:
+    """Puts the columns that are meant into what is selected, and into WHERE, of a SELECT whose FROM the scope has."""
+    if any(_meant(item) for item in node.expressions):
+        node.set("expressions", [one for item in node.expressions for one in _items(item, scope)])
+    where = node.args.get("where")
+    if where is not None and _meant(where):
+        parts = [part for _, part, _ in _each(where.this, scope)]
+        where.set("this", exp.and_(*parts, copy=False))
+
+
+def chosen(node: exp.Expression, names: Iterable[str], scope: Scope) -> list[tuple[str, re.Match[str] | None]]:
+    """Returns the names that COLUMNS, or `* LIKE`, means of these; with what its pattern has found."""
+    found: list[tuple[str, re.Match[str] | None]] = []
+    what = node.this
+    for name in names:
+        match = None
+        if isinstance(node, exp.Columns) and isinstance(what, exp.Literal):
+            try:
+                match = re.search(what.name, name)
+            except re.error as error:
+                raise scope.text.error(f"COLUMNS: {what.name!r} is not a pattern ({error})", node) from None
+            hit = match is not None
+        elif isinstance(node, exp.Columns) and isinstance(what, exp.Array):
+            hit = name.lower() in [one.name.lower() for one in what.expressions]
+        elif isinstance(what, exp.Star):
+            hit = name.lower() not in [one.name.lower() for one in what.args.get("except_") or ()]
+        else:
+            hit = _holds(node, name, scope)
+        if hit and (not _is_like(node) or _holds(node, name, scope)):
+            found.append((name, match))
+    if not found:
+        raise scope.text.error(
+            "no column is called so", node, "the pattern is looked for in the names as they are written"
+        )
+    return found
+
+
+def listed(pivot: exp.Expression, names: list[str], scope: Scope) -> None:
+    """Puts the columns that are meant into the list of an UNPIVOT over columns of these names."""
+    for field in pivot.args.get("fields") or () if pivot.args.get("unpivot") else ():
+        for one in [one for one in field.expressions if isinstance(one, exp.Columns)]:
+            found = [exp.column(name, quoted=True) for name, _ in chosen(one, names, scope)]
+            field.set("expressions", [new for old in field.expressions for new in (found if old is one else [old])])
+
+
+def _holds(node: exp.Expression, name: str, scope: Scope) -> bool:
+    """Returns whether a condition on names holds of one."""
+    condition = node.copy()
+    parameters = ()
+    if isinstance(condition, exp.Columns):
+        if not isinstance(condition.this, exp.Lambda):
+            hint = "write COLUMNS('pattern'), COLUMNS(['a', 'b']) or COLUMNS(lambda c: c LIKE 'a%')"
+            raise scope.text.error("COLUMNS of this form is not supported", node, hint)
+        parameters = tuple(one.name.lower() for one in condition.this.expressions)
+        condition = condition.this.this
+
+    def resolve(part: exp.Expression) -> Expr | None:
+        named = part.key in ("identifier", "column") and part.name.lower() in parameters
+        if part.key == "column" and not named and not isinstance(part.this, exp.Star):
+            raise scope.text.error(f"COLUMNS asks of names, not of the column {part.name}", part)
+        return lit(name) if named or isinstance(part, exp.Star) else None
+
+    made = scalar(condition, resolve, scope.text.text)
+    if made.type != "bool" or made.columns:
+        raise PlanError("COLUMNS takes a condition on the name of a column")
+    return bool(made.evaluate({}, 1)[0].as_py())
+
+
+def _is_like(node: exp.Expression) -> bool:
+    return isinstance(node, _LIKES) and isinstance(node.this, exp.Star)
+
+
+def _meant(node: exp.Expression) -> list[exp.Expression]:
+    """Returns the calls of COLUMNS, and `* LIKE`, in an expression but for its subqueries."""
+    found, todo = [], [node]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, exp.Columns) or _is_like(part):
+            found.append(part)
+        elif not isinstance(part, exp.Query):
+            todo += part.iter_expressions(reverse=True)
+    return found
+
+
+def _items(item: exp.Expression, scope: Scope) -> Iterator[exp.Expression]:
+    """Yields an item for each column that is meant; the item itself if it means none."""
+    if not _meant(item):
+        yield item
+        return
+    for name, part, match in _each(value_of(item), scope):
+        alias = item.alias or name
+        if match is not None and item.alias:
+            alias = match.expand(re.sub(r"\\(\d)", r"\\g<\1>", item.alias))
+        yield placed(exp.Alias(this=part, alias=exp.to_identifier(alias, quoted=True)), extent(item))
+
+
+def _each(node: exp.Expression, scope: Scope) -> Iterator[tuple[str, exp.Expression, re.Match[str] | None]]:
+    """Yields the name of each column that is meant, with the expression for it."""
+    calls = _meant(node)
+    negated = [one.parent for one in calls if _is_like(one) and isinstance(one.parent, exp.Not)]
+    if len({call.sql() for call in calls}) > 1 or any(call.args.get("unpack") for call in calls):
+        raise scope.text.error(
+            "several COLUMNS in one expression are not supported", calls[-1], "write them one by one"
+        )
+    visible = [(relation, name) for relation, name, _ in scope.visible()]
+    everywhere = [name.lower() for _, name in visible]
+    if isinstance(calls[0].this, exp.Column):  # t.*
+        wanted = calls[0].this.table.lower()
+        visible = [(relation, name) for relation, name in visible if relation.alias.lower() == wanted]
+        calls[0].set("this", calls[0].this.this)
+    names = [name for _, name in visible]
+    found = chosen(calls[0], names, scope)
+    if negated:
+        there = {name for name, _ in found}
+        found = [(name, None) for name in names if name not in there]
+    star = calls[0].this if isinstance(calls[0].this, exp.Star) else None
+    replaced = {one.alias.lower(): one.this for one in (star.args.get("replace") or () if star is not None else ())}
+    for relation, name in visible:
+        match = next(((known, hit) for known, hit in found if known == name), None)
+        if match is None:
+            continue
+        made = node.copy()
+        column = exp.column(name, table=relation.alias if everywhere.count(name.lower()) > 1 else None, quoted=True)
+        value = replaced.get(name.lower(), column)
+        for call in _meant(made):
+            place = call.parent if _is_like(call) and isinstance(call.parent, exp.Not) else call
+            new = placed(value.copy(), extent(calls[0]))
+            if place is made:
+                made = new
+            else:
+                place.replace(new)
+        yield name, made, match[1]

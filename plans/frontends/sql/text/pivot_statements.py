@@ -1,0 +1,78 @@
+"""PIVOT and UNPIVOT as DuckDB's statements: queries over a table that is pivoted in FROM.
+
+`PIVOT cities ON year IN (2000, 2010) USING SUM(population) GROUP BY country` is `SELECT * FROM (SELECT country, year,
+population FROM cities) PIVOT (SUM(population) FOR year IN (2000, 2010))`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from plans.frontends.sql.text.place import extent, placed
+
+
+def with_pivots(tree: Any, dialect: str) -> Any:
+    """Returns a statement in which PIVOT and UNPIVOT stand in FROM, and say whether values without rows have no
+    aggregates; those that no such thing says stay, and are refused later."""
+    for node in list(tree.find_all(exp.Pivot)):
+        if node.this is not None:
+            made = (_unpivoted if node.args.get("unpivot") else _pivoted)(node)
+            if made is not None and node is tree:
+                tree = made
+            elif made is not None:
+                node.replace(made)
+    for node in tree.find_all(exp.Pivot):
+        node.set("filtered", dialect not in _WITHOUT_ROWS)
+    return tree
+
+
+_WITHOUT_ROWS = ("spark", "ansi", "flink", "databricks")
+"""Dialects in which even COUNT is NULL of a value that a group has no rows of."""
+
+
+def _pivoted(node: Any) -> Any:
+    fields, using, group = node.expressions, node.args.get("using") or [], node.args.get("group")
+    if len(fields) != 1 or not isinstance(fields[0], exp.In):
+        return None
+    using = using or [exp.Count(this=exp.Star())]
+    rows = node.this.copy()
+    if group is not None:
+        read = [*group.expressions, *(column for one in (fields[0], *using) for column in one.find_all(exp.Column))]
+        named = {column.name.lower(): column for column in read}
+        source = exp.Select(expressions=[column.copy() for column in named.values()], from_=exp.From(this=rows))
+        rows = exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("pivoted")))
+    alone = len(using) == 1 and not isinstance(using[0], exp.Alias)
+    names = [
+        value.alias_or_name + ("" if alone else f"_{one.alias or one.sql('duckdb').lower()}")
+        for value in fields[0].expressions
+        for one in using
+    ]
+    pivot = exp.Pivot(
+        expressions=[one.copy() for one in using],
+        fields=[fields[0].copy()],
+        columns=[exp.to_identifier(name, quoted=True) for name in names],
+    )
+    return _around(node, rows, pivot)
+
+
+def _unpivoted(node: Any) -> Any:
+    into = node.args.get("into")
+    name = into.this.name if into is not None else "name"
+    values = list(into.expressions) if into is not None else [exp.column("value")]
+    field = exp.In(this=exp.to_identifier(name), expressions=[one.copy() for one in node.expressions])
+    values = [exp.to_identifier(one.name) for one in values]
+    nulls = node.args.get("include_nulls")
+    pivot = exp.Pivot(unpivot=True, expressions=values, fields=[field], include_nulls=nulls)
+    return _around(node, node.this.copy(), pivot)
+
+
+def _around(node: Any, rows: Any, pivot: Any) -> Any:
+    """Returns the query over rows that are pivoted."""
+    rows.set("pivots", [pivot])
+    made = exp.Select(expressions=[exp.Star()], from_=exp.From(this=rows))
+    for name in ("with_", "with"):
+        if node.args.get(name) is not None:
+            made.set(name, node.args[name].copy())
+    return placed(made, extent(node))
