@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, Expr, call, cast, conjoin, lit, mean, of_units, units
+from plans.expressions.build import NULL, Expr, call, cast, col, conjoin, lit, mean, of_units, units
 from plans.expressions.coercion import check_ordered, numeric
+from plans.expressions.functions.function import place
 from plans.expressions.functions.user import NAMED, USER, UserAggregate
-from plans.nested import parts
+from plans.nested import array_of, parts
 from plans.types import INTERVALS, decimal_parts
 
 Share = float | tuple[float, ...] | None
@@ -124,6 +125,26 @@ def _listed(given: Called, add: Add) -> Expr:
     if given.values[0].type == "null":
         raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
     return add(replace(given, function="array_agg", distinct=given.distinct or given.function == "collect_set"))
+
+
+def firsts(given: Called, count: int, nulls: bool, add: Add) -> Expr:
+    """Returns ARRAY_AGG or STRING_AGG of the first values in an order alone; `nulls`: NULL is one of them."""
+    (value,) = given.values
+    if value.type == "null":
+        raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
+    joined = given.function == "string_agg"
+    value = cast(value, "string") if joined else value
+    kept = call("named_struct", lit("value"), value) if nulls else value
+    order = given.order or ((value, False, False),)
+    found = rewritten(replace(given, function="array_agg", values=(kept,), separator=None, order=order), add)
+    found = call("slice", found, lit(1), lit(count))
+    if nulls:
+        inside = call("get_field", col(place(0), kept.type), lit("value"))
+        found = Expr("transform", array_of(inside.type), (found,), inside)
+    if not joined:
+        return found
+    text = call("array_join", found, lit(given.separator or ""))
+    return call("case", call("gt", call("size", found), lit(0)), text, NULL)
 
 
 def _mean(given: Called, add: Add) -> Expr:

@@ -57,6 +57,17 @@ DUCKDB = (
     "WHERE b IS NOT NULL QUALIFY diff IS NOT NULL",
 )
 OTHERS: tuple[tuple[str, str, str], ...] = (
+    ("bigquery", "SELECT a, ARRAY_AGG(s ORDER BY id DESC, s LIMIT 2) AS l FROM r GROUP BY a",
+     "SELECT a, list_slice(list(s ORDER BY id DESC, s NULLS FIRST), 1, 2) FROM r GROUP BY a"),
+    ("bigquery", "SELECT a, ARRAY_AGG(b ORDER BY id DESC, b LIMIT 1)[OFFSET(0)] AS l FROM r GROUP BY a",
+     "SELECT a, list(b ORDER BY id DESC, b NULLS FIRST)[1] FROM r GROUP BY a"),
+    ("bigquery", "SELECT a, ARRAY_AGG(s IGNORE NULLS ORDER BY id, s LIMIT 1)[SAFE_OFFSET(0)] AS l FROM r GROUP BY a",
+     "SELECT a, (list(s ORDER BY id, s) FILTER (WHERE s IS NOT NULL))[1] FROM r GROUP BY a"),
+    ("bigquery", "SELECT a, ARRAY_AGG(STRUCT(s, b) ORDER BY id, s, b LIMIT 1)[OFFSET(0)].b AS l FROM r GROUP BY a",
+     "SELECT a, list(b ORDER BY id, s NULLS FIRST, b NULLS FIRST)[1] FROM r GROUP BY a"),
+    ("bigquery", "SELECT a, STRING_AGG(DISTINCT s, '|' ORDER BY s LIMIT 2) AS l FROM r GROUP BY a",
+     "SELECT a, array_to_string(list_slice(list(DISTINCT s ORDER BY s) FILTER (WHERE s IS NOT NULL), 1, 2), '|') "
+     "FROM r GROUP BY a"),
     ("postgres", "SELECT g::date AS day, COUNT(id) AS n FROM generate_series('2022-12-31'::timestamp, "
      "'2023-01-02'::timestamp, '1 day'::interval) AS g LEFT JOIN r ON r.d = g::date GROUP BY 1",
      "SELECT g::date AS day, COUNT(id) AS n FROM generate_series(TIMESTAMP '2022-12-31', TIMESTAMP '2023-01-02', "
@@ -131,6 +142,11 @@ def test_the_result_is_that_of_duckdb_after_every_batch(dialect: str, query: str
         ("spark", "SELECT a AS z, b AS z, z + 1 AS y FROM r", "z is the name of 2 columns behind SELECT"),
         ("duckdb", "SELECT SUM(a) AS z FROM r WHERE z > 1", "the aggregate SUM cannot stand in WHERE"),
         ("spark", "SELECT a AS z, (SELECT MAX(v) FROM u WHERE u.a = z) AS m FROM r", "unknown column z"),
+        (
+            "bigquery",
+            "SELECT ARRAY_AGG(s LIMIT a) AS l FROM r",
+            "LIMIT of ARRAY_AGG takes a whole number up to 2147483647",
+        ),
         ("duckdb", "SELECT COLUMNS('zzz') FROM r", "no column is called so"),
         ("duckdb", "SELECT COLUMNS('a') + COLUMNS('b') FROM r", "several COLUMNS in one expression are not supported"),
         (

@@ -16,7 +16,7 @@ from plans.expressions.build import NULL, TRUE, Expr, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import result_type
 from plans.frontends.picked import VALUE, pick
-from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
+from plans.frontends.rewrites import PICKED, Called, firsts, rewritten, where_of
 from plans.frontends.sessions import behind
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.groupings import Grouping
@@ -176,7 +176,7 @@ class Groups:
         inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
         if function is None:
             raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
-        ordered = ordered_call(inner, text)
+        ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
         if ordered is not None:
             conditions = [] if where is None else [where]
             return text.guarded(node, partial(self._ordered, function, ordered, conditions))
@@ -235,7 +235,10 @@ class Groups:
         values = (self._argument(one.value),)
         by = tuple((self._argument(i.this), bool(i.args.get("desc")), not i.args.get("nulls_first")) for i in one.by)
         where = tuple(self._argument(part) for part in conditions)
-        return rewritten(Called(function, values, one.distinct, where, one.share, one.separator, by), self._added)
+        called = Called(function, values, one.distinct, where, one.share, one.separator, by)
+        return (
+            rewritten(called, self._added) if one.first is None else firsts(called, one.first, one.nulls, self._added)
+        )
 
     def _added(self, given: Called) -> Expr:
         """Returns the column of an aggregate, which is added unless it is there."""

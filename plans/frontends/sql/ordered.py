@@ -16,6 +16,7 @@ from plans.frontends.rewrites import Share
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.place import spelling
 
+_MOST = 2**31 - 1
 _LISTS = (exp.GroupConcat, exp.ArrayAgg, exp.ArrayUniqueAgg)
 _SHARES = (exp.Median, exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
 
@@ -29,24 +30,29 @@ class OrderedCall:
     distinct: bool = False
     share: Share = None
     separator: str | None = None
+    first: int | None = None  # how many of the values
+    nulls: bool = False  # whether NULL is one of them
 
 
-def ordered_call(node: exp.Expression, text: Text) -> OrderedCall | None:
-    """Returns what an aggregate reads in order; None if it is another one. PlanError where it is not complete."""
+def ordered_call(node: exp.Expression, text: Text, known: bool) -> OrderedCall | None:
+    """Returns what an aggregate reads in order; None if it is another one. PlanError where it is not complete. `known`:
+    it ignores NULLs."""
     inner = node.this if isinstance(node, exp.WithinGroup) else node
     if not isinstance(inner, (*_LISTS, *_SHARES)):
         return None
     word = spelling(text.text, inner)
     if isinstance(inner, _LISTS):
-        return _list(inner, text, word)
+        return _list(inner, text, word, known)
     return _share(node, inner, text, word)
 
 
-def _list(node: exp.Expression, text: Text, word: str) -> OrderedCall:
+def _list(node: exp.Expression, text: Text, word: str, known: bool) -> OrderedCall:
     """Returns STRING_AGG: without a separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma. Or
     an aggregate that makes arrays."""
     value, by = node.this, []
     text.check_arguments(node, {"this", "separator", "nulls_excluded"}, word)
+    first = _first(value, text, word) if isinstance(value, exp.Limit) else None
+    value = value.this if first is not None else value
     if isinstance(value, exp.Order):
         value, by = value.this, list(value.expressions)
     separator = node.args.get("separator")
@@ -58,11 +64,20 @@ def _list(node: exp.Expression, text: Text, word: str) -> OrderedCall:
     if distinct and len(value.expressions) != 1:
         raise text.error(f"{word}(DISTINCT ...) of several columns is not supported", node, "name one column")
     value = value.expressions[0] if distinct else value
-    if isinstance(value, (exp.Limit, exp.Star)) or not isinstance(value, exp.Expression):
+    if isinstance(value, exp.Star) or not isinstance(value, exp.Expression):
         raise text.error(f"{word} of this form is not supported", node, "name one column")
     if distinct and any(one.this != value for one in by):
         raise text.error(f"with DISTINCT, {word} is ordered by what it joins", node, "order by the same value")
-    return OrderedCall(value, tuple(by), distinct, None, between)
+    nulls = first is not None and between is None and not (known or distinct)  # the first value may be NULL
+    return OrderedCall(value, tuple(by), distinct, None, between, first, nulls)
+
+
+def _first(node: exp.Limit, text: Text, word: str) -> int:
+    """Returns how many values LIMIT keeps of an aggregate."""
+    count = node.expression
+    if not isinstance(count, exp.Literal) or not count.name.isdigit() or int(count.name) > _MOST:
+        raise text.error(f"LIMIT of {word} takes a whole number up to {_MOST}", node)
+    return int(count.name)
 
 
 def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -> OrderedCall:
