@@ -38,6 +38,8 @@ DUCKDB = (
     "WITH days AS (SELECT unnest(generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY))::DATE AS day) "
     "SELECT day, id FROM days LEFT JOIN r ON r.d = day",
     "SELECT id, unnest(nums) * 2 + a AS x FROM r",
+    "SELECT id, s->'a' AS x, s->'$.a.b' AS y, s->'a'->'b'->>1 AS z, s->'a'->'b'->1 AS w, CAST(s AS JSON)->>'$.a' AS v "
+    "FROM r WHERE s LIKE '{%'",
     "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
     "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
     "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",
@@ -84,6 +86,9 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "SELECT x, COUNT(r.a) FROM range(1, 4) AS q(x) LEFT JOIN r ON r.id = q.x GROUP BY x"),
     ("spark", "SELECT x, id FROM EXPLODE(ARRAY(1, 2)) AS q(x) JOIN r ON r.a = x",
      "SELECT x, id FROM (VALUES (1), (2)) AS q(x) JOIN r ON r.a = x"),
+    ("postgres", "SELECT id, s::jsonb #>> '{a,b,1}' AS x, jsonb_extract_path(s::jsonb, 'a', 'b', '1') AS y, "
+     "s::json->'a'->'b'->>0 AS z FROM r WHERE s LIKE '{%'",
+     "SELECT id, s->'$.a.b[1]'->>'$', s->'$.a.b[1]', s->>'$.a.b[0]' FROM r WHERE s LIKE '{%'"),
     ("snowflake", "SELECT id, '2024-02-29 10:00:00'::timestamp > r.at AS later FROM r",
      "SELECT id, TIMESTAMP '2024-02-29 10:00:00' > r.at FROM r"),
     ("spark", "SELECT NAMED_STRUCT('x', a, 'y', s) AS p, p.x + 1 AS x FROM r", "SELECT {'x': a, 'y': s}, a + 1 FROM r"),

@@ -131,6 +131,8 @@ def test_the_ways_to_write_it_are_one_plan() -> None:
     grouped = "SELECT {}, COUNT(*) AS n FROM clicks GROUP BY user, {}"
     one = stages(grouped.format("SESSION_START(at, '1 minute') AS s", "SESSION(at, INTERVAL '1' MINUTE)"))
     assert one == stages(grouped.format("session_window.start AS s", "session_window(at, '1 minute')"))
+    inline = "session_window(at, '1 minute')"
+    assert one == stages(grouped.format(f"{inline}.start AS s", inline))
 
 
 def test_explain_says_that_sessions_are_kept_and_what_they_cost() -> None:

@@ -80,16 +80,26 @@ def _found(text: str, path: str) -> str | None:
     return None if found is None or _HALF.search(found) else found
 
 
-def _at(value: Any, path: tuple[str | int, ...]) -> str | None:
+def _at(value: Any, path: tuple[str | int, ...], plain: bool = True) -> str | None:
+    """Returns what stands at a path; `plain`: a string without its quotes, and null as nothing."""
     if not path:
-        return value if isinstance(value, str) else _written(value)
+        return value if plain and isinstance(value, str) else _written(value)
     step, rest = path[0], path[1:]
     if isinstance(value, _Object) and isinstance(step, str):
-        tried = (_at(one, rest) for name, one in value if name == step and one is not None)
+        tried = (_at(one, rest, plain) for name, one in value if name == step and not (plain and one is None))
         return next((answer for answer in tried if answer is not None), None)
     if isinstance(value, list) and isinstance(step, int) and step < len(value):
-        return _at(value[step], rest)
+        return _at(value[step], rest, plain)
     return None
+
+
+def _part(text: str, path: str) -> str | None:
+    """Returns what stands at a path as JSON."""
+    try:
+        found = _at(members(text), steps(path) or (), False)
+    except ValueError:
+        return None
+    return None if found is None or _HALF.search(found) else found
 
 
 def _written(value: Any) -> str:
@@ -109,6 +119,13 @@ def quoted(text: str) -> str:
 
 
 TABLE = (
+    function(
+        "json_query",
+        "string =string",
+        _gives,
+        each(_part),
+        note="What GET_JSON_OBJECT finds, as JSON: a string in its quotes, null as `null`. `->` in other dialects.",
+    ),
     function(
         "get_json_object",
         "string =string",

@@ -102,7 +102,8 @@ class Groups:
         word = asked(node)
         if not word or self.session is None:
             return None
-        if is_session(node) and session_of(node, lambda part: scalar(part, self.scope)) != self.session:
+        called = node.this if isinstance(node, exp.Dot) else node
+        if is_session(called) and session_of(called, lambda part: scalar(part, self.scope)) != self.session:
             hint = "write the time and the gap of GROUP BY"
             raise PlanError(f"{word} is of another session than that in GROUP BY", hint=hint)
         if word in ("SESSION_END", "SESSION_WINDOW.END"):

@@ -97,6 +97,8 @@ def asked(node: exp.Expression) -> str:
     names; nothing if it is neither."""
     if is_session(node):
         return node.name.upper()
+    if isinstance(node, exp.Dot) and is_session(node.this) and node.this.name.upper() == SESSION_WINDOW:
+        return f"{SESSION_WINDOW}.{node.name.upper()}"
     if not isinstance(node, exp.Column) or (node.table or node.name).upper() != SESSION_WINDOW:
         return ""
     return f"{SESSION_WINDOW}.{node.name.upper()}" if node.table else SESSION_WINDOW

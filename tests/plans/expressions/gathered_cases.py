@@ -193,6 +193,7 @@ GATHERED_GROUPS = (
             ("RANGE(2, 2)", "SLICE(ARRAY(1), 1, 0)"),
             ("RANGE(5, 1, -2)", "SEQUENCE(5, 2, -2)"),
             ("GENERATE_SERIES(1, 3)", "SEQUENCE(1, 3)"),
+            ("JSON_QUERY('{\"a\":[1, \"x\"]}', '$.a[1]')", "'\"x\"'"),
             ("LIST_SUM(arr)", f"{_SOME}REDUCE(ARRAY_COMPACT(arr), 0L, (t, x) -> t + x) END"),
             ("LIST_PRODUCT(arr)", f"{_SOME}REDUCE(ARRAY_COMPACT(arr), 1D, (t, x) -> t * x) END"),
             ("LIST_AVG(ARRAY(1, NULL, 4))", "2.5D"),

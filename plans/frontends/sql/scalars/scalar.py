@@ -67,7 +67,7 @@ _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
     "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"},
     "array": {"bracket_notation", "struct_name_inheritance"},
-    "interval": {"unit"}, "sub": {"days"},
+    "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr | None]
@@ -168,6 +168,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
         value, span = part("this"), _span(node.args["to"])
+        if str(getattr(node.args["to"].this, "value", "")) in ("JSON", "JSONB"):
+            return _json(value)
         if span is not None and value.type in INTERVALS:
             return as_span(value, span)
         type_ = _type(node.args["to"])
@@ -189,6 +191,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _with_lambdas(name, node.expressions, resolve, text)
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
         return _called(name, node.expressions, resolve, text)
+    if key == "parsejson" and node.args.get("is_literal"):  # JSON '{"a": 1}'
+        return part("this")
     if key == "concat":  # of texts side by side
         return call("concat", *(scalar(item, resolve, text) for item in node.expressions))
     if key in _CALLS:
@@ -258,6 +262,13 @@ def _with_lambdas(name: str, nodes: list[Any], resolve: Resolve, text: str) -> E
 def _parameter(node: Any, resolve: Resolve, known: Mapping[str, Expr]) -> Expr | None:
     """Returns what a name in the body of a function means: a parameter, or what it means outside."""
     return (known.get(node.name.lower()) if node.key == "identifier" else None) or resolve(node)
+
+
+def _json(value: Expr) -> Expr:
+    """Returns a value as JSON, which is a text; a text is JSON already."""
+    if is_nested(value.type):
+        return call("to_json", value)
+    return value if value.type == "string" else cast(value, "string")
 
 
 def _cast(value: Expr, type_: str) -> Expr:

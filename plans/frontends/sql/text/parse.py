@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
 from plans.frontends.sql.text.generators import with_arrays, with_series
+from plans.frontends.sql.text.json_paths import with_paths
 from plans.frontends.sql.text.patterns import with_patterns
 from plans.frontends.sql.text.pivot_statements import with_pivots
 from plans.frontends.sql.text.place import CLOSE
@@ -94,7 +95,8 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_pivots(statement, dialect) for statement in found]
         found = [with_patterns(statement, dialect, text) for statement in found]
         if dialect not in SPARK:
-            found = [in_spark(with_moments(with_lengths(with_wall_clocks(statement)), dialect)) for statement in found]
+            found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
+            found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
     except Fault as fault:
         raise _readable(fault, text) from None
     except TokenError:

@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from plans.frontends.sql.text.json_paths import as_json
 from plans.frontends.sql.text.place import extent
 from plans.frontends.sql.text.reader import reader
 
@@ -23,7 +24,7 @@ _CONSTANTS = (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, 
 _AGGREGATES = (exp.GroupConcat,)
 
 
-def in_spark(tree: Any) -> Any:
+def in_spark(tree: Any, dialect: str) -> Any:
     """Returns a statement of another dialect whose functions are Spark's."""
     for node in reversed(list(tree.walk(bfs=False))):
         if isinstance(node, exp.Comprehension) and isinstance(node.parent, exp.Array):
@@ -31,7 +32,7 @@ def in_spark(tree: Any) -> Any:
         if isinstance(node, exp.RawString):
             node.replace(_marked(exp.Literal.string(node.this), node))
         if isinstance(node, exp.Func) and not isinstance(node, (*_KEPT, *_AGGREGATES)):
-            made = _translated(node)
+            made = as_json(_translated(node), node, dialect)
             if made is not None and node is tree:
                 tree = made
             elif made is not None:
