@@ -98,6 +98,8 @@ FUNCTION_GROUPS = (
             "EXTRACT(YEAR FROM inst)", "EXTRACT(SECOND FROM inst)", "EXTRACT(HOUR FROM inst)",
             *(f"DATE_TRUNC('{unit}', inst)" for unit in ("YEAR", "quarter", "MON", "week", "day", "HOUR", "minute",
                                                          "second", "MILLISECOND", "microsecond")),
+            ("DATETIME_ADD(ntz, 3, 'HOUR')", "ntz + INTERVAL 3 HOURS"),
+            ("DATETIME_ADD(day, 2, 'DAY')", "DATE_ADD(day, 2)"),
             ("DATETIME_TRUNC(ntz, 'month')", "CAST(DATE_TRUNC('month', ntz) AS TIMESTAMP_NTZ)"),
             "DATE_TRUNC('month', day)", "DATE_TRUNC('hour', ntz)", "DATE_TRUNC('week', '2020-02-29')",
             "TRUNC(inst, 'month')", "LAST_DAY(inst)", "DATEDIFF(inst, day2)", "DATE_ADD(inst, 1)",

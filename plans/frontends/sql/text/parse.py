@@ -93,10 +93,10 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_samples(statement, dialect) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [with_pivots(statement, dialect) for statement in found]
-        found = [with_patterns(statement, dialect, text) for statement in found]
         if dialect not in SPARK:
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
             found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
+            found = [with_patterns(statement, dialect, text) for statement in found]
     except Fault as fault:
         raise _readable(fault, text) from None
     except TokenError:
