@@ -255,6 +255,17 @@ class Side:
         there = words[:, 0] != 0
         return Found(of[there], columns[:, there], words[there])
 
+    def listed(
+        self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], told: np.ndarray, weights: np.ndarray
+    ) -> tuple[Found, np.ndarray, np.ndarray]:
+        """Returns the points that bands hold, and of which pieces of bands: which band each piece is of, and its
+        weight. Bands with the same columns ``told`` that come and go cancel where they overlap. O(log n) each, and what
+        is found."""
+        (places,) = self._ranges(keys, bounds, np.arange(keys.shape[1]))
+        pieces, which, weights = _overlaid(places, told, weights)
+        rows, at = self._rows([pieces], self._trees[0])
+        return Found(at, rows.columns(), self.products.of(rows.columns(), rows.weights)), which, weights
+
     def _ranges(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], of: np.ndarray) -> Iterator[_Ranges]:
         """Yields the positions of what matches."""
         if not self._is_bands:
@@ -386,6 +397,29 @@ class Side:
         if self._groups is not None:
             self._groups.check_all()
             assert self._groups.copies == self._trees[0].copies, "groups lack rows"
+
+
+def _overlaid(places: _Ranges, told: np.ndarray, weights: np.ndarray) -> tuple[_Ranges, np.ndarray, np.ndarray]:
+    """Returns ranges that do not meet where what asks is ``told`` alike, for piece 0, 1, ... each; of which row of
+    those that ask each piece is, and its weight. O(n log n)."""
+    of, weights = places.of, weights[places.of]
+    if len(of) and weights.min() < 0 < weights.max():
+        told = told[:, of]
+        order = np.lexsort(told) if len(told) else np.arange(len(of))
+        new = np.ones(len(of), np.bool_)
+        new[1:] = (told[:, order[1:]] != told[:, order[:-1]]).any(axis=0)
+        first, group = order[new], np.empty(len(of), np.int64)
+        group[order] = np.cumsum(new) - 1
+        if len(first) < len(of):
+            at, groups = np.concatenate([places.firsts, places.ends]), np.concatenate([group, group])
+            order = np.lexsort((at, groups))
+            at, groups = at[order], groups[order]
+            there = np.cumsum(np.concatenate([weights, -weights])[order])
+            some = ((there[:-1] != 0) & (groups[1:] == groups[:-1]) & (at[1:] > at[:-1])).nonzero()[0]
+            one = first[groups[some]]
+            places = _Ranges(places.trees, places.handles[one], at[some], at[some + 1], of[one])
+            of, weights = places.of, there[some]
+    return _Ranges(places.trees, places.handles, places.firsts, places.ends, np.arange(len(of))), of, weights
 
 
 def _drawn(
