@@ -20,11 +20,12 @@ from dataclasses import dataclass, field, replace
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
 from plans.expressions.build import FALSE, MIRROR, NULL, Expr, call, cast, col
+from plans.frames import ENDS
 from plans.lowering.expansion import Expansion, carried, grouping, shown
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, one_word
 from plans.lowering.offsets import ORDERING, of_sides, parted
-from plans.lowering.stages import Stages, renamed
+from plans.lowering.stages import Stages, origin, renamed
 from plans.payloads.payload import VALID, VALUE, sum_bits
 from plans.plan import Output
 from plans.program import BandStage, Feed, GroupStage, once_each, passed
@@ -117,7 +118,7 @@ def banded(group: Group, query: Query, expansion: Expansion, stages: Stages, low
     kept = shown(group, query, expansion)
     parts = list(dict.fromkeys(part for name in kept for part in _parts(exprs[name], edge)))
     kinds = tuple(_kept(query, edge, side, parts) for side in edge.sides)
-    if not _worth(query, edge, kinds):
+    if not _worth(query, edge, kinds, stages):
         return None
     terms: dict[Monomial, int] = {(): 0}
     for one in expansion.sums.values():
@@ -142,7 +143,7 @@ def listed(query: Query, stages: Stages, lowered: Lowered) -> int | None:
     `query`: with relations that are joined by inner joins and all count.
     """
     edge = _edge(query)
-    if edge is None or not _worth(query, edge, (ROWS, ROWS)):
+    if edge is None or not _worth(query, edge, (ROWS, ROWS), stages):
         return None
     parts = list(dict.fromkeys(part for _, expr in query.outputs for part in _parts(expr, edge)))
     number, names = _stage(query, edge, parts, (ROWS, ROWS), (), stages, lowered)
@@ -154,7 +155,7 @@ def listed(query: Query, stages: Stages, lowered: Lowered) -> int | None:
 def is_listed(query: Query) -> bool:
     """Returns whether `listed` makes something of a join core."""
     edge = _edge(query)
-    return edge is not None and _worth(query, edge, (ROWS, ROWS))
+    return edge is not None and _worth(query, edge, (ROWS, ROWS), None)
 
 
 # What ties the sides
@@ -257,13 +258,25 @@ def _any(conditions: Iterable[Expr]) -> Expr:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _worth(query: Query, edge: _Edge, kept: Sequence[str]) -> bool:
+def _worth(query: Query, edge: _Edge, kept: Sequence[str], stages: Stages | None) -> bool:
     """Returns whether a change finds less in order than by the equalities alone."""
+    if kept[1] == ROWS and stages is not None and _is_best(query, edge.bands, stages):
+        return True
     if any(_covers(query, side, [key.of[number] for key in edge.keys]) for number, side in enumerate(edge.sides)):
         return False
     if kept[0] == ROWS and edge.low and edge.high and not one_word(edge.point.type):
         return False
     return not edge.keys or set(kept) != {ROWS}
+
+
+def _is_best(query: Query, side: _Side, stages: Stages) -> bool:
+    """Returns whether a side is one relation of a MIN or MAX for each key: a bound that moves passes few points, and by
+    the equalities all are found."""
+    if len(side.aliases) > 1:
+        return False
+    number = origin(query.source(next(iter(side.aliases))).table)
+    stage = stages.made[number] if isinstance(number, int) else None
+    return isinstance(stage, GroupStage) and {call.function for call in stage.aggregates} <= set(ENDS)
 
 
 def _kept(query: Query, edge: _Edge, side: _Side, parts: Iterable[Expr]) -> str:
