@@ -25,7 +25,18 @@ SCHEMA = {
     },
     "u": {"a": "int64", "v": "int64"},
 }
+
+
+def levels(count: int, distinct: str = "DISTINCT ") -> str:
+    """CTEs each of which joins the one before it with itself."""
+    steps = ["q0 AS (SELECT a, b FROM r)"]
+    for i in range(count):
+        steps.append(f"q{i + 1} AS (SELECT {distinct}x.a, y.b FROM q{i} AS x JOIN q{i} AS y ON x.b = y.a)")
+    return f"WITH {', '.join(steps)} SELECT a, b FROM q{count}"
+
+
 DUCKDB = (
+    levels(4),
     "SELECT a + 1 AS z, z * 2 AS y, y - z AS x FROM r",
     "SELECT a + 1 AS z, z * 2 AS y, id FROM r WHERE z > 1 AND y < 6",
     "SELECT a + 1 AS a, a * 2 AS y FROM r",
@@ -137,6 +148,16 @@ def test_the_result_is_that_of_duckdb_after_every_batch(dialect: str, query: str
     for number in range(4):
         driver.step(_changed(random, driver), again=number % 2 == 1)
     driver.remove_everything()
+
+
+def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_too_often() -> None:
+    """1024 relations if it were flattened, of which 60 are possible."""
+    for distinct in ("", "DISTINCT "):
+        made = program(levels(10, distinct), SCHEMA)
+        assert [note for note in made.notes if "kept as a stage" in note] == [
+            f"q{level} joins 8 relations and is read 2 times: it is kept as a stage" for level in (9, 6, 3)
+        ]
+        assert not [note for note in program(levels(3, distinct), SCHEMA).notes if "kept as a stage" in note]
 
 
 @pytest.mark.parametrize(

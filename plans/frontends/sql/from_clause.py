@@ -16,7 +16,7 @@ from plans.frontends.sql.columns import listed
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
 from plans.frontends.sql.refuse import conjuncts
-from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, one_source
+from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept, one_source
 from plans.frontends.sql.sessions import arguments_of, in_sessions, is_sessions
 from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
 from plans.frontends.sql.subqueries import of_whole, subquery, tied
@@ -167,7 +167,10 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
         inside, wanted = replace(scope, ctes=visible), {"unique": not names}
         if flat(body):
             wanted |= {"typed": bool(body.args.get("distinct"))}
-            known[key] = body, scope.reading.flatten(body, inside, wish=name, apart=True, **wanted)
+            known[key] = (
+                body,
+                kept(scope.reading.flatten(body, inside, wish=name, apart=True, **wanted), name, body, scope),
+            )
         else:
             known[key] = body, scope.reading.read(body, inside, **wanted)
     found = known[key][1]

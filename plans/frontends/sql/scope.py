@@ -354,6 +354,24 @@ def one_source(frame: Frame, relations: list[Relation], scope: Scope) -> Source:
     return made
 
 
+def kept(frame: Frame, name: str, body: exp.Expression, scope: Scope) -> Frame | Algebra:
+    """Returns the join core that a CTE is; a relation of its own if it has many relations and is read several times.
+
+    What reads it would have all of them each time: ten CTEs that read the one before them twice have a thousand.
+    """
+    plain = len({name.lower() for name, _ in frame.outputs}) == len(frame.outputs)
+    if len(frame.sources) < _MANY or not plain or any(expr.type == "null" for _, expr in frame.outputs):
+        return frame
+    reads = sum(table.name.lower() == name.lower() for table in body.root().find_all(exp.Table))
+    if reads < 2:
+        return frame
+    note = f"{name} joins {len(frame.sources)} relations and is read {reads} times: it is kept as a stage"
+    return replace(frame.query(scope.text.text, frame.outputs, frame.distinct), notes=(note,))
+
+
+_MANY = 8
+
+
 def _columns(relations: Iterable[Relation]) -> str:
     """Returns the hint that names the columns that there are; the first of many."""
     names = list(dict.fromkeys(spelling for relation in relations for spelling, _ in relation.columns.values()))
