@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
@@ -17,12 +19,15 @@ if TYPE_CHECKING:
 
 _BROKEN = "/broken"
 _NEW, _OLD = "s", "t"
+_FAR = 1 << 62
+"""Numbers from here on are not written into conditions, in which the least one of 64 bits would be read as another."""
 
 
 class DeltaResult:
     """The Delta table in ``folder``. See ``spark_jobs.tables.results.Target``.
 
-    Cost of a batch: what MERGE reads of the table, which may be all of it, and the files that it writes anew.
+    Cost of a batch: what MERGE reads of the table, which may be all of it, and the files that it writes anew. Files in
+    whose range of whole numbers and dates no row of the batch falls are not read.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -69,7 +74,7 @@ class DeltaResult:
     @staticmethod
     def _merged(table: DeltaTable, stream: str, batch: int, net: Net) -> int:
         """Merges the rows of a batch; returns how many rows of the table that has changed."""
-        source, match = net.rows, " AND ".join(_same(net.rows, name) for name in net.match)
+        source, match = net.rows, " AND ".join([*(_same(net.rows, name) for name in net.match), *_bounds(net)])
         merge = table.merge(source, match, _NEW, _OLD, commit_properties=by_batch(stream, batch))
         values = {_quoted(name): _of(_NEW, name) for name in net.columns}
         if net.keyed:
@@ -87,6 +92,21 @@ class DeltaResult:
 def _same(rows: pa.Table, name: str) -> str:
     equals = "IS NOT DISTINCT FROM" if rows[name].null_count else "="
     return f"({_of(_OLD, name)} {equals} {_of(_NEW, name)})"
+
+
+def _bounds(net: Net) -> Iterator[str]:
+    """Yields what holds of every row of the table that equals one of the batch.
+
+    Files whose statistics say that they have no such row are not read: new rows with new keys cost what they are.
+    """
+    for name in net.match:
+        column = net.rows[name]
+        if not column.null_count and (pa.types.is_signed_integer(column.type) or pa.types.is_date32(column.type)):
+            ends = pc.min_max(column).as_py()
+            if isinstance(ends["min"], int) and not -_FAR < ends["min"] <= ends["max"] < _FAR:
+                continue
+            low, high = (str(end) if isinstance(end, int) else f"DATE '{end}'" for end in ends.values())
+            yield f"{_of(_OLD, name)} >= {low} AND {_of(_OLD, name)} <= {high}"
 
 
 def _of(alias: str, name: str) -> str:
