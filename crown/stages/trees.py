@@ -31,7 +31,7 @@ _MANY = 4  # rows of a tree that are
 
 
 class Trees:
-    """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.ordered``).
+    """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.nodes``).
 
     A tree is named by a handle: the word that has its root is ``k`` words behind. ``shape``: what its rows sum up;
     ``session``: what makes sessions of them (see ``crown.stages.kernels.sessions``).

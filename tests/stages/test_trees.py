@@ -14,7 +14,7 @@ import crown
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.stages.kernels import retained
-from crown.stages.kernels.ordered import HEAD
+from crown.stages.kernels.nodes import HEAD
 from crown.stages.protocol import Part
 from crown.stages.trees import Trees
 from tests.marks import seeds

@@ -5,7 +5,8 @@ from __future__ import annotations
 from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import words
-from crown.stages.kernels.ordered import HEAD, LENGTH, LEVEL, child_at, reaches, sums_at, total
+from crown.stages.kernels.nodes import HEAD, LENGTH, LEVEL, child_at, reaches, sums_at
+from crown.stages.kernels.ordered import total
 
 
 @kernel("words, words, int, words, int, words, words, words")

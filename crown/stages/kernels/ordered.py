@@ -1,20 +1,5 @@
-"""Ordered bags of rows: a B+-tree per group, with copies and exact sums at every child.
-
-``shape`` (int64[3 + 2 * numbers]) says what a row has: ``width`` codes; ``k`` words of sums; how many numbers these
-are; and per number its first word and its limbs. A number of no limbs is a word that is not added up: a child has the
-greatest of its rows', without a sign, and 0 is nothing. A node has room for as many entries as fill its block, 32 or
-more; a root that is a leaf has room for what it needs::
-
-    LEVEL     0 of a leaf
-    LENGTH    entries
-    ROOM      entries that there is room for
-    NEXT      of a leaf: the next one in order, or 0
-    BACK      of a leaf: the one before, or 0
-    then, for all entries one after the other, each part by itself:
-    copies    of the row; of all rows below a child
-    rows      the row; of a child a row that is not behind its first one, and behind all rows of the child before
-    sums      of all copies of the row; of all rows below a child
-    children  nodes; a leaf has none
+"""Ordered bags of rows: a B+-tree per group, with copies and exact sums at every child (nodes: see
+``crown.stages.kernels.nodes``).
 
 What a child's entry says as its row may be gone: deletes do not change it. The first child's says nothing.
 
@@ -28,48 +13,31 @@ tree has at most a constant number of words per row, whatever was deleted.
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, class_words, release, size_class
+from crown.kernels.arena import alloc, release
 from crown.kernels.jit import device
-from crown.kernels.limbs import add, clear
+from crown.kernels.limbs import clear
 from crown.kernels.pointers import prefetch
 from crown.kernels.strings import NULL
+from crown.stages.kernels.nodes import (
+    BACK,
+    HEAD,
+    LENGTH,
+    LEVEL,
+    NEXT,
+    ROOM,
+    add_entries,
+    add_sums,
+    child_at,
+    full,
+    node_words,
+    reaches,
+    row_at,
+    sums_at,
+)
 from crown.stages.kernels.orders import less
 
-LEVEL, LENGTH, ROOM, NEXT, BACK, HEAD = 0, 1, 2, 3, 4, 5
-FAN_OUT = 32  # entries that a node has room for at least
 DEPTH = 24  # levels: more than 2^31 rows can make
 EXACT, FIRST, BEHIND = 0, 1, 2  # what is looked for: a row; the first place of rows that compare equal; behind them
-
-
-@device
-def node_words(shape, room, level):
-    """Returns the words of a node."""
-    return HEAD + room * (1 + shape[0] + shape[1] + (1 if level > 0 else 0))
-
-
-@device
-def full(shape, level):
-    """Returns the entries that a node has room for, but a root that is a leaf."""
-    size = node_words(shape, 1, level) - HEAD
-    return (class_words(size_class(HEAD + FAN_OUT * size)) - HEAD) // size
-
-
-@device
-def row_at(arena, shape, node, e):
-    """Returns where the row of an entry lies."""
-    return node + HEAD + arena[node + ROOM] + e * shape[0]
-
-
-@device
-def sums_at(arena, shape, node, e):
-    """Returns where the sums of an entry lie."""
-    return node + HEAD + arena[node + ROOM] * (1 + shape[0]) + e * shape[1]
-
-
-@device
-def child_at(arena, shape, node, e):
-    """Returns where the child of an entry stands."""
-    return node + HEAD + arena[node + ROOM] * (1 + shape[0] + shape[1]) + e
 
 
 @device
@@ -160,26 +128,6 @@ def total(arena, root):
 
 
 @device
-def reaches(worth, least):
-    """Returns True iff a word, without a sign, is not less than another one."""
-    return worth ^ NULL >= least ^ NULL
-
-
-@device
-def add_sums(shape, out, o, given, i):
-    """Adds the sums ``given[i ...]`` to those at ``out[o ...]``."""
-    for p in range(2, 2 + 2 * shape[2], 2):
-        at, limbs = shape[p + 1], shape[p + 2]
-        if limbs == 1:
-            out[o + at] += given[i + at]
-        elif limbs == 0:
-            if reaches(given[i + at], out[o + at]):
-                out[o + at] = given[i + at]
-        else:
-            add(out, o + at, given, i + at, limbs)
-
-
-@device
 def _add_entry(arena, shape, node, e, copies, sums, s):
     """Adds copies, and sums (``sums[s ...]``), to an entry."""
     arena[node + HEAD + e] += copies
@@ -231,9 +179,9 @@ def _sum_up(arena, shape, parent, e, child):
     copies = 0
     at = sums_at(arena, shape, parent, e)
     clear(arena, at, shape[1])
-    for c in range(arena[child + LENGTH]):
-        copies += arena[child + HEAD + c]
-        add_sums(shape, arena, at, arena, sums_at(arena, shape, child, c))
+    add_entries(arena, shape, child, arena[child + LENGTH], arena, at)
+    for c in range(child + HEAD, child + HEAD + arena[child + LENGTH]):
+        copies += arena[c]
     arena[parent + HEAD + e] = copies
 
 

@@ -6,7 +6,8 @@ from crown.kernels.arena import LINE
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, find, hash_key, slot_of
-from crown.stages.kernels.ordered import DEPTH, LENGTH, LEVEL, child_at, compare, full, node_words, row_at
+from crown.stages.kernels.nodes import LENGTH, LEVEL, child_at, full, node_words, row_at
+from crown.stages.kernels.ordered import DEPTH, compare
 
 AHEAD = 16  # rows whose ways are fetched together
 _FEW = 4  # rows for which nothing is fetched ahead

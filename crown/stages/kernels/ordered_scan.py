@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from crown.kernels.jit import device
 from crown.kernels.limbs import clear
-from crown.stages.kernels.ordered import (
+from crown.stages.kernels.nodes import (
     BACK,
-    DEPTH,
     HEAD,
     LENGTH,
     LEVEL,
     NEXT,
     ROOM,
+    add_entries,
     add_sums,
     child_at,
-    compare,
     full,
     row_at,
     sums_at,
 )
+from crown.stages.kernels.ordered import DEPTH, compare
 
 
 @device
@@ -33,8 +33,8 @@ def at_position(arena, root, shape, position, sums, s):
         last = length if arena[node + LEVEL] == 0 else length - 1
         while e < last and arena[node + HEAD + e] <= position:
             position -= arena[node + HEAD + e]
-            add_sums(shape, sums, s, arena, sums_at(arena, shape, node, e))
             e += 1
+        add_entries(arena, shape, node, e, sums, s)
         if arena[node + LEVEL] == 0:
             return node, e, position
         node = arena[child_at(arena, shape, node, e)]

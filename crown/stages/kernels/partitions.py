@@ -12,18 +12,8 @@ from crown.kernels.limbs import add, carry, clear, plus
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
 from crown.kernels.tables import find, hash_key, insert, make_room, remove
-from crown.stages.kernels.ordered import (
-    EXACT,
-    HEAD,
-    LENGTH,
-    LEVEL,
-    NEXT,
-    copies_there,
-    locate,
-    put,
-    row_at,
-    total,
-)
+from crown.stages.kernels.nodes import HEAD, LENGTH, LEVEL, NEXT, row_at
+from crown.stages.kernels.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.ordered_ahead import near_handles, near_keys
 from crown.stages.kernels.ordered_scan import at_number, at_position, codes, emit, sound
 from crown.stages.kernels.sessions import COLUMN, WORD, opened, told

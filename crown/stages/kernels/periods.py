@@ -9,7 +9,8 @@ from __future__ import annotations
 from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.stages.kernels.ordered import BEHIND, HEAD, LEVEL, locate, row_at
+from crown.stages.kernels.nodes import HEAD, LEVEL, row_at
+from crown.stages.kernels.ordered import BEHIND, locate
 from crown.stages.kernels.ordered_scan import here
 
 

@@ -22,7 +22,8 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import clear
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
-from crown.stages.kernels.ordered import HEAD, LENGTH, row_at, sums_at, total
+from crown.stages.kernels.nodes import HEAD, LENGTH, row_at, sums_at
+from crown.stages.kernels.ordered import total
 from crown.stages.kernels.ordered_scan import at_number, at_position, here
 from crown.stages.kernels.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, SIZE, THERE
 from crown.stages.kernels.sessions import COLUMN, WORD, apart, before, opens, time_of

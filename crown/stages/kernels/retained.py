@@ -16,7 +16,8 @@ from __future__ import annotations
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, alloc
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.stages.kernels.ordered import EXACT, FIRST, HEAD, LEVEL, copies_there, locate, put, row_at
+from crown.stages.kernels.nodes import HEAD, LEVEL, row_at
+from crown.stages.kernels.ordered import EXACT, FIRST, copies_there, locate, put
 from crown.stages.kernels.ordered_scan import here, leftmost
 
 ORDERED, BY_ROW, UNDO = 0, 1, 2

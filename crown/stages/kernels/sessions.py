@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from crown.kernels.jit import device
 from crown.kernels.limbs import minus
-from crown.stages.kernels.ordered import BACK, LENGTH, LEVEL, child_at, row_at, sums_at
+from crown.stages.kernels.nodes import BACK, LENGTH, LEVEL, child_at, row_at, sums_at
 from crown.stages.kernels.ordered_scan import here, leftmost
 
 COLUMN, GAP, WORD = 0, 1, 2

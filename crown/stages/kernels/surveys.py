@@ -6,7 +6,8 @@ from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key
-from crown.stages.kernels.ordered import BACK, BEHIND, FIRST, HEAD, LENGTH, LEVEL, compare, locate, row_at, total
+from crown.stages.kernels.nodes import BACK, HEAD, LENGTH, LEVEL, row_at
+from crown.stages.kernels.ordered import BEHIND, FIRST, compare, locate, total
 from crown.stages.kernels.ordered_ahead import near_keys
 from crown.stages.kernels.ordered_scan import here
 

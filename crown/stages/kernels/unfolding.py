@@ -15,7 +15,8 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import clear, sum_of_pairs
 from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.strings import NULL
-from crown.stages.kernels.ordered import BEHIND, FIRST, HEAD, LENGTH, NEXT, full, locate, node_words, row_at, sums_at
+from crown.stages.kernels.nodes import HEAD, LENGTH, NEXT, full, node_words, row_at, sums_at
+from crown.stages.kernels.ordered import BEHIND, FIRST, locate
 from crown.stages.kernels.ordered_scan import at_position, here
 
 NUMBER, RANK, COUNT, SUM = 0, 1, 2, 3
