@@ -87,14 +87,12 @@ def _joined(array: Expr, between: Expr | None = None) -> Expr:
 
 
 def _chained(*arrays: Expr) -> Expr:
-    """Returns arrays one behind the other; NULL has no elements, unless all are."""
-    for array in arrays:
+    """Returns arrays one behind the other; NULL has no elements."""
+    given = [array for array in arrays if array.type != "null"]
+    for array in given:
         _element("LIST_CONCAT", array)
-    made = call("concat", *(call("coalesce", array, cast(call("array"), array.type)) for array in arrays))
-    missing = call("isnull", arrays[0])
-    for array in arrays[1:]:
-        missing = call("and", missing, call("isnull", array))
-    return call("case", missing, NULL, made)
+    made = [call("coalesce", array, cast(call("array"), array.type)) for array in given]
+    return call("concat", *made) if made else NULL
 
 
 def _extreme(name: str, which: str) -> Callable[[Expr], Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from plans.errors import PlanError
 from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.clock.spans import MICROS
@@ -87,17 +88,40 @@ def _finite(value: Expr) -> Expr:
 
 def _length_of(name: str, unit: str, factor: int = 1) -> Macro:
     size = MICROS[unit] * factor
-    return macro(name, "any", lambda count: call("of_micros", call("mul", cast(count, "int64"), lit(size, "int64"))))
+
+    def made(count: Expr) -> Expr:
+        return call("of_micros", call("mul", cast(_whole(name, count), "int64"), lit(size, "int64")))
+
+    return macro(name, "any", made)
+
+
+def _whole(name: str, count: Expr) -> Expr:
+    if count.type not in (*INTEGERS, "null"):
+        raise PlanError(f"{name.upper()} takes a whole number, not {count.type}", hint="use CAST, or a smaller unit")
+    return count
+
+
+def _fraction_of(name: str, size: int) -> Macro:
+    def made(count: Expr) -> Expr:
+        if count.type in INTEGERS:
+            return call("of_micros", call("mul", cast(count, "int64"), lit(size, "int64")))
+        micros = call("round", call("mul", cast(count, "float64"), lit(float(size))))
+        return call("of_micros", cast(micros, "int64"))
+
+    return macro(name, "number", made, note="Also parts of one.")
 
 
 def _months(name: str, factor: int) -> Macro:
-    return macro(name, "any", lambda count: call("of_months", call("mul", cast(count, "int32"), lit(factor))))
+    def made(count: Expr) -> Expr:
+        return call("of_months", call("mul", cast(_whole(name, count), "int32"), lit(factor)))
+
+    return macro(name, "any", made)
 
 
 _FAR = "what does not fit a BIGINT"
 _LENGTHS = {
     "to_days": ("day", 1), "to_weeks": ("day", 7), "to_hours": ("hour", 1), "to_minutes": ("minute", 1),
-    "to_seconds": ("second", 1), "to_milliseconds": ("microsecond", 1_000), "to_microseconds": ("microsecond", 1),
+    "to_microseconds": ("microsecond", 1),
 }  # fmt: skip
 TABLE = (
     *(_same(name, "any key", "element_at") for name in ("list_extract", "list_element", "array_extract")),
@@ -131,5 +155,7 @@ TABLE = (
     macro("decade", "calendar", _decade),
     macro("yearweek", "calendar", _year_week, note="`202401`: the ISO year and week."),
     *(_length_of(name, unit, factor) for name, (unit, factor) in _LENGTHS.items()),
+    _fraction_of("to_seconds", MICROS["second"]),
+    _fraction_of("to_milliseconds", 1_000),
     *(_months(name, factor) for name, factor in (("to_months", 1), ("to_quarters", 3), ("to_years", 12))),
 )  # fmt: skip

@@ -22,7 +22,7 @@ def _substring(text: Expr, pattern: Expr) -> Expr:
     return call("case", call("regexp_like", text, pattern), found, NULL)
 
 
-def _formatted(pattern: Expr, *values: Expr) -> Expr:
+def formatted(pattern: Expr, *values: Expr) -> Expr:
     """Returns FORMAT_STRING: plain text and values in turn; NULL is written as null."""
     if pattern.op != "literal" or not isinstance(pattern.value, str):
         raise PlanError("FORMAT_STRING takes a constant pattern", hint="write the text itself, such as '%s: %d'")
@@ -116,7 +116,7 @@ TABLE = (
     macro(
         "format_string",
         "any [any] ...",
-        _formatted,
+        formatted,
         also=("printf",),
         note="A constant pattern of Java's with `%s`, `%d`, `%f`, `%x`, `%o`, their widths and flags.",
     ),

@@ -187,13 +187,13 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Ch
     listed = list(_listed(node, scope, groups is not None))
     if windows is not None:  # what is selected of the rows are columns below the window functions, in this sequence
         for name, item, expr in listed:
-            if not contains_window(item):
+            if expr is not None or not contains_window(item):
                 windows.add(Item(name, plain(value_of(item)) if expr is None else expr, item))
     items = []
     for name, item, expr in listed:
         if windows is None:
             items.append(Item(name, plain(value_of(item)) if expr is None else expr, item))
-        elif contains_window(item):
+        elif expr is None and contains_window(item):
             items.append(Item(name, value(value_of(item)), item))
         else:
             items.append(Item(name, windows.column(name), item))

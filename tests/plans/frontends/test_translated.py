@@ -52,6 +52,13 @@ DUCKDB = (
     "extract('epoch' from d)",
     "date_part('epoch', ts)", "epoch_ms(ts)", "epoch_us(ts)",
     "isinf(x / i)", "isnan(n::DOUBLE)", "isfinite(x)", "ord(s)", "printf('%d|%s', a, s)", "printf('%d', n)",
+    "printf('%x|%o', -i, a)", "bit_count(-i)", "bit_count(a)", "url_encode(s || ' +~*é')", "url_decode('a%20b+c')",
+    *(f"json_array_length('{text}')" for text in ("[1, 2]", "{}", "1", "[]")), "json_array_length(nullif(s, s))",
+    *(f"{call}([a], nullif([i], [2]))" for call in ("list_concat", "list_cat", "array_concat")),
+    "flatten([[a], nullif([i], [2])])", "list_concat([i], NULL)", "list_distinct(list_concat([a], [a]))",
+    *(f"[1, 2, 3, a][{begin}:{end}]" for begin in ("1", "i", "-2", "0") for end in ("", "i", "-1", "9", "0")),
+    "generate_series(1, i)[2:3]", "list_slice([a], 1, n)",
+    "to_seconds(x)", "to_seconds(1.25)", "to_milliseconds(x)", "to_microseconds(a)",
     *(f"date_trunc('{unit}', ts)" for unit in ("year", "week", "hour", "minute")), "date_trunc('month', d)",
     *(f"{call}({moment})" for call in ("dayofweek", "isodow", "weekday") for moment in ("d", "ts")),
     *(f"date_part('{part}', d)" for part in ("dow", "dayofweek", "isodow")), "extract(dow from ts)",
@@ -233,3 +240,30 @@ def test_what_is_added_has_its_unit_and_days_of_the_week_are_counted_as_the_dial
     view = crown.view(f"SELECT {text} AS x FROM t", {"t": {"at": "timestamp_ntz", "d": "date"}}, dialect=dialect)
     view.update({"t": [(dt.datetime(2024, 3, 10, 12, 30), dt.date(2024, 3, 10))]})
     assert [row["x"] for row in view] == [wanted]
+
+
+@pytest.mark.parametrize("call", ["to_days(x)", "to_hours(1.5)", "to_months(x)", "to_weeks('3')"])
+def test_a_part_of_a_day_is_no_number_of_days(call: str) -> None:
+    with pytest.raises(PlanError, match=r"TO_\w+ takes a whole number, not") as caught:
+        plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect="duckdb")
+    assert caught.value.hint == "use CAST, or a smaller unit"
+
+
+def test_a_function_of_its_own_name_is_found_inside_of_another_one() -> None:
+    view = crown.view(
+        "SELECT dateadd(hour, 1, dateadd(minute, 5, at)) AS x FROM t",
+        {"t": {"at": "timestamp_ntz"}},
+        dialect="snowflake",
+    )
+    view.update({"t": [(dt.datetime(2024, 3, 10),)]})
+    assert [row["x"] for row in view] == [dt.datetime(2024, 3, 10, 1, 5)]
+
+
+def test_a_window_function_takes_the_place_of_a_column_of_a_star() -> None:
+    view = crown.view(
+        "SELECT * REPLACE (SUM(b) OVER (PARTITION BY a) AS b) FROM t",
+        {"t": {"a": "int64", "b": "int64"}},
+        dialect="duckdb",
+    )
+    view.update({"t": [(1, 2), (1, 3), (2, 4)]})
+    assert sorted((row["a"], row["b"]) for row in view) == [(1, 5), (1, 5), (2, 4)]

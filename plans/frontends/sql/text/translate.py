@@ -63,7 +63,7 @@ def _comprehension(node: Any) -> Any:
 
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
     """Returns a statement whose indexes of arrays say from what they count, where `first` is that of the dialect."""
-    for node in reversed(list(tree.find_all(exp.Bracket))) if first else ():  # inner ones first
+    for node in _inner_first(tree, exp.Bracket) if first else ():
         index = node.expressions[0] if len(node.expressions) == 1 else None
         if isinstance(index, exp.Slice) and index.args.get("step") is None and first == 1:
             ends = index.this or exp.Literal.number(1), index.expression or exp.Literal.number(-1)
@@ -127,14 +127,18 @@ def with_own_names(tree: Any, dialect: str) -> Any:
     """Returns a statement in which functions that Spark has, too, but with another meaning, are called by a name that
     only the dialect has, and those that are NULL of NULL there say so."""
     own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
-    for node in list(tree.find_all(*own, exp.Anonymous, exp.IsNan)) if own else ():
+    for node in _inner_first(tree, *own, exp.Anonymous, exp.IsNan) if own else ():
         given = [one.copy() for one in node.iter_expressions()]
         if type(node) in own:
             name = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
             made = exp.Anonymous(this=name, expressions=given)
             rows = isinstance(node, exp.ExplodingGenerateSeries)
             node.replace(_marked(exp.Explode(this=made) if rows else made, node))
-        elif (node.name if isinstance(node, exp.Anonymous) else node.key).lower() in strict:
+            continue
+        name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
+        if name in _OTHERS and dialect == "duckdb":
+            node.replace(_marked(exp.Anonymous(this=_OTHERS[name], expressions=given), node))
+        elif name in strict:
             missing = exp.or_(*(exp.Is(this=one, expression=exp.null()) for one in given))
             node.replace(_marked(exp.If(this=missing, true=exp.null(), false=node.copy()), node))
     return tree
@@ -145,8 +149,8 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     "duckdb": {
         exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
-        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS,
-        exp.ArrayConcat: "LIST_CONCAT",
+        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
+        exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", **_MOMENTS,
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
@@ -155,13 +159,18 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS},
     **dict.fromkeys(("redshift", "snowflake", "trino", "presto"), _MOMENTS),
 }  # fmt: skip
-_STRICT = {"duckdb": ("isnan", "printf"), "bigquery": ("isnan",)}
+_STRICT = {"duckdb": ("isnan",), "bigquery": ("isnan",)}
+_OTHERS = {
+    "printf": "LONG_PRINTF", "bit_count": "OWN_BIT_COUNT", "url_encode": "PERCENT_ENCODE",
+    "url_decode": "PERCENT_DECODE", "json_array_length": "JSON_ELEMENTS",
+}  # fmt: skip
+"""What DuckDB means by names that Spark has, too."""
 
 
 def with_moments(tree: Any, dialect: str) -> Any:
     """Returns a statement in which what is added to a date or moment has its unit and leaves its type, and days of the
     week are counted as in the dialect: Spark's DATE_ADD counts days, whatever is asked for."""
-    for node in list(tree.find_all(*_ADDED)) if dialect not in _AS_SPARK else ():
+    for node in _inner_first(tree, *_ADDED) if dialect not in _AS_SPARK else ():
         moment, count, unit = node.this.copy(), node.expression.copy(), node.text("unit") or "DAY"
         if isinstance(count, exp.Interval):
             made: Any = (exp.Sub if isinstance(node, exp.DateSub) else exp.Add)(this=moment, expression=count)
@@ -175,7 +184,7 @@ def with_moments(tree: Any, dialect: str) -> Any:
             else:
                 made = exp.Anonymous(this="DATETIME_ADD", expressions=[moment, count, word])
         node.replace(_marked(made, node))
-    for node in list(tree.find_all(exp.DayOfWeek, exp.DayOfWeekIso, exp.Extract, exp.Anonymous)):
+    for node in _inner_first(tree, exp.DayOfWeek, exp.DayOfWeekIso, exp.Extract, exp.Anonymous):
         day = _day_of_week(node, dialect)
         if day is not None:
             node.replace(_marked(day, node))
@@ -278,6 +287,12 @@ def _between_beginnings(difference: Any, unit: str) -> None:
     for side in ("this", "expression"):
         moment = difference.args[side].copy()
         difference.set(side, exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit or "DAY"), moment]))
+
+
+def _inner_first(tree: Any, *types: Any) -> list[Any]:
+    """Returns the nodes of some types, those inside of others before them: what takes a node's place has copies of its
+    parts."""
+    return list(tree.find_all(*types))[::-1]
 
 
 def _is_parameter(node: Any) -> bool:
