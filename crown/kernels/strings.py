@@ -116,9 +116,15 @@ def _short(data, start, length):
         return NULL | ((length + 1) << _LENGTH_AT) | _word_at(data, start, length)
     if length == _NUMBER_BYTES:
         low, high = _word_at(data, start, 8), _word_at(data, start + 8, 8)
-        if high == low >> 63 and (low << 2) >> 2 == low:
-            return NULL | _NUMBER | (low & (_NUMBER - 1))
+        if high == low >> 63:
+            return short_number(low)
     return ZERO
+
+
+@device
+def short_number(value):
+    """Returns the code of 16 bytes that are a number; 0 if it has more than 62 bits."""
+    return NULL | _NUMBER | (value & (_NUMBER - 1)) if (value << 2) >> 2 == value else ZERO
 
 
 @device

@@ -9,6 +9,7 @@ import numpy as np
 from crown.kernels.arena import T_COUNT
 from crown.kernels.tables import table_at
 from crown.stages.kernels import counts as kernels
+from crown.stages.kernels.prefetch import AHEAD
 from crown.stages.protocol import Part
 from crown.store.zset import Zset
 
@@ -24,6 +25,7 @@ class CountedTuples:
         self.leaves = leaves
         self._part = part
         self._identity = np.arange(max(width, 1), dtype=np.int64)
+        self._tags = np.empty(AHEAD, np.int64)
 
     def __len__(self) -> int:
         return int(self._part.arena[self.table + T_COUNT])
@@ -42,7 +44,7 @@ class CountedTuples:
         def step(done: int) -> int:
             return kernels.tally(
                 self._part.arena, self.table, strides, self.width, self.leaves, keys, leaf, weights, int(clamp), before,
-                done,
+                self._tags, done,
             )  # fmt: skip
 
         def back(done: int) -> None:
@@ -61,7 +63,9 @@ class CountedTuples:
         counts = np.ascontiguousarray(after)
 
         def step(done: int) -> int:
-            return kernels.put(self._part.arena, self.table, strides, self.width, self.leaves, keys, counts, done)
+            return kernels.put(
+                self._part.arena, self.table, strides, self.width, self.leaves, keys, counts, self._tags, done
+            )
 
         self._part.each(len(counts), step, lambda done: self.put(rows[:done], after[:done], before[:done]))
 

@@ -242,6 +242,30 @@ def test_decimals_with_too_many_digits_are_refused() -> None:
     assert bag_of(groups.scan(), groups.columns, part) == Counter({("a", most): 1})
 
 
+@pytest.mark.parametrize("seed", seeds(4, 60))
+def test_sums_of_decimals_pass_the_numbers_that_are_their_own_codes(seed: int) -> None:
+    """62 bits of 128: groups on both sides of that, before a batch and after it, also when the batch is taken back."""
+    random = Random(seed)
+    stage, columns = one_sum("decimal(38,0)", "decimal(38,0)")
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    there: list[Row] = []
+    for _ in range(25):
+        batch = [((random.choice("abc"), Decimal(random.choice((1, -1)) * (2**61 - random.randrange(3)))), 1)
+                 for _ in range(random.randrange(4))]  # fmt: skip
+        gone = [there.pop(random.randrange(len(there))) for _ in range(random.randrange(min(3, len(there) + 1)))]
+        there += [row for row, _ in batch]
+        net = net_of([*batch, *((row, -1) for row in gone)], columns, part)
+        if random.random() < 0.3:
+            groups.apply([net])
+            groups.undo([net])
+        groups.apply([net])
+        sums = {k: sum(x for of, x in there if of == k) for k, _ in there}
+        found = bag_of((one.net() for one in groups.scan()), groups.columns, part)
+        assert found == dict.fromkeys(sums.items(), 1)
+        groups.check_invariants()
+
+
 def test_a_batch_over_the_budget_leaves_the_stage_as_it_was() -> None:
     columns = (Column("k", "int64"), Column("x", "int64"))
     feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))

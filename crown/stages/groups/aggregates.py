@@ -129,9 +129,10 @@ class Rule:
             return [kernels.WHOLE, at, limbs, count]
         if type_ != "float64":
             parts = decimal_parts(type_)
-            return (
-                None if parts is None or uses_dictionary(type_) else [kernels.SHORT, at, limbs, count, 10 ** parts[0]]
-            )
+            assert parts is not None, "a sum is an int64, a double or a decimal"
+            if uses_dictionary(type_):
+                return [kernels.WIDE, at, limbs, count]
+            return [kernels.SHORT, at, limbs, count, 10 ** parts[0]]
         shift, power = self._near[self._sums.arguments[0]]
         if limbs > kernels.MOST_LIMBS or power > ONE_WORD_DIGITS:
             return None

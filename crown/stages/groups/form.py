@@ -18,22 +18,29 @@ class Form:
     """What a kernel does for the rows of a stage.
 
     ``plan``: see ``group_batch``; ``given``: the columns that it is given; ``rules``: the aggregates that these and
-    HAVING read; ``keys``: they read keys, too.
+    HAVING read; ``keys``: they read keys, too. ``longer``: the form in which it is given all decimals of two words, for
+    states of which one is not its own code.
     """
 
     plan: np.ndarray
     given: tuple[str, ...]
     rules: tuple[Rule, ...]
     keys: bool
+    longer: Form | None
 
     @classmethod
-    def of(cls, stage: GroupStage, rules: Sequence[Rule], layout: Layout, words: int, pauses: int, far: bool) -> Form:
+    def of(
+        cls, stage: GroupStage, rules: Sequence[Rule], layout: Layout, words: int, pauses: int, far: bool,
+        longer: bool = False,
+    ) -> Form:  # fmt: skip
         """Returns the form of a stage; ``words``: of a group's state.
 
-        ``pauses``: where Python helps besides giving columns; ``far``: some of the sums have far parts.
+        ``pauses``: where Python helps besides giving columns; ``far``: some of the sums have far parts; ``longer``:
+        some of the decimals are not their own codes.
         """
         by_name = {rule.aggregate.name: rule for rule in rules}
-        columns, given = list[list[int]](), list[str]()
+        columns, given, wide = list[list[int]](), list[str](), False
+        own = pauses
         read = frozenset[str]() if stage.having is None else stage.having.columns
         for output in stage.outputs:
             name = str(output.expr.value) if output.expr.op == "col" else ""
@@ -42,6 +49,9 @@ class Form:
                 found = [kernels.KEY, stage.keys.index(name)]
             elif rule is not None and not (far and any(layout.doubles[term] for term in rule.terms)):
                 found = rule.native(layout)
+            if found is not None and found[0] == kernels.WIDE:
+                wide = True
+                found = None if longer else found
             if found is None:
                 found = [kernels.GIVEN, len(given)]
                 given.append(output.name)
@@ -54,4 +64,5 @@ class Form:
         head = [len(stage.keys), words, layout.words, int(stage.whole), pauses, len(columns)]
         plan = np.array([*head, *(word for column in columns for word in column)], np.int64)
         needed = tuple(rule for name, rule in by_name.items() if name in read)
-        return cls(plan, tuple(given), needed, not read.isdisjoint(stage.keys))
+        other = cls.of(stage, rules, layout, words, own, far, True) if wide and not longer else None
+        return cls(plan, tuple(given), needed, not read.isdisjoint(stage.keys), other)

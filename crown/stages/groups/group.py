@@ -227,6 +227,9 @@ class Groups(Stage):
             self._refuse_counts(batch.weights, batch.after[:, 0], batch.touched)
         elif asked == kernels.VALUES:
             self._give(batch)
+        elif asked == kernels.LONG:
+            batch.form = _longer(batch.form)
+            self._give(batch)
         elif asked == kernels.REFUSED:
             group, column = batch.state[[kernels.S_AT, kernels.S_COLUMN]].tolist()
             name = self.stage.outputs[column].expr.value
@@ -364,9 +367,11 @@ class Groups(Stage):
     def _present(self, handles: np.ndarray) -> np.ndarray:
         """Returns the rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
         totals, form = self._stored(handles), self._with_far if self._far.words else self._near
-        given, shown = self._given(form, handles, totals)
-        out = np.empty((len(self.columns) + 1) * len(handles), np.int64)
-        n = int(kernels.present(self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out))
+        out, n = np.empty((len(self.columns) + 1) * len(handles), np.int64), -1
+        while n < 0:
+            given, shown = self._given(form, handles, totals)
+            n = kernels.present(self.parts[0], form.plan, handles, totals.rows, given, shown, 1, self._scratch, out)
+            form = form if n >= 0 else _longer(form)
         return out[: len(self.columns) * n].reshape(len(self.columns), n)
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
@@ -436,3 +441,9 @@ class Groups(Stage):
     def stats(self) -> dict[str, Any]:
         """Groups and distinct values."""
         return {"groups": int(self.parts[0][self._table + A.T_COUNT]), "values": len(self._multisets)}
+
+
+def _longer(form: Form) -> Form:
+    """Returns the form for decimals that are not their own codes."""
+    assert form.longer is not None, "else it has no such column"
+    return form.longer

@@ -6,27 +6,30 @@ columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_SLOTS, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
-from crown.stages.kernels.prefetch import look_ahead
+from crown.stages.kernels.prefetch import AHEAD, look_ahead
 
 
-@kernel("words, int, words, int, int, table, words, words, int, table, int")
-def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, start):
+@kernel("words, int, words, int, int, table, words, words, int, table, words, int")
+def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, tags, start):
     """Adds ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
 
     ``before`` (int64[n, leaves]) becomes the tuple's counts before the event. With ``clamp`` 1 no count falls below 0:
-    what a delete does not find is not taken away. Returns the first event not done: n, unless the budget is used up.
+    what a delete does not find is not taken away. ``tags``: room for ``AHEAD`` words. Returns the first event not done:
+    n, unless the budget is used up.
     Expected O(leaves) per event.
     """
     n = weights.size
     arena, strides, keys = words(arena), constants(strides), words(keys)
-    leaf, weights, before = words(leaf), words(weights), words(before)
+    leaf, weights, before, tags = words(leaf), words(weights), words(before), words(tags)
+    seen = start
     for i in range(start, n):
-        look_ahead(arena, t, strides, width, keys, i, n)
-        tag = hash_key(arena, strides, 0, width, keys, i)
+        if i == seen:
+            seen = look_ahead(arena, t, strides, width, keys, i, n, tags, ZERO)
+        tag = tags[(i - start) & (AHEAD - 1)]
         record = find(arena, t, tag, strides, 0, width, keys, i)
         for c in range(leaves):
             before[i * leaves + c] = 0
@@ -58,18 +61,20 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
     return n
 
 
-@kernel("words, int, words, int, int, table, table, int")
-def put(arena, t, strides, width, leaves, keys, counts, start):
+@kernel("words, int, words, int, int, table, table, words, int")
+def put(arena, t, strides, width, leaves, keys, counts, tags, start):
     """Sets the counts of tuples, each there once, to ``counts`` (int64[n, leaves]), from tuple ``start`` on.
 
-    A tuple whose last count becomes 0 is not there any more. Returns the first tuple not done: n, unless the budget is
-    used up. Expected O(leaves) per tuple.
+    A tuple whose last count becomes 0 is not there any more. ``tags``: room for ``AHEAD`` words. Returns the first
+    tuple not done: n, unless the budget is used up. Expected O(leaves) per tuple.
     """
     n = counts.shape[0]
-    arena, strides, keys, counts = words(arena), constants(strides), words(keys), words(counts)
+    arena, strides, keys, counts, tags = words(arena), constants(strides), words(keys), words(counts), words(tags)
+    seen = start
     for i in range(start, n):
-        look_ahead(arena, t, strides, width, keys, i, n)
-        tag = hash_key(arena, strides, 0, width, keys, i)
+        if i == seen:
+            seen = look_ahead(arena, t, strides, width, keys, i, n, tags, ZERO)
+        tag = tags[(i - start) & (AHEAD - 1)]
         record = find(arena, t, tag, strides, 0, width, keys, i)
         if counts[i * leaves + leaves - 1] == 0:
             if record != 0:

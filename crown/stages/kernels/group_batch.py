@@ -19,10 +19,11 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, ZERO, alloc
 from crown.kernels.doubles import word_of
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import extend, product_of_words
-from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.strings import NULL
-from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, slot_of
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL, short_number
+from crown.kernels.tables import find, insert, make_room
 from crown.stages.kernels.groups import drop, record_words, state_at
+from crown.stages.kernels.prefetch import look_ahead
 from crown.stages.kernels.rounding import is_word, ratio
 from crown.stages.kernels.sums import add_all_terms, carry_over
 
@@ -34,18 +35,19 @@ V_KIND, V_AT, V_LIMBS, V_COUNT, V_FACTOR, V_SHIFT, V_ABOVE, V_BELOW, VALUE = 0, 
 """Words of a column: what it is; the key, the word or the given column; limbs; the word with the number of rows that
 count. Of a quotient: 1 to divide by that number, times a factor below 2^63; by which power of two; and the words with
 the numbers of infinities of both signs, or -1."""
-KEY, GIVEN, WORD, WHOLE, SHORT, SUM, AVERAGE = 0, 1, 2, 3, 4, 5, 6
-"""A key; what Python gives; a word; a sum that is an int64, or a decimal of one word, below the factor; doubles."""
+KEY, GIVEN, WORD, WHOLE, SHORT, WIDE, SUM, AVERAGE = 0, 1, 2, 3, 4, 5, 6, 7
+"""A key; what Python gives; a word; a sum that is an int64, a decimal of one word, below the factor, or one of two
+words that is its own code; doubles."""
 S_STEP, S_FOUND, S_GROUPS, S_FAR, S_BEFORE, S_AFTER, S_AT, S_COLUMN, S_DELTAS, S_END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 """Words of a batch: the step that comes next; rows whose groups are found, and groups; doubles that are far; of the
 only group 1 if its row is there before, and after; group and column that are refused; rows that are delivered."""
 LOCATE, GATHER, CHECK, SHOW, DELIVER, STORE = 0, 1, 2, 3, 4, 5  # steps
-DONE, BUDGET, ROOM, ADD, COUNTS, VALUES, REFUSED, STANDS = 0, 1, 2, 3, 4, 5, 6, 7
+DONE, BUDGET, ROOM, ADD, COUNTS, VALUES, REFUSED, LONG, STANDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """What ``change`` comes back with: it is done; the budget is used up; more groups than there is room for; Python is to
-add; to look at counts that are out of range; to give columns; a value has no code; it is to be stored next."""
+add; to look at counts that are out of range; to give columns; a value has no code; Python is to give decimals, of which
+one is not its own code; it is to be stored next."""
 MOST_ROWS = 1 << 62
 MOST_LIMBS = 8  # of a sum that becomes a double here
-_AHEAD = 64  # rows whose groups are asked for before the first of them is looked at
 _NAN = 0x7FF8 << 48
 
 
@@ -59,12 +61,7 @@ def _located(arena, t, plan, strides, keys, where, handles, n, state):
     k = plan[P_KEYS]
     while state[S_FOUND] < n:
         start = state[S_FOUND]
-        stop = min(start + _AHEAD, n)
-        for i in range(start, stop):
-            where[i] = hash_key(arena, strides, 0, k, keys, i)
-            prefetch(arena, slot_of(arena, t, where[i]))
-        for i in range(start, stop):
-            prefetch(arena, arena[slot_of(arena, t, where[i])] & LOW32)
+        stop = look_ahead(arena, t, strides, k, keys, start, n, where, start)
         for i in range(start, stop):
             tag = where[i]
             group = find(arena, t, tag, strides, 0, k, keys, i)
@@ -162,8 +159,10 @@ def _worked_out(arena, plan, o, handles, groups, rows, row, given, at, scratch, 
                 out[to + i] = _double(plan, o, rows, r, scratch)
             else:
                 low = rows[r + word]
-                out[to + i] = low
-                if not is_word(rows, r + word, limbs) or (kind == SHORT and (low >= bound or low <= -bound)):
+                code = short_number(low) if kind == WIDE else low
+                out[to + i] = code
+                beyond = code == 0 if kind == WIDE else kind == SHORT and (low >= bound or low <= -bound)
+                if not is_word(rows, r + word, limbs) or beyond:
                     refused = i
     return refused
 
@@ -180,7 +179,8 @@ def _packed(out, source, n, flags, bit, to):
 @device
 def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch, room, out, state):
     """Writes the rows of groups that differ, first the old ones, then the new ones, to ``out``, column by column, and
-    then the weights, -1 and 1. Returns False if a value is refused: ``state`` says which.
+    then the weights, -1 and 1. Returns REFUSED or LONG if a value has no code here, of which ``state`` says where it
+    is, else DONE.
 
     ``given`` int64[columns, 2 * groups]; ``shown``: of the groups before and after, whether HAVING holds, if it
     ``hides`` any. Each column of ``out`` has room for the rows of so many groups, twice. First a column has what is
@@ -192,13 +192,15 @@ def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch,
     for c in range(columns):
         o, place = P_HEAD + VALUE * c, c * stride
         at = plan[o + V_AT] * total if plan[o] == GIVEN else ZERO
-        _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, place)
+        known = _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, place)
         refused = _worked_out(
             arena, plan, o, handles, groups, rows, after, given, at + groups, scratch, out, place + room
         )
+        if plan[o] == WIDE and max(known, refused) >= 0:
+            return LONG
         if refused >= 0:
             state[S_AT], state[S_COLUMN] = refused, c
-            return False
+            return REFUSED
     for i in range(groups):
         old = state[S_BEFORE] == 1 if whole else rows[i * width] > 0
         new = state[S_AFTER] == 1 if whole else rows[after + i * width] > 0
@@ -223,7 +225,7 @@ def _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch,
     for i in range(m):
         out[columns * m + i] = -1 if i < gone else 1
     state[S_DELTAS] = m
-    return True
+    return DONE
 
 
 @device
@@ -299,8 +301,9 @@ def change(
             return VALUES
     if state[S_STEP] == DELIVER:
         room //= 2 * (plan[P_COLUMNS] + 1)
-        if not _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch, room, out, state):
-            return REFUSED
+        found = _delivered(arena, plan, handles, groups, rows, given, shown, hides, scratch, room, out, state)
+        if found != DONE:
+            return found
         state[S_STEP] = STORE
         if pauses & PAUSE_STORE != 0:
             return STANDS
@@ -310,8 +313,8 @@ def change(
 
 @kernel("words, words, words, table, words, flags, int, words, words")
 def present(arena, plan, handles, rows, given, shown, begun, scratch, out):
-    """Writes the rows of groups whose sums are ``rows`` (int64[groups, sums]) to ``out``, column by column; how many.
-    It has room for a word more per group.
+    """Writes the rows of groups whose sums are ``rows`` (int64[groups, sums]) to ``out``, column by column; how many,
+    or -1 if a decimal is not its own code. It has room for a word more per group.
 
     ``given`` int64[columns, groups] and ``shown`` as in ``_delivered``; ``begun``: 1 if the only group has its row.
     """
@@ -329,6 +332,8 @@ def present(arena, plan, handles, rows, given, shown, begun, scratch, out):
     for c in range(columns):
         o = P_HEAD + VALUE * c
         at = plan[o + V_AT] * groups if plan[o] == GIVEN else ZERO
-        _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, c * groups)
+        long = _worked_out(arena, plan, o, handles, groups, rows, ZERO, given, at, scratch, out, c * groups)
+        if plan[o] == WIDE and long >= 0:
+            return -1
         _packed(out, c * groups, groups, flags, 0, c * m)
     return m

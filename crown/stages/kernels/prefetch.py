@@ -1,4 +1,4 @@
-"""Memory that the next events of a batch will read is asked for while the present one is worked on."""
+"""Memory that the next events of a batch will read is asked for before the first of them is worked on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, hash_key, slot_of
 
-_AHEAD = 8  # events
+AHEAD = 64  # events
 
 
 @device
-def look_ahead(arena, t, strides, k, keys, i, n):
-    """Starts loading what coming events will read: first their slot, then, nearer to them, the record in it."""
-    if i + 2 * _AHEAD < n:
-        tag = hash_key(arena, strides, 0, k, keys, i + 2 * _AHEAD)
+def look_ahead(arena, t, strides, k, keys, start, n, tags, at):
+    """Starts loading the records of the next events, from number ``start`` on: first all of their slots, then what is
+    in these. Returns the number of the event behind them; ``tags[at ...]`` gets the tags of their keys."""
+    stop = min(start + AHEAD, n)
+    for i in range(start, stop):
+        tag = hash_key(arena, strides, 0, k, keys, i)
+        tags[at + i - start] = tag
         prefetch(arena, slot_of(arena, t, tag))
-    if i + _AHEAD < n:
-        tag = hash_key(arena, strides, 0, k, keys, i + _AHEAD)
-        prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)
+    for i in range(stop - start):
+        prefetch(arena, arena[slot_of(arena, t, tags[at + i])] & LOW32)
+    return stop
