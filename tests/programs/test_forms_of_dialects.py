@@ -51,6 +51,9 @@ DUCKDB = (
     "SELECT id, unnest(nums) * 2 + a AS x FROM r",
     "SELECT id, s->'a' AS x, s->'$.a.b' AS y, s->'a'->'b'->>1 AS z, s->'a'->'b'->1 AS w, CAST(s AS JSON)->>'$.a' AS v "
     "FROM r WHERE s LIKE '{%'",
+    "SELECT id, string_split(s, '-') AS l, str_split(s, '.')[1] AS f, str_split(s, '\": ') AS q FROM r",
+    "SELECT id, r.at AT TIME ZONE 'America/New_York' > TIMESTAMPTZ '2024-01-01 00:00:00+00' AS z, "
+    "(r.at AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Asia/Tokyo' AS w FROM r",
     "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
     "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
     "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",
@@ -100,6 +103,13 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("postgres", "SELECT id, s::jsonb #>> '{a,b,1}' AS x, jsonb_extract_path(s::jsonb, 'a', 'b', '1') AS y, "
      "s::json->'a'->'b'->>0 AS z FROM r WHERE s LIKE '{%'",
      "SELECT id, s->'$.a.b[1]'->>'$', s->'$.a.b[1]', s->>'$.a.b[0]' FROM r WHERE s LIKE '{%'"),
+    ("snowflake", "SELECT s, COUNT_IF(b > 0) AS n, SUM(TO_NUMBER(b::string, 10, 2)) AS t FROM r GROUP BY s",
+     "SELECT s, COUNT_IF(b > 0), SUM(b::DECIMAL(10, 2)) FROM r GROUP BY s"),
+    ("snowflake", "SELECT id, f.value AS v, f.index AS i FROM r, LATERAL FLATTEN(input => PARSE_JSON(s):a.b) f",
+     "SELECT id, x, i - 1 FROM (SELECT id, UNNEST([s->>'$.a.b[0]', s->>'$.a.b[1]']) AS x, UNNEST([1, 2]) AS i FROM r "
+     "WHERE s LIKE '{%')"),
+    ("snowflake", "SELECT a, COUNT(*) AS n FROM (SELECT a, ROW_NUMBER() OVER (ORDER BY NULL) AS k FROM r) AS q "
+     "WHERE k > 0 GROUP BY a", "SELECT a, COUNT(*) FROM r GROUP BY a"),
     ("snowflake", "SELECT id, '2024-02-29 10:00:00'::timestamp > r.at AS later FROM r",
      "SELECT id, TIMESTAMP '2024-02-29 10:00:00' > r.at FROM r"),
     ("spark", "SELECT NAMED_STRUCT('x', a, 'y', s) AS p, p.x + 1 AS x FROM r", "SELECT {'x': a, 'y': s}, a + 1 FROM r"),

@@ -131,6 +131,7 @@ TABLE = (
         "string =string",
         _gives,
         each(_found),
+        also=("json_value",),
         note="A path of names and places: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and arrays "
         "without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is NULL.",
     ),

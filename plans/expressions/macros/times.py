@@ -102,7 +102,15 @@ def _beginning(moment: Expr, unit: Expr) -> Expr:
     return found if moment.type == "timestamp" else cast(found, "timestamp_ntz")
 
 
+def _zoned(zone: Expr, value: Expr) -> Expr:
+    """Returns PostgreSQL's TIMEZONE: the wall clock of an instant, or the instant of a wall clock."""
+    if value.type == "timestamp":
+        return cast(call("from_utc_timestamp", value, zone), "timestamp_ntz")
+    return call("to_utc_timestamp", cast(value, "timestamp"), zone)
+
+
 TABLE = (
+    macro("timezone", "=string calendar", _zoned, note="PostgreSQL's `at AT TIME ZONE zone`, in its dialects."),
     macro("convert_timezone", "=string any", _in_zone, note="From one zone, or UTC, to another one: a TIMESTAMP_NTZ."),
     macro("convert_timezone", "=string =string any", _in_zone),
     macro("try_make_timestamp", _TIME, lambda *given: call("make_timestamp", *given), also=("try_make_timestamp_ltz",)),

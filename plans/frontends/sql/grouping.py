@@ -191,7 +191,8 @@ class Groups:
             given = list(inner.expressions)
         else:
             given += [part for part in inner.expressions if function != "count" or part not in given]
-            given += [inner.args["zero_on_all_null"]] if inner.args.get("zero_on_all_null") else []  # of COUNT_IF
+            more = inner.args.get("zero_on_all_null")  # of COUNT_IF: a second argument, or what Snowflake's is anyway
+            given += [more] if isinstance(more, exp.Expression) else []
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
             given = list(given[0].expressions)

@@ -89,6 +89,8 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
         if offset:
             array, shown = call("with_places", array), (*behind_places(shown), ("pos", ("pos",)))
         return _Elements(array, shown)
+    if flatten and value.type == "string":  # JSON, whose elements are texts of JSON
+        value = call("from_json", value, lit("array<string>"))
     array, shown = generated("posexplode" if flatten else kind, value)
     if flatten:
         shown = tuple(({"pos": "index", "col": "value"}.get(name, name), path) for name, path in shown)

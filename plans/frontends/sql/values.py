@@ -72,6 +72,7 @@ _CLOCKS = {
     "currentdate": "date",
     "curdate": "date",
     "localtimestamp": "timestamp_ntz",
+    "mz_now": "timestamp",
 }
 
 

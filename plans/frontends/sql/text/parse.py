@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
+from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.json_paths import with_paths
 from plans.frontends.sql.text.patterns import with_patterns
@@ -92,9 +93,11 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_samples(statement, dialect) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
+        found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(statement, dialect) for statement in found]
         if dialect not in SPARK:
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
+            found = [with_conversions(statement, dialect) for statement in found]
             found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
             found = [with_patterns(statement, dialect, text) for statement in found]
     except Fault as fault:

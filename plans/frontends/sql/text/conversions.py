@@ -1,0 +1,70 @@
+"""SPLIT, TO_NUMBER, AT TIME ZONE and orders by nothing, as other dialects mean them, in Spark's words.
+
+Part of `plans.frontends.sql`. SPLIT of other dialects takes a text, that of Spark a pattern. TO_NUMBER of Snowflake
+makes a decimal. AT TIME ZONE of PostgreSQL and DuckDB is the wall clock of an instant, or the instant of a wall clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from plans.frontends.sql.text.place import extent, placed
+
+_ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
+
+
+def with_conversions(tree: Any, dialect: str) -> Any:
+    """Returns a statement of another dialect whose conversions are Spark's; those that have no words there stay."""
+    for node in reversed(list(tree.find_all(*_MADE))):  # inner ones first
+        made = _MADE[type(node)](node, dialect)
+        if made is not None:
+            made = placed(made, extent(node))
+            if node is tree:
+                tree = made
+            else:
+                node.replace(made)
+    return tree
+
+
+def without_empty_orders(tree: Any) -> Any:
+    """Returns a statement whose window functions have no ORDER BY NULL, which orders nothing."""
+    for node in list(tree.find_all(exp.Window)):
+        order = node.args.get("order")
+        left = [one for one in order.expressions if not isinstance(one.this, exp.Null)] if order is not None else []
+        if order is not None and len(left) < len(order.expressions):
+            order.set("expressions", left)
+            node.set("order", order if left else None)
+    return tree
+
+
+def _split(node: Any, dialect: str) -> Any:
+    mark = node.args["expression"]
+    if not isinstance(mark, exp.Literal) or not mark.name:
+        return None
+    return exp.Anonymous(this="SPLIT", expressions=[node.this.copy(), exp.Literal.string(_plain(mark.name))])
+
+
+def _plain(text: str) -> str:
+    """Returns the pattern that finds a text."""
+    return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
+
+
+def _number(node: Any, dialect: str) -> Any:
+    sizes = [node.args.get(name) for name in ("precision", "scale")]
+    if node.args.get("format") is not None or not all(isinstance(size, exp.Literal) for size in sizes):
+        return None
+    type_ = exp.DataType.build(f"DECIMAL({sizes[0].name}, {sizes[1].name})")
+    return (exp.TryCast if node.args.get("safe") else exp.Cast)(this=node.this.copy(), to=type_)
+
+
+def _zone(node: Any, dialect: str) -> Any:
+    if dialect not in _ZONES:
+        return None
+    return exp.Anonymous(this="TIMEZONE", expressions=[node.args["zone"].copy(), node.this.copy()])
+
+
+_MADE: dict[type, Callable[[Any, str], Any]] = {exp.Split: _split, exp.ToNumber: _number, exp.AtTimeZone: _zone}
