@@ -6,7 +6,9 @@ that Spark computes call them, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -46,10 +48,25 @@ def _aggregate(own: UserAggregate) -> Callable[..., Any]:
     def call(*arrays: pa.Array) -> Any:
         lifted = _values(own.lift, arrays)
         lifted = lifted.filter(pc.is_valid(lifted))
-        sums = [pa.array([pc.sum(pc.struct_field(lifted, field.name)).as_py()]) for field in lifted.type]
+        sums = [pa.array([_sum(pc.struct_field(lifted, field.name))]) for field in lifted.type]
         return _values(own.finish, [*sums, pa.array([len(lifted)])])[0].as_py()
 
     return call
+
+
+def _sum(values: pa.Array) -> Any:
+    """Returns the sum of values; of doubles the exact one, rounded once, as in views."""
+    known = values.drop_null()
+    if not pa.types.is_floating(values.type) or len(known) == 0 or not pc.all(pc.is_finite(known)).as_py():
+        return pc.sum(known).as_py()
+    try:
+        return math.fsum(known.to_numpy())
+    except OverflowError:  # on the way, or in the end
+        total = sum(map(Fraction, known.to_pylist()))
+    try:
+        return float(total)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
 
 
 def _values(own: UserFunction, arrays: Sequence[pa.Array]) -> pa.Array:

@@ -93,3 +93,25 @@ def test_what_spark_computes_with_a_function_is_what_is_maintained(spark) -> Non
     view = crown.view(query, SCHEMA)
     view.update({"t": rows})
     assert Counter(map(tuple, apart.sql(query).collect())) == Counter(tuple(row.values()) for row in view)
+
+
+def test_sums_of_doubles_that_spark_computes_are_exact_as_in_views(spark) -> None:
+    crown.aggregate("total", lambda x: pa.StructArray.from_arrays([x], ["s"]), lambda s, n: s,
+                    arguments=["double"], sums={"s": "double"}, result="double")  # fmt: skip
+    apart = clone(spark)
+    rows = [
+        (1, 1e308),
+        (1, 1e308),
+        (1, -1e308),
+        (2, 1e16),
+        (2, 1.0),
+        (2, -1e16),
+        (3, float("inf")),
+        (3, 1.0),
+        (4, None),
+    ]
+    apart.createDataFrame(rows, "k BIGINT, x DOUBLE").createOrReplaceTempView("t")
+    query = "SELECT k, total(x) AS s FROM t GROUP BY k"
+    view = crown.view(query, {"t": {"k": "int64", "x": "double"}})
+    view.update({"t": rows})
+    assert Counter(map(tuple, apart.sql(query).collect())) == Counter(tuple(row.values()) for row in view)
