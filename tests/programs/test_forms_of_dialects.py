@@ -104,7 +104,7 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "s::json->'a'->'b'->>0 AS z FROM r WHERE s LIKE '{%'",
      "SELECT id, s->'$.a.b[1]'->>'$', s->'$.a.b[1]', s->>'$.a.b[0]' FROM r WHERE s LIKE '{%'"),
     ("snowflake", "SELECT s, COUNT_IF(b > 0) AS n, SUM(TO_NUMBER(b::string, 10, 2)) AS t FROM r GROUP BY s",
-     "SELECT s, COUNT_IF(b > 0), SUM(b::DECIMAL(10, 2)) FROM r GROUP BY s"),
+     "SELECT s, COUNT(*) FILTER (WHERE b > 0), SUM(b::DECIMAL(10, 2)) FROM r GROUP BY s"),
     ("snowflake", "SELECT id, f.value AS v, f.index AS i FROM r, LATERAL FLATTEN(input => PARSE_JSON(s):a.b) f",
      "SELECT id, x, i - 1 FROM (SELECT id, UNNEST([s->>'$.a.b[0]', s->>'$.a.b[1]']) AS x, UNNEST([1, 2]) AS i FROM r "
      "WHERE s LIKE '{%')"),
