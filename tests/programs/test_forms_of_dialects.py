@@ -192,6 +192,10 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
         ),
         ("duckdb", "SELECT COLUMNS(lambda c: a = c) FROM r", "COLUMNS asks of names, not of the column a"),
         ("duckdb", "SELECT COALESCE(*COLUMNS('a')) FROM r", "several COLUMNS in one expression are not supported"),
+        ("duckdb", "SELECT COLUMNS(lambda c: c) FROM r", "COLUMNS takes a condition on the name of a column"),
+        ("duckdb", "SELECT a[1:2] FROM r", "LIST_SLICE needs an array, not a value of type int64"),
+        ("duckdb", "SELECT unnest(nums) + unnest(nums) FROM r", "two calls in one SELECT make rows"),
+        ("duckdb", "SELECT MAX(unnest(nums)) FROM r", "a call that makes rows stands beside groups"),
         ("duckdb", "PIVOT r ON a USING SUM(b)", "PIVOT without a list of values is not supported"),
         (
             "duckdb",

@@ -123,6 +123,8 @@ def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
 def _sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
     """Returns the elements from one place to another one, both counted from 1, or below 0 from the end."""
     text = array.type == "string"
+    if not text:
+        _element("LIST_SLICE", array)
     size = call("length" if text else "size", array)
     first, last = (
         call("case", call("lt", at, lit(0)), call("add", call("add", size, at), lit(1)), at)
@@ -133,7 +135,6 @@ def _sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
     given = cast(first, "int32"), cast(count, "int32")
     if text:
         return call("substring", array, *given)
-    _element("LIST_SLICE", array)
     known = call("isnull", call("add", call("add", begin, end), size))
     return call("case", known, NULL, call("slice", array, *given))
 

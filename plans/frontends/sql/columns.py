@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
-from plans.errors import PlanError
 from plans.expressions.build import Expr, lit
 from plans.frontends.sql.scalars.scalar import scalar
 from plans.frontends.sql.scope import Scope, value_of
@@ -85,7 +84,7 @@ def _holds(node: exp.Expression, name: str, scope: Scope) -> bool:
 
     made = scalar(condition, resolve, scope.text.text)
     if made.type != "bool" or made.columns:
-        raise PlanError("COLUMNS takes a condition on the name of a column")
+        raise scope.text.error("COLUMNS takes a condition on the name of a column", node)
     return bool(made.evaluate({}, 1)[0].as_py())
 
 
