@@ -95,12 +95,12 @@ class Entry:
         """Returns a batch of which nothing is done; ``width``: the words of the sums of a group."""
         net, reader = nets[0], self._reader
         if reader.places is not None:
-            weights, inputs = reader.weights(net), net.columns().reshape(-1)
+            weights, inputs = reader.weights(net), np.ascontiguousarray(net.columns()).reshape(-1)
             return Batch(nets, weights, inputs, self._forms, NOTHING, self._key_rows * len(weights), form, width)
         frame, weights = reader.frame(net)
         inputs, forms, pairs = frame.inputs(self._reads)
         strides = self._key_rows * len(weights)
-        made = Batch(nets, weights, inputs.reshape(-1), forms, pairs, strides, form, width)
+        made = Batch(nets, weights, np.ascontiguousarray(inputs).reshape(-1), forms, pairs, strides, form, width)
         made.frames.append((frame, weights))
         return made
 
