@@ -13,6 +13,7 @@ import pytest
 
 import crown
 from crown.commands.main import main
+from crown.commands.parser import Parser
 from ivm_triangle import Triangle
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."
@@ -345,3 +346,20 @@ def test_arguments_that_a_command_does_not_take_are_said_in_a_sentence(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(said)
     assert second.startswith(f"hint: {hint}")
+
+
+@pytest.mark.parametrize("words", [["run"], ["run", "folder"], ["run", "folder", "more", "most"]])
+def test_options_may_stand_anywhere_between_words(words: list[str]) -> None:
+    parser = Parser()
+    parser.add_argument("action", choices=["run"])
+    parser.add_argument("folder", nargs="?", default=".")
+    parser.add_argument("more", nargs="*")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--every", type=int)
+    expected = parser.parse_args([*words, "--json", "--every", "3"])
+    assert [expected.action, expected.folder, *expected.more] == (words if len(words) > 1 else ["run", "."])
+    places = range(min(len(words), 2) + 1)  # the last argument's words stand in one piece
+    for first in places:
+        for second in places[first:]:
+            given = [*words[:first], "--json", *words[first:second], "--every", "3", *words[second:]]
+            assert parser.parse_args(given) == expected, given

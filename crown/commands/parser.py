@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NoReturn
+
+from typing_extensions import override
 
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads the arguments of a command."""
+    """Reads the arguments of a command: its options may stand between its words."""
+
+    @override
+    def _match_arguments_partial(self, actions: Sequence[argparse.Action], arg_strings_pattern: str) -> list[int]:
+        """Returns how many words each of the next arguments takes. One that may be left out is not left out as long as
+        options follow ("O"): words may stand behind them, which argparse would find strange."""
+        counts = super()._match_arguments_partial(actions, arg_strings_pattern)
+        while "O" in arg_strings_pattern and counts and not counts[-1]:
+            counts.pop()
+        return counts
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with code 2, the mistake, and what was meant, or else where the options are listed."""
