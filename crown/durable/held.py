@@ -52,7 +52,8 @@ class InFolder(Changeable[Deltas]):
     def snapshot(self) -> None:
         """Writes a snapshot now, so that reopening has no log to read. It comes by itself as needed. O(state).
 
-        Raises SnapshotError if it cannot be written; nothing is lost then.
+        Raises SnapshotError if it cannot be written; nothing is lost then. DamagedStateError if the state was mapped
+        (``verify=False``) from a snapshot that is damaged.
         """
         try:
             self._journal.snapshot(self._write)

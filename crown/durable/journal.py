@@ -9,6 +9,7 @@
 A batch is written when all of it has been applied and before it stands: if that fails it is taken back. When the log
 since the newest snapshot outweighs that, another snapshot is written, so that snapshots cost O(1) per logged byte.
 Files that no recovery needs are deleted then. Kept are ``keep`` snapshots before the newest, with the log since.
+No snapshot is written of state that was mapped from a damaged one: its own checksum would hide the damage.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from crown.durable.identity import Identity
 from crown.durable.mark import Mark
 from crown.durable.recovery import Kind, Recovered, Recovery, history, numbers, past
 from crown.durable.segment import Segment, Tables
-from crown.errors import CrownError, NotDurableError
+from crown.errors import CrownError, DamagedStateError, NotDurableError, SnapshotError
 from crown.options import Sync
+from crown.programs.snapshot import demand_whole
 
 E = TypeVar("E")
 
@@ -41,6 +43,7 @@ class Journal:
         self.synced = 0
         self.logged = 0  # bytes since the newest snapshot
         self._snapshot_bytes = 0
+        self._mapped: Path | None = None  # the snapshot whose checksum was not compared
         self._postponed = 0  # how long the log is before a snapshot that could not be written is tried again
         self._lock = lock
         self._mark = mark
@@ -69,6 +72,7 @@ class Journal:
             self._segment.sync()
         snapshots = numbers(self.folder, "snapshot")
         self._snapshot_bytes = self._size(snapshots[-1]) if snapshots else 0
+        self._mapped = self.folder / f"{snapshots[-1]}.snapshot" if snapshots and not kind.verify else None
         since = snapshots[-1] if snapshots else 0
         self.logged = sum(
             (self.folder / f"{base}.log").stat().st_size for base in numbers(self.folder, "log") if base >= since
@@ -156,12 +160,15 @@ class Journal:
     def snapshot(self, save: Callable[[Path], None]) -> None:
         """Writes a snapshot and begins a new log file; deletes what no recovery needs. ``save`` writes the file.
 
-        Raises SnapshotError or OSError if it cannot be written; the view goes on without it.
+        Raises SnapshotError or OSError if it cannot be written, DamagedStateError if the state was mapped from a
+        snapshot that is damaged; the view goes on without it.
         """
         self.ready()
         assert self._segment is not None
         if numbers(self.folder, "snapshot")[-1:] == [self.batches]:
             return
+        if self._mapped is not None and self._mapped.exists():
+            _demand_whole(self._mapped)
         path = self.folder / f"{self.batches}.snapshot"
         self._segment.sync()  # whatever follows the snapshot follows a whole log
         save(path)
@@ -206,3 +213,14 @@ class Journal:
                 segment.close()
             self._mark.close(sync=not failed)
             self._lock.release()
+
+
+def _demand_whole(path: Path) -> None:
+    """Raises DamagedStateError unless the snapshot that was mapped is what was written. O(bytes)."""
+    try:
+        demand_whole(path)
+    except SnapshotError as error:
+        raise DamagedStateError(
+            f"{error}, and the state was mapped from it, so no other snapshot is written. Close the folder and open it "
+            "with verify=True, which goes on with what is whole"
+        ) from None

@@ -52,6 +52,11 @@ E = TypeVar("E")
 class Kind(Protocol[E]):
     """What a folder keeps: an engine, which is made, read from a snapshot, and given the batches of the log."""
 
+    @property
+    def verify(self) -> bool:
+        """Returns True if snapshots are read and compared with their checksums, and not mapped into memory."""
+        ...
+
     def create(self) -> E:
         """Makes the engine of a folder that has no snapshot."""
         ...

@@ -16,7 +16,7 @@ from crown.durable.files import holder, write_durably
 from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
 from crown.durable.recovery import damaged, history
-from crown.errors import CrownError, FunctionError, LockedStateError
+from crown.errors import CrownError, DamagedStateError, FunctionError, LockedStateError
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
 
@@ -114,8 +114,11 @@ class PipelineState:
         except CrownError as error:
             again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
             raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error
-        with database:
-            yield database, [deltas[batch] for batch in sorted(deltas)]
+        try:
+            with database:
+                yield database, [deltas[batch] for batch in sorted(deltas)]
+        except DamagedStateError as error:
+            raise CheckpointError(f"{error} (crown pipelines run --verify)") from error
 
 
 def versions(history: Iterable[tuple[int, Any]]) -> dict[int, tuple[int, Mapping[str, Any]]]:

@@ -91,6 +91,9 @@ def test_a_snapshot_that_is_mapped_is_left_as_it_is_and_its_checksum_too(
         flip(folder / "4.log", 200)
         assert len(damaged(folder, view_id)) == 2
         flip(folder / "4.log", 200)
+        with pytest.raises(DamagedStateError, match=r"9\.snapshot is damaged: .* no other snapshot is written"):
+            view.snapshot()
+        assert not (folder / f"{2 * BATCHES}.snapshot").exists()
     with pytest.warns(RecoveryWarning, match=r"9\.snapshot is damaged"):
         view = opened(folder)
     with view:

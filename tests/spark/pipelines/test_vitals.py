@@ -17,9 +17,11 @@ import crown
 from crown.commands.main import main
 from crown.durable.database import DurableDatabase
 from crown.errors import RecoveryWarning
+from crown.store.words_file import can_be_mapped
+from plans.schema import Schema
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.state import PipelineState
+from spark_jobs.pipelines.state import PipelineState, damage
 from spark_jobs.pipelines.vitals import Record, lines, prometheus, vitals
 from spark_jobs.tables.merge import DeltaResult
 from tests.spark.pipelines.test_pipelines import Died, _dies, table
@@ -180,6 +182,28 @@ def test_a_state_is_read_whole_where_that_is_asked_for(project: Project) -> None
         project.pipeline(verify=True).run()
     project.check(project.pipeline())
     assert project.pipeline().status(verify=True)["damaged"] == []
+
+
+def test_no_snapshot_hides_that_the_state_was_mapped_from_a_damaged_one(tmp_path: Path) -> None:
+    if not can_be_mapped():
+        pytest.skip("this system maps no file over an array")
+
+    def step(rows: list[int], verify: bool = False) -> int:
+        schema = Schema.of({"r": {"k": "int64"}})
+        with PipelineState(tmp_path, 1, verify).opened(schema) as (database, _):
+            database.update({"r": {"k": rows}})
+            database.snapshot()
+            return database.table("r").num_rows
+
+    step([1, 2])
+    (snapshot,) = (tmp_path / "crown" / "state").glob("*.snapshot")
+    whole = snapshot.read_bytes()
+    snapshot.write_bytes(whole[:-1] + b"\1")
+    with pytest.raises(CheckpointError, match=r"is damaged: .* no other snapshot is written.*pipelines run --verify"):
+        step([3])
+    with pytest.warns(RecoveryWarning, match="is damaged: its checksum does not match; it was rebuilt from the log"):
+        assert step([4], verify=True) == 4
+    assert damage(tmp_path) == []
 
 
 STEPS = [(DurableDatabase, "apply"), (DeltaResult, "apply"), (PipelineState, "commit"), (Record, "succeeded")]
