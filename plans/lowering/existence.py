@@ -84,7 +84,7 @@ def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Qu
     outputs = tuple((f"c{i}", expr) for i, expr in enumerate(exprs))
     number = stage(Query(query.text, inside, tuple(own), outputs, True))
     source = stages.source(inside[0].alias, number, distinct=True)
-    names = {expr: source.qualified(name) for name, expr in outputs}
+    names = {expr: source.qualified(name) for name, expr in outputs if expr.columns}  # a constant is one everywhere
     return replace(
         query,
         sources=(source, *(replace(s, on=tuple(replaced(one, names) for one in s.on)) for s in rest)),

@@ -110,6 +110,8 @@ def conjunction(query: Query, counted: bool = False, kept: Sequence[Expr] = ()) 
     classes, pending, constants = _classes(query)
     for column in kept:
         classes.add(column)
+    aliases = {source.alias for source in query.sources}
+    assert all(split(name)[0] in aliases for name in classes.parent), "a column is of no source"
     if not (query.distinct or counted):
         error = repetition(query, classes, constants)
         if error is not None:

@@ -12,7 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, TRUE, Expr, cast, col, lit
+from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import result_type
 from plans.frontends.picked import VALUE, pick
@@ -35,6 +35,14 @@ _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_dist
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
+def _keep_constants_apart(scope: Scope) -> None:
+    """Lets columns of FROM that are constants differ from constants that are written beside them: a column is NULL in a
+    grouping that leaves it out, a constant is not."""
+    for relation in scope.relations:
+        constants = [expr for _, expr in relation.columns.values() if expr.op == "literal" and expr.type != "null"]
+        relation.rename({expr: call("coalesce", expr) for expr in constants})
+
+
 class Groups:
     """The groups of a SELECT under construction: its rows, with a column per key and per argument of an aggregate.
 
@@ -50,6 +58,8 @@ class Groups:
         self.picks: dict[Called, str] = {}  # what one row of a group says, with the alias of the source that has it
         self.session: Session | None = None
         self.absent: dict[Expr, Expr] = {}  # what other groupings of the query group by: it is NULL
+        if grouping.several:
+            _keep_constants_apart(scope)
         for item in grouping.every:
             scope.text.check_no_aggregate(item, "GROUP BY")
             if is_session(value_of(item)):
