@@ -44,7 +44,7 @@ from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
 from spark_jobs.pipelines.state import PipelineState, versions
-from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, status, vitals
+from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, rows_so_far, status, vitals
 
 INCREMENTAL, FULL = "incremental", "full"
 _POLICIES = ("auto", "incremental")
@@ -137,10 +137,10 @@ class Pipeline:
 
     def groups(self, cells: int) -> tuple[Group, ...]:
         """Returns how the views would be cut into so many cells, as jobs of ``crown.spark.maintain``: those that one
-        cut serves together. Rows are counted by the changes of the newest run, or 1 for each source."""
+        cut serves together. Rows are counted by the changes that all runs have read; before the first run, each source
+        counts as one row."""
         analysis = self._analysis()
-        sources = vitals(self._path).get("sources", {})
-        rates = {of.table.name: sources[name]["rows"] for name, of in analysis.sources.items() if name in sources}
+        rates = rows_so_far(vitals(self._path))
         program = maintained(analysis, self._tables(analysis))
         return groups_of(program, number_of(cells, "cells", 2), rates if any(rates.values()) else None)
 

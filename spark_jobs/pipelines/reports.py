@@ -38,9 +38,14 @@ def group_lines(groups: Sequence[Group]) -> Iterator[str]:
         part = group.rows / group.arriving if group.arriving else 0.0
         so = "" if group.pays else "; one process is as good"
         yield (
-            f"  a cell gets {group.rows:,.0f} of {group.arriving:,.0f} rows ({part:.0%}) if their values are even, all "
-            f"cells {group.sent:,.0f}{so}"
+            f"  a cell gets {_count(group.rows)} of {_count(group.arriving)} rows ({part:.0%}) if their values are "
+            f"even, all cells {_count(group.sent)}{so}"
         )
+
+
+def _count(rows: float) -> str:
+    """Returns a number of rows; that of a part of few rows is none of 0."""
+    return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
 @dataclass

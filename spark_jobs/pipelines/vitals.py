@@ -148,6 +148,13 @@ def status(folder: Path, verify: bool = False) -> Vitals:
     return {**found, "history": history, **({} if damaged is None else {"damaged": damaged})}
 
 
+def rows_so_far(found: Vitals) -> dict[str, int]:
+    """Returns by source and by view how many of its rows have come and gone in all runs."""
+    views = found.get("views", {}).items()
+    changed = {name: view["inserted_total"] + view["deleted_total"] for name, view in views}
+    return {**changed, **{name: source["rows_total"] for name, source in found.get("sources", {}).items()}}
+
+
 def failing(found: Vitals) -> bool:
     """Returns True if the newest run has failed."""
     error, success = found["error"], found["success"]

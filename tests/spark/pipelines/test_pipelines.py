@@ -19,10 +19,12 @@ import crown
 from crown.durable.database import DurableDatabase
 from crown.errors import CrownError
 from plans.expressions.functions import user
+from plans.search.groups import Group
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import recalled
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.reports import group_lines
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
 from spark_jobs.tables.merge import DeltaResult
@@ -124,10 +126,10 @@ def shop(spark, tmp_path: Path, request: pytest.FixtureRequest):
 
 
 def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
-    source = random.Random(1)
+    source, came = random.Random(1), Counter[str]()
     for _ in range(3):
         shop.change(source)
-        shop.pipeline().run()
+        came.update({name: rows for name, (rows, _) in shop.pipeline().run().read.items()})
         shop.check()
     report = shop.pipeline().run()
     assert not report.changed, "nothing has changed"
@@ -137,7 +139,13 @@ def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
     assert set(how.values()) == {"incremental"}
     groups = shop.pipeline().groups(4)
     assert sorted(name for group in groups for name in group.results) == sorted(how), "each is in one group"
-    assert all(group.arriving > 0 for group in groups), "the rows of the run before"
+    assert all(group.arriving >= sum(came[name] for name in group.ways) > 0 for group in groups), "those of all runs"
+
+
+@pytest.mark.parametrize(("arriving", "said"), [(2, "0.5 of 2 rows (25%)"), (4e6, "1,000,000 of 4,000,000 rows (25%)")])
+def test_a_part_of_few_rows_is_not_shown_as_none(arriving: float, said: str) -> None:
+    group = Group(("v",), (), {"r": frozenset([("k",)])}, 4, arriving / 4, arriving, arriving)
+    assert any(f"a cell gets {said}" in line for line in group_lines([group]))
 
 
 def test_views_and_sources_are_added_changed_and_dropped_on_a_running_state(shop: Shop, spark) -> None:
