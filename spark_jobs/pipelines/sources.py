@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -30,9 +32,11 @@ from plans.types import arrow_type
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.parquet import ParquetRows
 from spark_jobs.pipelines.folders import PADDED, ParquetFolder
+from spark_jobs.storage.address import masked
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
 _OF_FILES = "HadoopFsRelation"
+_CAUSED = "Caused by: "
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,22 @@ def _whole(rows: pa.Table, position: Any, known: Callable[[], pa.Table]) -> Chan
 
 
 def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
-    """Returns the rows of a DataFrame as Arrow columns of a relation."""
-    return frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow().cast(_schema(table))
+    """Returns the rows of a DataFrame as Arrow columns of a relation. SourceError if Spark fails at that."""
+    try:
+        rows = frame.select(*(F.col(f"`{column.name}`") for column in table.columns)).toArrow()
+    except (PySparkException, Py4JError) as error:
+        raise SourceError(
+            f"Spark cannot read the rows of {table.name} ({_cause(error)}): mend that, and run again"
+        ) from None
+    return rows.cast(_schema(table))
+
+
+def _cause(error: Exception) -> str:
+    """Returns what began an error of Spark: its last cause, without the places in Java's code."""
+    lines = [line.strip() for line in masked(str(error)).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    said = (causes[-1].partition(": ")[2] or causes[-1]) if causes else lines[0]
+    return said[:300].rstrip(". ")
 
 
 def _schema(table: Table) -> pa.Schema:

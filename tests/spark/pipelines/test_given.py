@@ -178,6 +178,11 @@ def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -
     min(folder.glob(f"*.{kind}"), key=lambda file: file.stat().st_mtime_ns).unlink()
     assert made.run().read["r"] == (1, "read whole and compared")
     assert table(tmp_path / "state" / "tables" / "v") == Counter([("a", 1, 3), ("b", 1, 2)])
+    (folder / f"x.{kind}").write_bytes(b"no file of that kind, as one is that is being copied")
+    with pytest.raises(SourceError, match=rf"Spark cannot read the rows of r \(.*x\.{kind}.*\): mend that") as failed:
+        made.run()
+    assert "\n" not in str(failed.value)
+    assert "\tat " not in made.status()["error"]["said"]
     with pytest.raises(SourceError, match="source r cannot be read"):
         given_by(Session.of(spark), "r", f"{kind}:{tmp_path / 'none'}").read()
 
