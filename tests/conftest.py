@@ -34,11 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
     The workers, and some hundred processes that tests start, would compile everything again.
     The campaign has the size that the environment says, and other examples each time, on a build server as well.
 
+    Shells start what runs in the background with Ctrl-C ignored, which tests of Ctrl-C must not inherit.
     Parallel workers find its first seed in their environment. Kernels count and hash modulo 2^64 on purpose; as plain
     Python, NumPy warns of that.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--hypothesis-profile") == "campaign" and not campaign.is_running():
         os.environ[campaign.SEED] = str(random.SystemRandom().randrange(10_000, 100_000_000))
     try:
