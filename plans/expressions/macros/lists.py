@@ -133,10 +133,8 @@ def _sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
     first, last = call("greatest", first, lit(1)), call("least", last, size)
     count = call("greatest", call("add", call("sub", last, first), lit(1)), lit(0))
     given = cast(first, "int32"), cast(count, "int32")
-    if text:
-        return call("substring", array, *given)
-    known = call("isnull", call("add", call("add", begin, end), size))
-    return call("case", known, NULL, call("slice", array, *given))
+    missing = call("or", call("isnull", begin), call("isnull", end), call("isnull", array))
+    return call("case", missing, NULL, call("substring" if text else "slice", array, *given))
 
 
 def _one(name: str, **more: str) -> Macro:

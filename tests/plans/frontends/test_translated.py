@@ -62,6 +62,8 @@ DUCKDB = (
     *(f"date_trunc('{unit}', ts)" for unit in ("year", "week", "hour", "minute")), "date_trunc('month', d)",
     *(f"{call}({moment})" for call in ("dayofweek", "isodow", "weekday") for moment in ("d", "ts")),
     *(f"date_part('{part}', d)" for part in ("dow", "dayofweek", "isodow")), "extract(dow from ts)",
+    *(f"strftime(ts, '{pattern}')" for pattern in ("Q %% %Y week", "''%Y''T%-d", "%%Y %j", "[%H] {%M} #%S", "at")),
+    "strptime('at 2024-01-02', 'at %Y-%m-%d')::DATE", "s[i:n]", "s[n:]", "s[i:2]",
     "date_add(ts, INTERVAL 1 HOUR)", "date_add(d, INTERVAL 1 MONTH)",
 )  # fmt: skip
 TRANSLATED = {
@@ -267,3 +269,12 @@ def test_a_window_function_takes_the_place_of_a_column_of_a_star() -> None:
     )
     view.update({"t": [(1, 2), (1, 3), (2, 4)]})
     assert sorted((row["a"], row["b"]) for row in view) == [(1, 5), (1, 5), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call"),
+    [("duckdb", "strftime(ts, '%x')"), ("mysql", "DATE_FORMAT(ts, '%D')"), ("bigquery", "FORMAT_DATE('100%', d)")],
+)
+def test_a_letter_that_no_pattern_of_spark_has_is_refused(dialect: str, call: str) -> None:
+    with pytest.raises(PlanError, match="which Spark's do not"):
+        plan(f"SELECT {call} AS v FROM t", SCHEMA, dialect=dialect)

@@ -18,7 +18,7 @@ from plans.errors import PlanError, Position
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.json_paths import with_paths
-from plans.frontends.sql.text.patterns import with_patterns
+from plans.frontends.sql.text.patterns import with_patterns, with_percents
 from plans.frontends.sql.text.pivot_statements import with_pivots
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
@@ -98,6 +98,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         if dialect not in SPARK:
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
             found = [with_conversions(statement, dialect) for statement in found]
+            found = [with_percents(statement, dialect, text) for statement in found]
             found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
             found = [with_patterns(statement, dialect, text) for statement in found]
     except Fault as fault:

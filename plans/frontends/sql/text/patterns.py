@@ -1,8 +1,9 @@
-"""TO_CHAR, TO_DATE and TO_TIMESTAMP with the patterns of PostgreSQL, Oracle and Snowflake, in Spark's words.
+"""Patterns of times, in Spark's words: of PostgreSQL, Oracle and Snowflake, and those with `%` of DuckDB and others.
 
 A pattern is split into its words. Words that Java's patterns have become one call of DATE_FORMAT, all others a call of
 their own, and the texts are joined: `TO_CHAR(at, 'MON YYYY')` is `UPPER(DATE_FORMAT(at, 'MMM')) || DATE_FORMAT(at,
-' yyyy')`. Texts are read by one pattern of Java's.
+' yyyy')`. Texts are read by one pattern of Java's. In patterns with `%` what stands between the letters is plain text,
+which Java's have in quotes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from sqlglot import exp
+from sqlglot.dialects import Spark
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.place import extent, place_of, placed
@@ -62,6 +64,38 @@ def with_patterns(tree: Any, dialect: str, text: str) -> Any:
 
 
 DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "oracle")
+
+
+def with_percents(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement of which the patterns with `%` have their text in quotes, and letters that Java's have."""
+    for node in tree.find_all(*_PATTERNED) if dialect in _PERCENTS else ():
+        pattern = node.args.get("format")
+        if isinstance(pattern, exp.Literal) and pattern.is_string:
+            try:
+                made = _quoted(pattern.name, isinstance(node, exp.TimeToStr))
+            except PlanError as error:
+                raise error.at(text, place_of(text, node)) from None
+            node.set("format", exp.Literal.string(made))
+    return tree
+
+
+_PERCENTS = ("duckdb", "bigquery", "mysql", "trino", "presto", "athena", "clickhouse", "sqlite", "starrocks", "doris")
+_PATTERNED = (exp.TimeToStr, exp.StrToTime, exp.StrToDate)
+_LETTER = re.compile(r"%-?.|%$", re.DOTALL)
+
+
+def _quoted(pattern: str, written: bool) -> str:
+    """Returns a pattern whose letters sqlglot puts into Java's, and nothing else."""
+    made, at = "", 0
+    for letter in _LETTER.finditer(pattern):
+        made += _java(_Word("", pattern[at : letter.start()], False)) if letter.start() > at else ""
+        at = letter.end()
+        if letter[0] not in ("%%", *Spark.INVERSE_TIME_MAPPING):
+            hint = "write the parts that Spark's patterns have, and join the others: DATE_PART and ||"
+            raise PlanError(f"the pattern {pattern!r} has {letter[0]!r}, which Spark's do not", hint=hint)
+        own = {"%%": "%", **({"%j": "DDD"} if written else {})}  # sqlglot has two digits of the day of a year
+        made += own.get(letter[0], letter[0])
+    return made + (_java(_Word("", pattern[at:], False)) if at < len(pattern) else "")
 
 
 def _made(node: Any, dialect: str) -> Any:
