@@ -27,6 +27,8 @@ DUCKDB = (
          "split_part(s, '-', 1)",
     "d + INTERVAL 1 DAY", "ts + INTERVAL 2 HOUR", "ts - INTERVAL 1 MONTH", "md5(s)", "instr(s, 'b')", "a::VARCHAR",
     "TRY_CAST(s AS INT)", "if(a > 0, 1, 2)", "last_day(d)", "year(d)", "levenshtein(s, 'b')", "starts_with(s, 'a')",
+    "list_transform([a, 7, i], lambda v, k: v * 10 + k)", "list_filter([a, 7, 9], lambda v, k: k > 1)",
+    "[v + k for v, k in [a, 7]]", "[v * 2 for v in [a, 7] if v > 1]", "regexp_replace(s, '[0-9a]', '#', 'g')",
     "date_part('year', d)", "s ILIKE 'A%'", "greatest(a, i)", "d::TIMESTAMP", "upper(s)", "substr(s, 2, 2)",
     "coalesce(nullif(a, 0), 5)",   "concat(s, '!')", "s || a", "~i",
     "lpad(s, 4, '*')", "trim('  a ')", "i & 3", "i << 2", "position('b' in s)", "replace(s, '-', '+')",
@@ -278,3 +280,14 @@ def test_a_window_function_takes_the_place_of_a_column_of_a_star() -> None:
 def test_a_letter_that_no_pattern_of_spark_has_is_refused(dialect: str, call: str) -> None:
     with pytest.raises(PlanError, match="which Spark's do not"):
         plan(f"SELECT {call} AS v FROM t", SCHEMA, dialect=dialect)
+
+
+def test_a_comprehension_with_a_place_and_a_condition_is_refused() -> None:
+    with pytest.raises(PlanError, match="with a place and a condition"):
+        plan("SELECT [v + k for v, k in [a, 7] if k > 1] AS v FROM t", SCHEMA, dialect="duckdb")
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_a_replacement_of_the_first_match_alone_is_refused(dialect: str) -> None:
+    with pytest.raises(PlanError, match="replaces the first match only"):
+        plan("SELECT regexp_replace(s, 'a', 'b') AS v FROM t", SCHEMA, dialect=dialect)

@@ -12,15 +12,22 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.place import extent, placed
+from plans.errors import PlanError
+from plans.frontends.sql.text.place import extent, place_of, placed
 
 _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
 
-def with_conversions(tree: Any, dialect: str) -> Any:
-    """Returns a statement of another dialect whose conversions are Spark's; those that have no words there stay."""
+def with_conversions(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement of another dialect whose conversions are Spark's; those that have no words there stay.
+
+    PlanError for REGEXP_REPLACE of the first match only.
+    """
     for node in reversed(list(tree.find_all(*_MADE))):  # inner ones first
-        made = _MADE[type(node)](node, dialect)
+        try:
+            made = _MADE[type(node)](node, dialect)
+        except PlanError as error:
+            raise error.at(text, place_of(text, node)) from None
         if made is not None:
             made = placed(made, extent(node))
             if node is tree:
@@ -67,4 +74,16 @@ def _zone(node: Any, dialect: str) -> Any:
     return exp.Anonymous(this="TIMEZONE", expressions=[node.args["zone"].copy(), node.this.copy()])
 
 
-_MADE: dict[type, Callable[[Any, str], Any]] = {exp.Split: _split, exp.ToNumber: _number, exp.AtTimeZone: _zone}
+def _replaced(node: Any, dialect: str) -> Any:
+    if not node.args.get("single_replace") or node.text("modifiers") == "g":
+        return None
+    message = f"REGEXP_REPLACE of {dialect} without the option 'g' replaces the first match only: that is not built"
+    raise PlanError(message, hint="write 'g' as the fourth argument, to replace all matches")
+
+
+_MADE: dict[type, Callable[[Any, str], Any]] = {
+    exp.Split: _split,
+    exp.ToNumber: _number,
+    exp.AtTimeZone: _zone,
+    exp.RegexpReplace: _replaced,
+}

@@ -97,7 +97,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_pivots(statement, dialect) for statement in found]
         if dialect not in SPARK:
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
-            found = [with_conversions(statement, dialect) for statement in found]
+            found = [with_conversions(statement, dialect, text) for statement in found]
             found = [with_percents(statement, dialect, text) for statement in found]
             found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
             found = [with_patterns(statement, dialect, text) for statement in found]

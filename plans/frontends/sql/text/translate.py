@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from plans.errors import PlanError
 from plans.frontends.sql.text.json_paths import as_json
 from plans.frontends.sql.text.place import extent
 from plans.frontends.sql.text.reader import reader
@@ -54,15 +55,31 @@ def _comprehension(node: Any) -> Any:
                 exp.Dot.build([first.copy(), *(field.copy() for field in fields)]) if fields else first.copy()
             )
 
+    if len(names) == 2 and "condition" in bodies:  # the place is that before anything is left out
+        message = "[... for x, i in a if ...], with a place and a condition, is not built"
+        raise PlanError(message, hint="write LIST_FILTER(LIST_TRANSFORM(a, ...), ...)")
     for name, part in (("FILTER", "condition"), ("TRANSFORM", "this")):
         if part in bodies:
             function = exp.Lambda(this=bodies[part].this, expressions=[one.copy() for one in names])
+            _count_from_one(function)
             array = exp.Anonymous(this=name, expressions=[array.copy(), function])
     return array
 
 
+def _count_from_one(function: Any) -> None:
+    """Lets the place of an element, the second name of a function, count from 1, as in DuckDB."""
+    if len(function.expressions) == 2:
+        place = function.expressions[1].name.lower()
+        for name in [name for name in function.this.find_all(exp.Identifier) if name.name.lower() == place]:
+            name.replace(exp.Paren(this=exp.Add(this=name.copy(), expression=exp.Literal.number(1))))
+
+
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
     """Returns a statement whose indexes of arrays say from what they count, where `first` is that of the dialect."""
+    for node in list(tree.find_all(exp.Lambda)) if dialect == "duckdb" else ():
+        called = node.parent
+        if isinstance(called, (exp.Transform, exp.ArrayFilter)) or called.name.upper() in _WITH_PLACES:
+            _count_from_one(node)
     for node in _inner_first(tree, exp.Bracket) if first else ():
         index = node.expressions[0] if len(node.expressions) == 1 else None
         if isinstance(index, exp.Slice) and index.args.get("step") is None and first == 1:
@@ -92,6 +109,7 @@ def with_differences(tree: Any, dialect: str) -> Any:
 
 _IN_DAYS = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave", "oracle")
 _OF_WEEKS = {"duckdb": "DAY", "snowflake": "WEEK"}
+_WITH_PLACES = ("LIST_APPLY", "ARRAY_APPLY", "ARRAY_TRANSFORM", "APPLY")
 _FROM_THE_END = ("duckdb", "clickhouse")
 """Dialects in which the last element of an array has the index -1."""
 
