@@ -179,9 +179,12 @@ class _Evaluation:
         first = rows.starts + (0 if by.nulls_last else nulls)
         last = ends - (nulls if by.nulls_last else 0)
         mine = codes[rows.wanted]
-        targets = ordered(moved(mine, type_, -offset if by.falling else offset, unit), type_, by.falling)
+        values, beyond = moved(mine, type_, -offset if by.falling else offset, unit)
+        targets = np.ascontiguousarray(ordered(values, type_, by.falling))
         out = np.empty(len(mine), np.int64)
-        kernels.sought(keys, first[rows.of], last[rows.of], np.ascontiguousarray(targets), side, out)
+        kernels.sought(keys, first[rows.of], last[rows.of], targets, side, out)
+        if beyond.any():  # all rows that have a value are on one side of it
+            out = np.where(beyond, (last if offset > 0 else first)[rows.of], out)
         return np.where(mine == NULL, self._peers[side], out - rows.base)
 
     def _pieces(self, frame: frames.Frame, start: np.ndarray, end: np.ndarray, zero: np.ndarray) -> Pieces:
@@ -321,22 +324,24 @@ class _Evaluation:
         return sums.column(one, found)
 
 
-def moved(codes: np.ndarray, type_: str, offset: int | float, unit: str) -> np.ndarray:
-    """Returns codes of values plus an offset, in months or in the unit of the codes; a value that would leave them is
-    their end."""
+def moved(codes: np.ndarray, type_: str, offset: int | float, unit: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns codes of values plus an offset, in months or in the unit of the codes, and where the value would leave
+    them: the code is their end there."""
     if unit == "months":
         return _later(codes, type_, int(offset))
     if order_of(type_) == orders.BY_FLOAT:
-        return rounded.float_codes(codes.view(np.float64) + float(offset), codes == NULL)
+        found = rounded.float_codes(codes.view(np.float64) + float(offset), codes == NULL)
+        return found, np.zeros(len(codes), np.bool_)
     by = min(max(int(offset), _LEAST), _MOST)
     over = codes > _MOST - by if by > 0 else codes < _LEAST - by
     with np.errstate(over="ignore"):
         made = np.where(over, _MOST if by > 0 else _LEAST, codes + np.int64(by))
-    return np.where(codes == NULL, NULL, made)
+    return np.where(codes == NULL, NULL, made), over & (codes != NULL)
 
 
-def _later(codes: np.ndarray, type_: str, months: int) -> np.ndarray:
-    """Returns codes of dates or moments so many months later: of a month that is too short, on its last day."""
+def _later(codes: np.ndarray, type_: str, months: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns codes of dates or moments so many months later, and where they would leave the codes: of a month that is
+    too short, on its last day."""
     null, unit = codes == NULL, 1 if type_ == "date" else dates.DAY
     days, clock = np.divmod(np.where(null, 0, codes), unit)
     days = dates.shifted(days, np.full_like(days, months))
@@ -344,7 +349,7 @@ def _later(codes: np.ndarray, type_: str, months: int) -> np.ndarray:
         made = days * unit + clock
     over = (np.abs(days) - 1 > _MOST // unit) | ((made < 0) != (days < 0))
     made = np.where(over, np.where(days < 0, _LEAST, _MOST), np.maximum(made, _LEAST))
-    return np.where(null, NULL, made)
+    return np.where(null, NULL, made), over & ~null
 
 
 def _ranks(codes: np.ndarray, type_: str, dictionary: Dictionary) -> np.ndarray:

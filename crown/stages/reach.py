@@ -242,9 +242,10 @@ class Reach:
         the last one.
         """
         if offset != 0:
-            codes, way = moved(keys[self._by], self._type, self._sign * offset, unit), self._sign * (1 if side else -1)
+            way = self._sign * (1 if side else -1)
+            codes, _ = moved(keys[self._by], self._type, self._sign * offset, unit)
             if unit == "months":
-                codes = moved(codes, self._type, way * 3 * (1 if self._type == "date" else DAY), "range")
+                codes, _ = moved(codes, self._type, way * 3 * (1 if self._type == "date" else DAY), "range")
             elif wider and order_of(self._type) == orders.BY_FLOAT:
                 codes = _wider(keys[self._by], codes, offset, way)
             keys = keys.copy()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import crown
 from crown.kernels.strings import NULL
 from crown.stages.frames import moved
 from crown.stages.over import Over
@@ -133,10 +134,28 @@ def test_a_change_costs_the_logarithm_of_its_partition_and_its_frame() -> None:
 def test_a_bound_outside_of_the_calendar_is_its_end() -> None:
     most = 2**63 - 1
     codes = np.array([0, most // DAY * DAY, -(most // DAY) * DAY, most, NULL], np.int64)
-    later = moved(codes, "timestamp", 2**31 - 1, "months")
+    later, beyond = moved(codes, "timestamp", 2**31 - 1, "months")
     assert later.tolist() == [most, most, most, most, NULL]
-    assert moved(codes, "timestamp", 1 - 2**31, "months").tolist() == [1 - 2**63] * 4 + [NULL]
-    near = moved(codes[1:4], "timestamp", 0, "months")
+    assert beyond.tolist() == [True] * 4 + [False]
+    assert moved(codes, "timestamp", 1 - 2**31, "months")[0].tolist() == [1 - 2**63] * 4 + [NULL]
+    near, beyond = moved(codes[1:4], "timestamp", 0, "months")
     assert near.tolist() == codes[1:4].tolist()
+    assert not beyond.any()
     days = np.array([19_782, NULL], np.int64)  # 2024-02-29
-    assert moved(days, "date", -12, "months").tolist() == [19_416, NULL]
+    assert moved(days, "date", -12, "months")[0].tolist() == [19_416, NULL]
+
+
+@pytest.mark.parametrize("order", ["x", "x DESC", "x NULLS LAST", "x DESC NULLS FIRST"])
+@pytest.mark.parametrize("end", [1, -1])
+def test_no_row_is_beyond_the_last_value_not_even_its_own(order: str, end: int) -> None:
+    last = end * (2**63 - 1)
+    way = "FOLLOWING" if (end > 0) != ("DESC" in order) else "PRECEDING"
+    outside = f"RANGE BETWEEN 1 {way} AND UNBOUNDED FOLLOWING"
+    if way == "PRECEDING":
+        outside = f"RANGE BETWEEN UNBOUNDED PRECEDING AND 1 {way}"
+    view = crown.view(
+        f"SELECT x, COUNT(*) OVER (PARTITION BY k ORDER BY {order} {outside}) AS n FROM t WHERE x IS NOT NULL",
+        {"t": {"k": "int64", "x": "int64"}},
+    )
+    view.update({"t": {"k": [1, 1, 1], "x": [last, last, 0]}})
+    assert sorted((row["x"] == last, row["n"]) for row in view) == [(False, 2), (True, 0), (True, 0)]
