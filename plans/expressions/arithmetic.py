@@ -54,7 +54,7 @@ def absolute(value: Any) -> Any:
 
 def in_range(exact: Any) -> Any:
     """Returns whole numbers that are decimals as BIGINT, NULL where they do not fit."""
-    bound = pa.scalar(2**63, pa.decimal256(40, 0))
+    bound = pa.scalar(2**63, pa.decimal256(19, 0))
     fits = pc.and_(pc.less(exact, bound), pc.greater(exact, pc.negate(bound)))
     return pc.cast(pc.if_else(fits, exact, pa.scalar(None, exact.type)), pa.int64())
 

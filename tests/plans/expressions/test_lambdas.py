@@ -67,7 +67,7 @@ def test_values_are_those_of_duckdb_after_every_batch(seed: int) -> None:
             for view, query in zip(views, queries, strict=True):
                 view.apply(changes)
                 view.check_invariants()
-                wanted = connection.sql(query.replace("x * i", "x * (i - 1)")).fetchall()  # whose places begin with 1
+                wanted = connection.sql(query).fetchall()
                 assert sorted(map(repr, wanted)) == sorted(repr(tuple(row.values())) for row in view)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -281,3 +282,13 @@ def test_an_expression_of_chunks_is_that_of_the_whole() -> None:
         whole = expr.evaluate(columns)
         assert expr.evaluate(chunked).to_string() == whole.to_string(), ours
         assert len(expr.evaluate(none, 0)) == 0
+
+
+def test_a_length_of_time_times_a_decimal_of_many_digits_has_a_value() -> None:
+    expr = call("mul", col("g", "duration"), col("d", "decimal(38,38)"))
+    columns = {
+        "g": pa.array([10, -6, None], pa.duration("us")),
+        "d": pa.array([Decimal("0.5"), Decimal("0.25"), None], pa.decimal128(38, 38)),
+    }
+    found = expr.evaluate(columns).cast(pa.int64())
+    assert found.to_pylist() == [5, -2, None]
