@@ -13,28 +13,17 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.place import extent, place_of, placed
+from plans.frontends.sql.text.place import rewritten
 
 _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
 
 def with_conversions(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect whose conversions are Spark's; those that have no words there stay.
+    """Returns a statement of another dialect with Spark's conversions. Those that Spark has no words for stay.
 
     PlanError for REGEXP_REPLACE of the first match only.
     """
-    for node in reversed(list(tree.find_all(*_MADE))):  # inner ones first
-        try:
-            made = _MADE[type(node)](node, dialect)
-        except PlanError as error:
-            raise error.at(text, place_of(text, node)) from None
-        if made is not None:
-            made = placed(made, extent(node))
-            if node is tree:
-                tree = made
-            else:
-                node.replace(made)
-    return tree
+    return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
 
 
 def without_empty_orders(tree: Any) -> Any:

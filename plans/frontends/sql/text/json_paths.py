@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.place import extent, placed
+from plans.frontends.sql.text.place import extent, placed, rewritten
 
 _PARTS = {
     "JSON_EXTRACT_PATH": "JSON_QUERY",
@@ -22,32 +22,35 @@ _PLAIN = ("spark", "ansi", "flink", "databricks", "snowflake", "redshift")
 
 
 def with_paths(tree: Any) -> Any:
-    """Returns a statement whose paths of several words are those of Spark."""
-    for node in list(tree.find_all(exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous)):
-        words, function = None, "JSON_QUERY"
-        if isinstance(node, exp.Anonymous):
-            given = node.expressions[1:]
-            function = _PARTS.get(str(node.this).upper(), "")
-            if function and given and all(isinstance(one, exp.Literal) for one in given):
-                words, value = [one.name for one in given], node.expressions[0]
-        else:
-            path, value = node.expression, node.this
-            function = "GET_JSON_OBJECT" if isinstance(node, exp.JSONBExtractScalar) else function
-            if isinstance(path, exp.Literal) and path.name[:1] == "{" and path.name[-1:] == "}":
-                words = [word.strip().strip('"') for word in path.name[1:-1].split(",") if word.strip()]
-            elif isinstance(path, exp.Array) and all(isinstance(one, exp.Literal) for one in path.expressions):
-                words = [one.name for one in path.expressions]
-        if words is not None:
-            made = exp.Anonymous(this=function, expressions=[value.copy(), exp.Literal.string(_path(words))])
-            placed(made, extent(node))
-            if node is tree:
-                return made
-            node.replace(made)
-    return tree
+    """Returns a statement in which a path of several words is one text, as Spark writes it."""
+    return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _made)
 
 
-def _path(words: list[str]) -> str:
-    return "$" + "".join(f"[{word}]" if word.isdigit() else f"['{word}']" for word in words)
+def _made(node: Any) -> Any:
+    """Returns the call that looks a path up; None if the node does not, or its path is not constant."""
+    if not isinstance(node, exp.Anonymous):
+        function = "GET_JSON_OBJECT" if isinstance(node, exp.JSONBExtractScalar) else "JSON_QUERY"
+        value, words = node.this, _words(node.expression)
+    elif str(node.this).upper() in _PARTS and len(node.expressions) > 1:
+        function, (value, *parts) = _PARTS[str(node.this).upper()], node.expressions
+        words = _constants(parts)
+    else:
+        return None
+    if words is None:
+        return None
+    path = "$" + "".join(f"[{word}]" if word.isdigit() else f"['{word}']" for word in words)
+    return exp.Anonymous(this=function, expressions=[value.copy(), exp.Literal.string(path)])
+
+
+def _words(path: Any) -> list[str] | None:
+    """Returns the words of a path, `'{a,0}'` or an array; None if it is another one."""
+    if isinstance(path, exp.Literal) and path.name[:1] == "{" and path.name[-1:] == "}":
+        return [word.strip().strip('"') for word in path.name[1:-1].split(",") if word.strip()]
+    return _constants(path.expressions) if isinstance(path, exp.Array) else None
+
+
+def _constants(parts: list[Any]) -> list[str] | None:
+    return [part.name for part in parts] if all(isinstance(part, exp.Literal) for part in parts) else None
 
 
 def as_json(made: Any, node: Any, dialect: str) -> Any:

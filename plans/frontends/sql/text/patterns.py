@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects import Spark
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.place import extent, place_of, placed
+from plans.frontends.sql.text.place import rewritten
 
 FUNCTIONS = ("TO_CHAR", "TO_VARCHAR", "TO_DATE", "TRY_TO_DATE", *(
     f"{before}TO_TIMESTAMP{behind}" for before in ("", "TRY_") for behind in ("", "_NTZ", "_LTZ", "_TZ")
@@ -48,19 +48,9 @@ class _Word(NamedTuple):
 
 def with_patterns(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement whose patterns of times are Java's."""
-    for node in list(tree.find_all(exp.Anonymous)) if dialect in DIALECTS else ():
-        if str(node.this).upper() not in FUNCTIONS or len(node.expressions) > 2:
-            continue
-        try:
-            made = _made(node, dialect)
-        except PlanError as error:
-            raise error.at(text, place_of(text, node)) from None
-        if made is not None:
-            made = placed(made, extent(node))
-            if node is tree:
-                return made
-            node.replace(made)
-    return tree
+    if dialect not in DIALECTS:
+        return tree
+    return rewritten(tree, (exp.Anonymous,), lambda node: _made(node, dialect), text)
 
 
 DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "oracle")
@@ -68,20 +58,18 @@ DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "o
 
 def with_percents(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement of which the patterns with `%` have their text in quotes, and letters that Java's have."""
-    for node in tree.find_all(*_PATTERNED) if dialect in _PERCENTS else ():
-        pattern = node.args.get("format")
-        if isinstance(pattern, exp.Literal) and pattern.is_string:
-            try:
-                made = _quoted(pattern.name, isinstance(node, exp.TimeToStr))
-            except PlanError as error:
-                raise error.at(text, place_of(text, node)) from None
-            node.set("format", exp.Literal.string(made))
-    return tree
+    return rewritten(tree, _PATTERNED, _with_quotes, text) if dialect in _PERCENTS else tree
 
 
 _PERCENTS = ("duckdb", "bigquery", "mysql", "trino", "presto", "athena", "clickhouse", "sqlite", "starrocks", "doris")
 _PATTERNED = (exp.TimeToStr, exp.StrToTime, exp.StrToDate)
 _LETTER = re.compile(r"%-?.|%$", re.DOTALL)
+
+
+def _with_quotes(node: Any) -> Any:
+    pattern = node.args.get("format")
+    if isinstance(pattern, exp.Literal) and pattern.is_string:
+        node.set("format", exp.Literal.string(_quoted(pattern.name, isinstance(node, exp.TimeToStr))))
 
 
 def _quoted(pattern: str, written: bool) -> str:
@@ -99,7 +87,10 @@ def _quoted(pattern: str, written: bool) -> str:
 
 
 def _made(node: Any, dialect: str) -> Any:
-    name, (value, *given) = str(node.this).upper(), node.expressions
+    name = str(node.this).upper()
+    if name not in FUNCTIONS or not 1 <= len(node.expressions) <= 2:
+        return None
+    value, *given = node.expressions
     if not given:
         return exp.cast(value.copy(), "string") if name in ("TO_CHAR", "TO_VARCHAR") else None
     (pattern,) = given

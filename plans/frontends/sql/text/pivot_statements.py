@@ -10,19 +10,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.place import extent, placed
+from plans.frontends.sql.text.place import rewritten
 
 
 def with_pivots(tree: Any, dialect: str) -> Any:
     """Returns a statement in which PIVOT and UNPIVOT stand in FROM, and say whether values without rows have no
     aggregates; those that no such thing says stay, and are refused later."""
-    for node in list(tree.find_all(exp.Pivot)):
-        if node.this is not None:
-            made = (_unpivoted if node.args.get("unpivot") else _pivoted)(node)
-            if made is not None and node is tree:
-                tree = made
-            elif made is not None:
-                node.replace(made)
+    tree = rewritten(tree, (exp.Pivot,), _made)
     for node in tree.find_all(exp.Pivot):
         node.set("filtered", dialect not in _WITHOUT_ROWS)
     return tree
@@ -30,6 +24,13 @@ def with_pivots(tree: Any, dialect: str) -> Any:
 
 _WITHOUT_ROWS = ("spark", "ansi", "flink", "databricks")
 """Dialects in which even COUNT is NULL of a value that a group has no rows of."""
+
+
+def _made(node: Any) -> Any:
+    """Returns the query that a statement is; None of a PIVOT that stands in FROM."""
+    if node.this is None:
+        return None
+    return _unpivoted(node) if node.args.get("unpivot") else _pivoted(node)
 
 
 def _pivoted(node: Any) -> Any:
@@ -75,4 +76,4 @@ def _around(node: Any, rows: Any, pivot: Any) -> Any:
     for name in ("with_", "with"):
         if node.args.get(name) is not None:
             made.set(name, node.args[name].copy())
-    return placed(made, extent(node))
+    return made
