@@ -34,6 +34,8 @@ def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
     """
     if name in _FROM_THE_FIRST:
         given = _begun(given)
+    if name in _PLACES_FROM_ONE:
+        given = [_from_one(one) if isinstance(one, Lambda) and len(one.names) == 2 else one for one in given]
     finish = given[-1] if name in _REDUCTIONS and len(given) == 4 else None
     rest = given[:3] if finish is not None else given
     entry = meant(name, len(rest))
@@ -52,6 +54,14 @@ def with_lambdas(name: str, given: Sequence[Expr | Lambda]) -> Expr | None:
 
 _REDUCTIONS = ("AGGREGATE", "REDUCE")
 _FROM_THE_FIRST = ("LIST_REDUCE", "ARRAY_REDUCE")
+_PLACES_FROM_ONE = ("LIST_TRANSFORM", "LIST_APPLY", "ARRAY_TRANSFORM", "LIST_FILTER", "ARRAY_FILTER")
+"""Names of DuckDB, in which the first element has the place 1."""
+
+
+def _from_one(given: Lambda) -> Lambda:
+    """Returns the function whose second value, the place of an element, counts from 1, for one that counts from 0."""
+    place_of = given.names[1]
+    return Lambda(given.names, lambda known: given.body({**known, place_of: call("add", known[place_of], lit(1))}))
 
 
 def _begun(given: Sequence[Expr | Lambda]) -> Sequence[Expr | Lambda]:

@@ -229,12 +229,12 @@ TABLE = (
     HigherOrder(
         name="transform", takes=("any",), names=("x", "i"), least=1, parameters=_element("TRANSFORM", "int32"),
         gives=_array, evaluate=_arrays(_transform), also=("list_transform", "list_apply", "array_transform"),
-        note="With `(x, i) -> ...` the place of the element, from 0 on.",
+        note="With `(x, i) -> ...` the place of the element: from 0 on, under the names of DuckDB from 1 on.",
     ),
     HigherOrder(
         name="filter", takes=("any",), names=("x", "i"), least=1, parameters=_element("FILTER", "int32"),
         gives=_same, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
-        note="With `(x, i) -> ...` the place of the element, from 0 on.",
+        note="With `(x, i) -> ...` the place of the element: from 0 on, under the names of DuckDB from 1 on.",
     ),
     HigherOrder(
         name="exists", takes=("any",), names=("x",), least=1, parameters=_element("EXISTS"), gives="bool",

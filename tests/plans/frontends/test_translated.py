@@ -27,7 +27,9 @@ DUCKDB = (
          "split_part(s, '-', 1)",
     "d + INTERVAL 1 DAY", "ts + INTERVAL 2 HOUR", "ts - INTERVAL 1 MONTH", "md5(s)", "instr(s, 'b')", "a::VARCHAR",
     "TRY_CAST(s AS INT)", "if(a > 0, 1, 2)", "last_day(d)", "year(d)", "levenshtein(s, 'b')", "starts_with(s, 'a')",
-    "list_transform([a, 7, i], lambda v, k: v * 10 + k)", "list_filter([a, 7, 9], lambda v, k: k > 1)",
+    "list_transform([a, 7, i], lambda v, k: v * 10 + k)", "list_transform([a, 7], lambda v, k: {'k': k}['k'])",
+    "list_transform([a, 7], lambda v, k: k + list_sum(list_transform([v, 7], lambda k: k)))",
+    "list_filter([a, 7, 9], lambda v, k: k > 1)",
     "[v + k for v, k in [a, 7]]", "[v * 2 for v in [a, 7] if v > 1]", "regexp_replace(s, '[0-9a]', '#', 'g')",
     "date_part('year', d)", "s ILIKE 'A%'", "greatest(a, i)", "d::TIMESTAMP", "upper(s)", "substr(s, 2, 2)",
     "coalesce(nullif(a, 0), 5)",   "concat(s, '!')", "s || a", "~i",
@@ -291,3 +293,19 @@ def test_a_comprehension_with_a_place_and_a_condition_is_refused() -> None:
 def test_a_replacement_of_the_first_match_alone_is_refused(dialect: str) -> None:
     with pytest.raises(PlanError, match="replaces the first match only"):
         plan("SELECT regexp_replace(s, 'a', 'b') AS v FROM t", SCHEMA, dialect=dialect)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "wanted"),
+    [
+        ("postgres", "to_char(to_date('29.02.2020', 'DD.MM.YYYY'), 'YYYY-MM-DD')", "2020-02-29"),
+        ("snowflake", "TO_VARCHAR(TO_DATE('29.02.2020', 'DD.MM.YYYY'), 'YYYY-MM-DD')", "2020-02-29"),
+        ("postgres", "'{\"a\": {\"b\": \"x\"}}' #> '{a}' #>> '{b}'", "x"),
+        ("duckdb", "strftime(strptime('29.02.2020', '%d.%m.%Y'), '%Y-%m-%d')", "2020-02-29"),
+        ("snowflake", "TO_NUMBER(SPLIT_PART(TO_NUMBER('12.50', 10, 2)::VARCHAR, '.', 1), 10, 0)", 12),
+    ],
+)
+def test_a_call_inside_of_a_call_is_translated_too(dialect: str, call: str, wanted: object) -> None:
+    view = crown.view(f"SELECT {call} AS v FROM t", SCHEMA, dialect=dialect)
+    view.apply({"t": [dict(zip(SCHEMA["t"], ROWS[0], strict=True))]})
+    assert [row["v"] for row in view] == [wanted]

@@ -58,28 +58,15 @@ def _comprehension(node: Any) -> Any:
     if len(names) == 2 and "condition" in bodies:  # the place is that before anything is left out
         message = "[... for x, i in a if ...], with a place and a condition, is not built"
         raise PlanError(message, hint="write LIST_FILTER(LIST_TRANSFORM(a, ...), ...)")
-    for name, part in (("FILTER", "condition"), ("TRANSFORM", "this")):
+    for name, part in (("LIST_FILTER", "condition"), ("LIST_TRANSFORM", "this")):
         if part in bodies:
             function = exp.Lambda(this=bodies[part].this, expressions=[one.copy() for one in names])
-            _count_from_one(function)
             array = exp.Anonymous(this=name, expressions=[array.copy(), function])
     return array
 
 
-def _count_from_one(function: Any) -> None:
-    """Lets the place of an element, the second name of a function, count from 1, as in DuckDB."""
-    if len(function.expressions) == 2:
-        place = function.expressions[1].name.lower()
-        for name in [name for name in function.this.find_all(exp.Identifier) if name.name.lower() == place]:
-            name.replace(exp.Paren(this=exp.Add(this=name.copy(), expression=exp.Literal.number(1))))
-
-
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
     """Returns a statement whose indexes of arrays say from what they count, where `first` is that of the dialect."""
-    for node in list(tree.find_all(exp.Lambda)) if dialect == "duckdb" else ():
-        called = node.parent
-        if isinstance(called, (exp.Transform, exp.ArrayFilter)) or called.name.upper() in _WITH_PLACES:
-            _count_from_one(node)
     for node in _inner_first(tree, exp.Bracket) if first else ():
         index = node.expressions[0] if len(node.expressions) == 1 else None
         if isinstance(index, exp.Slice) and index.args.get("step") is None and first == 1:
@@ -109,7 +96,6 @@ def with_differences(tree: Any, dialect: str) -> Any:
 
 _IN_DAYS = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave", "oracle")
 _OF_WEEKS = {"duckdb": "DAY", "snowflake": "WEEK"}
-_WITH_PLACES = ("LIST_APPLY", "ARRAY_APPLY", "ARRAY_TRANSFORM", "APPLY")
 _FROM_THE_END = ("duckdb", "clickhouse")
 """Dialects in which the last element of an array has the index -1."""
 
@@ -168,7 +154,8 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
         exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
-        exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", **_MOMENTS,
+        exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", exp.Transform: "LIST_TRANSFORM",
+        exp.ArrayFilter: "LIST_FILTER", **_MOMENTS,
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
