@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from crown.kernels.arena import H_STEPS
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import words
 from crown.stages.kernels.nodes import HEAD, LENGTH, LEVEL, child_at, reaches, sums_at
 from crown.stages.kernels.ordered import total
+
+
+@device
+def _near(arena, root, shape, word, start, least, forward):
+    """Returns how many rows lie before the first one, of those that ``start`` rows lie before, whose word is not below
+    ``least``: counted from the first row on, or from the last one back. The size of the tree if there is none."""
+    node, at, steps, found = root, 0, 0, -1
+    other, there = 0, 0  # the nearest child that has one, and what lies before it
+    while node != 0 and found < 0:
+        level, length = arena[node + LEVEL], arena[node + LENGTH]
+        below, started = 0, 0
+        for x in range(length):
+            e = x if forward else length - 1 - x
+            steps += 1
+            behind = at + arena[node + HEAD + e]
+            if behind > start and reaches(arena[sums_at(arena, shape, node, e) + word], least):
+                if level == 0:
+                    found = at
+                    break
+                if at >= start:
+                    other, there = arena[child_at(arena, shape, node, e)], at
+                    break
+                below, started = arena[child_at(arena, shape, node, e)], at
+            at = behind
+        if below != 0:
+            node, at = below, started
+        else:
+            node, at, other = other, there, 0
+    arena[H_STEPS] += steps
+    return total(arena, root) if found < 0 else found
 
 
 @kernel("words, words, int, words, int, words, words, words")
@@ -17,37 +47,7 @@ def ahead(arena, handles, k, shape, word, positions, least, out):
     arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
     least, out = words(least), words(out)
     for i in range(n):
-        root = arena[handles[i] + k]
-        node, at, other, there, steps = (
-            root,
-            0,
-            0,
-            0,
-            0,
-        )  # ``other``: the nearest child that has one, which is ``there``
-        wanted, out[i] = positions[i], total(arena, root)
-        while node != 0:
-            level, length = arena[node + LEVEL], arena[node + LENGTH]
-            below, started, found = 0, 0, False
-            for e in range(length):
-                steps += 1
-                behind = at + arena[node + HEAD + e]
-                if behind > wanted and reaches(arena[sums_at(arena, shape, node, e) + word], least[i]):
-                    if level == 0:
-                        out[i], found = at, True
-                        break
-                    if at >= wanted:
-                        other, there = arena[child_at(arena, shape, node, e)], at
-                        break
-                    below, started = arena[child_at(arena, shape, node, e)], at
-                at = behind
-            if found:
-                break
-            if below != 0:
-                node, at = below, started
-            else:
-                node, at, other = other, there, 0
-        arena[H_STEPS] += steps
+        out[i] = _near(arena, arena[handles[i] + k], shape, word, positions[i], least[i], True)
 
 
 @kernel("words, words, int, words, int, words, words, words")
@@ -59,30 +59,8 @@ def back(arena, handles, k, shape, word, positions, least, out):
     least, out = words(least), words(out)
     for i in range(n):
         root = arena[handles[i] + k]
-        node, at, other, there, steps = root, total(arena, root), 0, 0, 0
-        wanted, out[i] = positions[i], 0
-        while node != 0:
-            level, length = arena[node + LEVEL], arena[node + LENGTH]
-            below, started, found = 0, 0, False
-            for e in range(length - 1, -1, -1):
-                steps += 1
-                before = at - arena[node + HEAD + e]
-                if before < wanted and reaches(arena[sums_at(arena, shape, node, e) + word], least[i]):
-                    if level == 0:
-                        out[i], found = at, True
-                        break
-                    if at <= wanted:
-                        other, there = arena[child_at(arena, shape, node, e)], at
-                        break
-                    below, started = arena[child_at(arena, shape, node, e)], at
-                at = before
-            if found:
-                break
-            if below != 0:
-                node, at = below, started
-            else:
-                node, at, other = other, there, 0
-        arena[H_STEPS] += steps
+        size = total(arena, root)
+        out[i] = size - _near(arena, root, shape, word, size - positions[i], least[i], False)
 
 
 @kernel("words, words, int, words, int, words, words")
