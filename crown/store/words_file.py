@@ -117,7 +117,7 @@ def read_header(
 def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
     """Reads the parts into arrays of their lengths. SnapshotError for a truncated or damaged file."""
     crc = 0
-    for words in (array for part in parts for array in (part, _behind(part))):
+    for words in _padded(parts):
         data, at = words.view(np.uint8).data, 0
         while at < len(data):
             count = file.readinto(data[at : at + 8 * _CHUNK])
@@ -178,7 +178,7 @@ def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
     crc = done = 0
     with ThreadPoolExecutor(1) as disk:
         going: Future[None] | None = None
-        for words in (array for part in parts for array in (part, _behind(part))):
+        for words in _padded(parts):
             for start in range(0, len(words), _CHUNK):
                 chunk = words[start : start + _CHUNK].data
                 crc = zlib.crc32(chunk, crc)
@@ -206,9 +206,11 @@ def _whole_pages(words: int) -> int:
     return -(-words // _PAGE) * _PAGE
 
 
-def _behind(words: np.ndarray) -> np.ndarray:
-    """Returns the zeros behind a part."""
-    return np.zeros(-len(words) % _PAGE, np.int64)
+def _padded(parts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yields each part, and then the zeros behind it."""
+    for words in parts:
+        yield words
+        yield np.zeros(-len(words) % _PAGE, np.int64)
 
 
 def is_whole(value: object) -> bool:
