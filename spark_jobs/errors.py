@@ -1,6 +1,16 @@
 """Errors of the Spark side. Each message says what was found, where, and what to do about it."""
 
+import re
+
 from crown.errors import CrownError, SnapshotError
+
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.M)
+
+
+def cause_of(report: str) -> str:
+    """Returns the last cause that a report of Java's names, without its class; an empty text if it names none."""
+    causes = _CAUSE.findall(report)
+    return causes[-1][:300].rstrip(". ") if causes else ""
 
 
 class SparkJobError(CrownError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from crown.durable.files import write_durably
-from spark_jobs.errors import SparkJobError
+from spark_jobs.errors import SparkJobError, cause_of
 from spark_jobs.folders import local_folder
 from spark_jobs.scratch import scratch_root
 from spark_jobs.storage.address import masked
@@ -23,7 +23,6 @@ _OUR_ERROR = re.compile(
 )
 _BAD_ROW = re.compile(r"USER_RAISED_EXCEPTION\] (.+?)(?= SQLSTATE|\n|\Z)")
 _FILE = r"(?:file:)?/*(/.+?)"
-_CAUSE = re.compile(r"^(?:Caused by: )(?:[\w$]+\.)+[\w$]+: (.+)$", re.M)
 # The traceback of a function that Spark called back; and what was raised: the line behind the indented ones.
 _CALLED_BACK = re.compile(r"Python Proxy\. Return Message: (Traceback .*?)(?=\n\s*at |\n=== |\Z)", re.S)
 _RAISED = re.compile(r"^ .*\n([A-Za-z_][\w.]*(?:: .*)?)$", re.M)
@@ -176,8 +175,8 @@ def _known(report: str) -> str:
     raised = _RAISED.findall(called_back[1]) if called_back is not None else ()
     if raised:
         return f"the function that foreachBatch calls raised {raised[-1][:300].rstrip('. ')}"
-    causes = _CAUSE.findall(report)
-    return "the job stopped, because Spark could not go on" + (f": {causes[-1][:300].rstrip('. ')}" if causes else "")
+    cause = cause_of(report)
+    return "the job stopped, because Spark could not go on" + (f": {cause}" if cause else "")
 
 
 def _written(folder: Path | None, text: str) -> Path:

@@ -29,14 +29,13 @@ from crown.results.summed import summed
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from plans.types import arrow_type
-from spark_jobs.errors import SourceError
+from spark_jobs.errors import SourceError, cause_of
 from spark_jobs.ingest.parquet import ParquetRows
 from spark_jobs.pipelines.folders import PADDED, ParquetFolder
 from spark_jobs.storage.address import masked
 
 _BARE = ("SubqueryAlias", "LogicalRelation")
 _OF_FILES = "HadoopFsRelation"
-_CAUSED = "Caused by: "
 
 
 @dataclass(frozen=True)
@@ -141,11 +140,9 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
 
 
 def _cause(error: Exception) -> str:
-    """Returns what began an error of Spark: its last cause, without the places in Java's code."""
-    lines = [line.strip() for line in masked(str(error)).splitlines() if line.strip()] or [type(error).__name__]
-    causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
-    said = (causes[-1].partition(": ")[2] or causes[-1]) if causes else lines[0]
-    return said[:300].rstrip(". ")
+    """Returns what began an error of Spark."""
+    said = masked(str(error)).strip()
+    return cause_of(said) or said.partition("\n")[0].strip()[:300].rstrip(". ") or type(error).__name__
 
 
 def _schema(table: Table) -> pa.Schema:
