@@ -3,9 +3,9 @@
     changes -> cuts -> pieces, and how far each moves -> rows as they are, rows as they will be
 
 The deltas are those of ``crown.stages.shifts``, row by row. A row of a piece goes with the value that it has, and comes
-with that value moved, so no tree is read twice, and no row is looked up to find out what it was before. As the rows of
-a partition are told apart by all of their columns, nothing has to be netted but the changed rows themselves; unless
-the result hides a column, or copies of a row have different values.
+with that value moved, so no tree is read twice, and no row is looked up to find out what it was before. The rows of a
+partition differ in some column, so only the changed rows themselves are netted. All rows are netted where the result
+hides a column, or copies of a row have different values.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class Groups(Stage):
         return self._changed(batch) if batch.changed is None else batch.changed
 
     def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
-        """Returns a batch of which nothing is done."""
+        """Returns a batch that has not begun."""
         net, far = nets[0], self._far.words and self.parts[0][A.H_FAR]
         batch = self._entry.begun(nets, self._with_far if far else self._near, self._layout.words)
         n = len(batch.weights)
@@ -241,7 +241,7 @@ class Groups(Stage):
             batch.changed = self._changed(batch)
 
     def _changed(self, batch: Batch) -> Zset:
-        """Returns the rows that a batch has told."""
+        """Returns the rows that a batch delivers."""
         n, columns = int(batch.state[kernels.S_DELTAS]), len(self.columns)
         found = batch.out[: (columns + 1) * n].reshape(columns + 1, n)
         changed = Zset.of_columns(found[:columns], found[columns])

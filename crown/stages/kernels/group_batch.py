@@ -261,11 +261,10 @@ def change(
 
     ``state``: the words ``S_STEP`` ..., zeros at first. ``strides`` and ``keys``: of the rows of all feeds, which have
     a ``where`` each; see ``_located``. ``inputs``, ``forms``, ``pairs`` and ``dictionary`` are those of
-    ``sums.add_terms``, ``payload`` and ``sign`` of
-    ``sums.carry_over``; ``sums`` and ``carried`` are the recipes of
-    both, ``scratch`` room for both, and for a quotient. ``given`` and ``shown``: see ``_delivered``. ``rows``: room for
-    the sums of so many groups, twice. ``out``: room for their rows and the weights of these, twice, and gets as many as
-    ``state`` says, column by column, then the weights. ``identity`` is 0, 1, 2, ...
+    ``sums.add_terms``, ``payload`` and ``sign`` those of ``sums.carry_over``; ``sums`` and ``carried`` are the recipes
+    of both, ``scratch`` room for both, and for a quotient. ``given`` and ``shown``: see ``_delivered``. ``rows``: room
+    for the sums of so many groups, twice. ``out``: room for their rows and the weights of these, twice, and gets as
+    many as ``state`` says, column by column, then the weights. ``identity`` is 0, 1, 2, ...
     """
     n, events, hides, room = weights.size, where.size, shown.size > 0, out.size
     arena, plan, identity, strides = words(arena), constants(plan), constants(identity), words(strides)

@@ -29,7 +29,7 @@ _EPOCHS = {
 
 
 def part_of(unit: str, value: Expr) -> Expr:
-    """Returns a part of a date or moment by its name; EPOCH is how far it is from 1970."""
+    """Returns the named part of a date or moment. EPOCH is the number of seconds since 1970."""
     part, word = PARTS.get(unit.lower()), unit.lower()
     if word in ("epoch", *_EPOCHS) and value.type not in INTERVALS:
         moment = cast(value, "timestamp")

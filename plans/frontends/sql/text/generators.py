@@ -21,7 +21,7 @@ def with_arrays(tree: Any) -> Any:
 
 
 def with_series(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose series in FROM are UNNEST: `FROM range(1, 10) AS r(x)`."""
+    """Returns a statement that reads series in FROM by UNNEST, such as `FROM range(1, 10) AS r(x)`."""
     for node in list(tree.find_all(exp.Table, exp.Lateral)):
         called = node.this.this if type(node.this) is exp.Explode else node.this
         if not isinstance(called, exp.Anonymous) or str(called.this).upper() not in _SERIES:
