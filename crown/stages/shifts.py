@@ -2,9 +2,8 @@
 
     changes -> where they cut their partitions -> ranges between the cuts -> how far each of them moves
 
-A change of a row moves the values of all rows behind it by what it adds: numbers by its copies, sums by its addends. So
-between two cuts all rows move alike, by the sum over the changes before them. Rows that the result cannot tell from a
-changed one are deleted and inserted one by one; ranges begin and end at rows that stay.
+Between two cuts all rows move alike (``crown.stages.cuts``). Rows that the result cannot tell from a changed one are
+deleted and inserted one by one; ranges begin and end at rows that stay.
 """
 
 from __future__ import annotations
@@ -69,9 +68,8 @@ def _rows(running: Running, alike: Alike) -> np.ndarray:
 class _Ranges:
     """The pieces between ``cuts`` as ranges, before the changes are made.
 
-    ``shifts``: the ranges. The rows
-    ``alone`` do not move as others do, for their values become NULL or are NULL no longer: they will be ``by`` so many
-    places further on, in the partition of the change ``number``.
+    ``shifts``: the ranges. The rows ``alone`` do not move as others do, for their values become NULL or are NULL no
+    longer: they will be ``by`` so many places further on, in the partition of the change ``number``.
     """
 
     def __init__(self, running: Running, cuts: Cuts) -> None:

@@ -108,7 +108,6 @@ def _agree(known: Ways, ways: Ways) -> bool:
 
 
 def _group(names: list[str], merged: list[str], ways: Ways, cells: int, rates: Mapping[str, float]) -> Group:
-    each = [(rates.get(name.lower(), 1.0 if not rates else 0.0), by) for name, found in ways.items() for by in found]
-    rows = sum(rate / cells if by else rate for rate, by in each)
-    arriving = sum(rates.get(name.lower(), 1.0 if not rates else 0.0) for name in ways)
-    return Group(tuple(names), tuple(merged), dict(ways), cells, rows, rows * cells, arriving)
+    rate = {name: rates.get(name.lower(), 0.0) if rates else 1.0 for name in ways}
+    rows = sum(rate[name] / cells if by else rate[name] for name, found in ways.items() for by in found)
+    return Group(tuple(names), tuple(merged), dict(ways), cells, rows, rows * cells, sum(rate.values()))
