@@ -5,7 +5,8 @@
 Each side keeps its rows in order (``crown.stages.sides``), and hands on what a row of the other matches: rows, or the
 exact sums over all of them. So a pair is worth the product of the sums of its halves, and where one side is only
 summed up, a change costs O(log n), however many rows it matches. Of a band whose bounds move, only the points are
-looked at that it has no longer, or has now. To undo a batch, apply its negated net.
+looked at that it has no longer, or has now; so are the bands of one bound of a point that moves. To undo a batch, apply
+its negated net.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from crown.stages.groups.terms import product
 from crown.stages.protocol import Part, Stage
 from crown.stages.sides import Side
 from crown.store.zset import Zset
-from plans.bands import ROWS
 from plans.program import BandStage
 from plans.schema import Column
 
@@ -58,10 +58,11 @@ class Bands(Stage):
             for number, at in enumerate(place)
             if name in at
         ]
-
-        shown = {at for number, at in self._outputs if number == 0}
-        factors = {name for term in band.terms for name, _ in term}
-        self._told = sorted({*shown, *self.sides[0].keys, *(at for name, at in place[0].items() if name in factors)})
+        read = {*(output.name for output in band.outputs), *(name for term in band.terms for name, _ in term)}
+        self._told = [
+            sorted({*side.keys, *(at for name, at in there.items() if name in read)})
+            for side, there in zip(self.sides, place, strict=True)
+        ]
 
     @property
     def carried(self) -> list[CarriedTerm]:
@@ -99,8 +100,8 @@ class Bands(Stage):
             return Zset.empty(len(self.columns))
         mine, other, columns = self.sides[number], self.sides[1 - number], np.ascontiguousarray(net.columns())
         bounds, weights = [None if at is None else columns[at] for at in self._bounds[number]], net.weights
-        if number == 0 and other.kept == ROWS:
-            found, which, weights = other.listed(columns[mine.keys], bounds, columns[self._told], weights)
+        if other.lists:
+            found, which, weights = other.listed(columns[mine.keys], bounds, columns[self._told[number]], weights)
             columns = np.ascontiguousarray(columns[:, which])
         else:
             found = other.matched(columns[mine.keys], bounds)

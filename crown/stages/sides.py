@@ -146,6 +146,11 @@ class Side:
                 order_words(named, (), keyed),
             )  # fmt: skip
 
+    @property
+    def lists(self) -> bool:
+        """Returns whether what a row of the other side matches is one range, whose rows are found one by one."""
+        return self.kept == ROWS and len(self._ends) == 1
+
     def __len__(self) -> int:
         """Returns how many different rows there are."""
         return len(self._trees[0])
@@ -230,7 +235,7 @@ class Side:
 
     def matched(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Found:
         """Returns what rows match whose equal columns are ``keys`` (codes, int64[k, n]) and which have these bounds, or
-        this point, of the other side. O(log n) each, and what is found."""
+        this point, of the other side, unless it ``lists`` that. O(log n) each, and what is found."""
         of, width = np.arange(keys.shape[1]), len(self.columns)
         if self._groups is not None:
             found, of = self._rows([self._whole(self._groups, self._find(self._groups, keys), of)], self._groups)
@@ -240,12 +245,8 @@ class Side:
             assert asked[0] is not None, "a point is there"
             rows, at = self._holding(keys, asked[0])
             return Found(at, rows.columns()[:width], self.products.of(rows.columns()[:width], rows.weights))
-        places = list(self._ranges(keys, asked, np.arange(keys.shape[1])))
-        if self.kept == ROWS:
-            rows, at = self._rows(places, self._trees[0])
-            return Found(of[at], rows.columns(), self.products.of(rows.columns(), rows.weights))
         words = np.zeros((keys.shape[1], self.products.layout.words), np.int64)
-        for one in places:
+        for one in self._ranges(keys, asked, np.arange(keys.shape[1])):
             for positions, sign in ((one.ends, one.sign), (one.firsts, -one.sign)):
                 some = (positions > 0).nonzero()[0]
                 sums = self._before(one.trees, one.handles[some], positions[some])
@@ -258,9 +259,9 @@ class Side:
     def listed(
         self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], told: np.ndarray, weights: np.ndarray
     ) -> tuple[Found, np.ndarray, np.ndarray]:
-        """Returns the points that bands hold, and of which pieces of bands: which band each piece is of, and its
-        weight. Bands with the same columns ``told`` that come and go cancel where they overlap. O(log n) each, and what
-        is found."""
+        """Returns the rows that match, and of which pieces of what asks: which of those that ask each piece is of, and
+        its weight. Those with the same columns ``told`` that come and go cancel where they overlap. O(log n) each, and
+        what is found."""
         (places,) = self._ranges(keys, bounds, np.arange(keys.shape[1]))
         pieces, which, weights = _overlaid(places, told, weights)
         rows, at = self._rows([pieces], self._trees[0])

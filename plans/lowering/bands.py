@@ -22,7 +22,7 @@ from plans.bands import GROUPS, ROWS, SUMS, Band
 from plans.expressions.build import FALSE, MIRROR, NULL, Expr, call, cast, col
 from plans.frames import ENDS
 from plans.lowering.expansion import Expansion, carried, grouping, shown
-from plans.lowering.matches import aliases_of
+from plans.lowering.matches import aliases_of, together
 from plans.lowering.monomials import Monomial, one_word
 from plans.lowering.offsets import ORDERING, of_sides, parted
 from plans.lowering.stages import Stages, origin, renamed
@@ -171,11 +171,7 @@ def _edge(query: Query) -> _Edge | None:
     if first is None:
         return None
     one, other = (frozenset(aliases_of(arg)) for arg in first.args)
-    components = [frozenset([source.alias]) for source in query.sources]
-    for tied in (aliases_of(part) for part in parts if not _between(part, one, other)):
-        inside = [component for component in components if component & tied]
-        if len(inside) > 1:
-            components = [c for c in components if c not in inside] + [frozenset().union(*inside)]
+    components = together(query.sources, (aliases_of(part) for part in parts if not _between(part, one, other)))
     homes = [next((c for c in components if aliases <= c), None) for aliases in (one, other)]
     if len(components) != 2 or None in homes or homes[0] == homes[1]:
         return None
@@ -260,11 +256,11 @@ def _any(conditions: Iterable[Expr]) -> Expr:
 
 def _worth(query: Query, edge: _Edge, kept: Sequence[str], stages: Stages | None) -> bool:
     """Returns whether a change finds less in order than by the equalities alone."""
+    if kept[0] == ROWS and edge.low and edge.high and not one_word(edge.point.type):
+        return False
     if kept[1] == ROWS and stages is not None and _is_best(query, edge.bands, stages):
         return True
     if any(_covers(query, side, [key.of[number] for key in edge.keys]) for number, side in enumerate(edge.sides)):
-        return False
-    if kept[0] == ROWS and edge.low and edge.high and not one_word(edge.point.type):
         return False
     return not edge.keys or set(kept) != {ROWS}
 

@@ -1,10 +1,14 @@
-"""Cycles that declared keys undo: relations that are found by their keys are joined first, and become one.
+"""Relations that are joined first, and become one: where declared keys undo a cycle, and where a product is tested.
 
 TPC-H Q5 has a cycle: line, order, customer, nation, supplier, line. But a line has one order, and that one customer:
 joined with both it is as many rows as it was, and has the nation itself. What is left has no cycle. So where joins by
 declared keys undo all cycles of a query that counts, the relations in question are *folded*: they are a stage of their
 own, with no more rows than the first of them, and the rest of the query reads that. Bags, which cost more per change,
 are for the cycles that stay.
+
+A product, `FROM bids b, asks a` with no condition between them, has parts that nothing ties together. A part in which
+a condition is tested pair by pair, such as `b.volume > s.least`, is a stage of its own: tested in the product, it would
+be tested once for each row of the other parts.
 
 Source: queries that are acyclic by their functional dependencies, Carmeli and Kroell, "Enumeration Complexity of
 Conjunctive Queries with Functional Dependencies" (Theory of Computing Systems 64, 2020), the FD-extended query.
@@ -17,8 +21,9 @@ from dataclasses import replace
 from itertools import combinations
 
 from plans.expressions.build import Expr, call
+from plans.lowering.matches import aliases_of, together
 from plans.lowering.stages import Stages, columns_read
-from plans.queries.algebra import Query, replaced, split, unused
+from plans.queries.algebra import Query, Source, replaced, split, unused
 from plans.queries.conjunction import Atom, column_pair, conjunction
 from plans.search.counted.fans import closure, declared_key
 from plans.theory.hypergraph import Hypergraph, acyclic, union
@@ -46,6 +51,25 @@ def folded(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query
             found = _fold(query, made.atoms, members, stages, stage)
             if found is not None:
                 return found
+    return query
+
+
+def divided(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
+    """Returns an equivalent query in which each part of a product whose conditions are no equalities of columns is one
+    relation.
+
+    `query` counts its rows. `stage` makes a stage of a part.
+    """
+    parts = [part for given in query.conditions for part in given.conjuncts()]
+    members = together(query.sources, map(aliases_of, parts))
+    if len(members) < 2 or any(source.join != "inner" for source in query.sources):
+        return query
+    for part in members:
+        own = [one for one in parts if one.columns and aliases_of(one) <= part]
+        if any(len(aliases_of(one)) > 1 and column_pair(one) is None for one in own):
+            inside = [source for source in query.sources if source.alias in part]
+            note = f"product: {', '.join(source.alias for source in inside)} are joined first; nothing ties the others"
+            query = _as_one(query, inside, own, [], note, stages, stage)
     return query
 
 
@@ -81,12 +105,30 @@ def _fold(
     """Returns the query that reads a stage of the join of the members in their place; None if what they join by is not
     of one type."""
     inside = [query.sources[i] for i in members]
-    aliases = [source.alias for source in inside]
-    parts = [part for given in query.conditions for part in given.conjuncts()]
-    own = [part for part in parts if part.columns and {split(name)[0] for name in part.columns} <= {*aliases}]
+    aliases = {source.alias for source in inside}
+    own = [part for given in query.conditions for part in given.conjuncts() if part.columns]
+    own = [part for part in own if aliases_of(part) <= aliases]
     tied = _tied_outside(query, atoms, members, own)
     if tied is None:
         return None
+    names = ", ".join(source.alias for source in inside)
+    note = f"cycle: {names} are joined first, by declared keys; what is left has no cycle"
+    return _as_one(query, inside, own, tied, note, stages, stage)
+
+
+def _as_one(
+    query: Query,
+    inside: Sequence[Source],
+    own: Sequence[Expr],
+    tied: Sequence[Expr],
+    note: str,
+    stages: Stages,
+    stage: Callable[[Query], int],
+) -> Query:
+    """Returns the query that reads a stage of the join of some sources in their place: by their `own` conditions, which
+    the query no longer has, and those by which they are `tied` as well."""
+    aliases = [source.alias for source in inside]
+    parts = [part for given in query.conditions for part in given.conjuncts()]
     rest = replace(
         query,
         sources=tuple(source for source in query.sources if source not in inside),
@@ -103,7 +145,6 @@ def _fold(
     rates = [known.get(s.alias.lower(), known.get(s.table.name.lower(), 1.0)) for s in inside]
     stages.rates = {**known, made.alias.lower(): sum(rates)}  # it changes with each of them
     names = {column: made.qualified(name) for name, column in columns.items()}
-    note = f"cycle: {', '.join(aliases)} are joined first, by declared keys; what is left has no cycle"
     return replace(
         rest,
         sources=(made, *rest.sources),

@@ -9,7 +9,7 @@ from plans.expressions.build import cast
 from plans.lowering.bands import listed
 from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
-from plans.lowering.folding import folded
+from plans.lowering.folding import divided, folded
 from plans.lowering.stages import Stages, condition, local, origin
 from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan
 from plans.program import Feed, JoinStage, once_each, passed
@@ -94,9 +94,14 @@ def counting_only(plan: Plan) -> Plan:
 
 
 def counting(query: Query, stages: Stages) -> Query:
-    """Returns an equivalent query whose sources all count, and join by columns; without cycles where keys undo them."""
-    query = with_columns_for_joins(without_groups(query, stages, lambda inner: joined(inner, stages)), stages)
-    return folded(query, stages, lambda inner: joined(inner, stages))
+    """Returns an equivalent query whose sources all count, and join by columns; without cycles where keys undo them,
+    and without conditions that are tested on a product."""
+
+    def stage(inner: Query) -> int:
+        return joined(inner, stages)
+
+    query = with_columns_for_joins(without_groups(query, stages, stage), stages)
+    return folded(divided(query, stages, stage), stages, stage)
 
 
 def typed(plan: Plan, query: Query) -> Plan:

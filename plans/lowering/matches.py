@@ -17,6 +17,16 @@ def aliases_of(expr: Expr) -> set[str]:
     return {split(name)[0] for name in expr.columns}
 
 
+def together(sources: Iterable[Source], ties: Iterable[set[str]]) -> list[frozenset[str]]:
+    """Returns the parts of a join that ties between aliases leave: those of sources that are tied are one."""
+    parts = [frozenset([source.alias]) for source in sources]
+    for tied in ties:
+        inside = [part for part in parts if part & tied]
+        if len(inside) > 1:
+            parts = [part for part in parts if part not in inside] + [frozenset().union(*inside)]
+    return parts
+
+
 def crossing_keys(on: Iterable[Expr], inner: set[str]) -> Keys | None:
     """Returns the equalities between both sides; None if a condition is something else."""
     keys: Keys = []

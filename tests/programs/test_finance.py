@@ -30,7 +30,7 @@ QUERIES = {
     "WHERE b.volume > 0.1 * (SELECT SUM(b1.volume) FROM bids b1) "
     "AND a.volume > 0.1 * (SELECT SUM(a1.volume) FROM asks a1)",
 }
-IN_ORDER = {"axfinder": 1, "bsp": 1, "vwap": 2, "mst": 2, "psp": 0}
+IN_ORDER = {"axfinder": 1, "bsp": 1, "vwap": 2, "mst": 4, "psp": 2}
 """How many joins of a query are kept in order."""
 
 
