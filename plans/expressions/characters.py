@@ -88,7 +88,7 @@ def readable(value: Any) -> Any:
 
 def _valid(value: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Returns the strings that are UTF-8, others being NULL, and their bytes; no bytes if all are ASCII."""
-    starts, data = _bytes(value)
+    starts, data = bytes_of(value)
     if not len(data) or data.max() < 0x80:
         return value, data[:0]
     whole = pa.Array.from_buffers(
@@ -105,7 +105,7 @@ def _valid(value: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return pc.if_else(good, value, pa.scalar(None, pa.string())), data
 
 
-def _bytes(value: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def bytes_of(value: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Returns where each string starts in the bytes of all, and those bytes."""
     if not len(value):
         return np.empty(0, np.int32), np.empty(0, np.uint8)

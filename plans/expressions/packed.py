@@ -142,6 +142,11 @@ def elements_of(array: pa.Array) -> tuple[np.ndarray, pa.Array]:
     return words(pc.list_value_length(array), np.int32).astype(np.int64), array.flatten()
 
 
+def places_of(sizes: np.ndarray) -> np.ndarray:
+    """Returns the place of each element in its array, from 0 on."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
 def listed(sizes: np.ndarray, elements: pa.Array, type_: pa.DataType, there: np.ndarray) -> pa.Array:
     """Returns arrays, or maps, of `type_` that have so many of the elements each; NULL where nothing is `there`."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
@@ -158,7 +163,7 @@ def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataTyp
     """Returns maps of `type_` that have so many of the entries each, in the order of their keys; NULL where nothing is
     `there`, a key is NULL, or one is there twice."""
     rows = np.repeat(np.arange(len(sizes)), sizes)
-    order = pc.sort_indices(pa.table({"of": rows, "key": keys}), _BY_KEY)
+    order = pc.sort_indices(pa.table({"of": rows, "key": keys}), BY_KEY)
     keys, items = keys.take(order), items.take(order)
     wrong = ~validity(keys)
     if len(keys) > 1:
@@ -173,7 +178,8 @@ def mapped(sizes: np.ndarray, keys: pa.Array, items: pa.Array, type_: pa.DataTyp
     return listed(np.where(there, sizes, 0), entries, type_, there)
 
 
-_BY_KEY = [("of", "ascending"), ("key", "ascending")]
+BY_KEY = [("of", "ascending"), ("key", "ascending")]
+"""The order of the entries of maps: by the row that they are of, and their key."""
 
 
 def unpacked(found: np.ndarray, starts: np.ndarray, type_: str, there: np.ndarray) -> pa.Array:

@@ -18,7 +18,7 @@ from plans.expressions.arrays import on_arrays, validity
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.collections import kept, of_kind, rows_of, where
 from plans.expressions.functions.function import KINDS, HigherOrder, place
-from plans.expressions.packed import elements_of, listed, mapped
+from plans.expressions.packed import BY_KEY, elements_of, listed, mapped, places_of
 from plans.nested import ARRAY, MAP, Parts, array_of
 
 
@@ -32,11 +32,6 @@ def _over(body: Any, given: Sequence[pa.Array], outer: Sequence[pa.Array], rows:
     return intervals.carried(body.evaluate(columns, len(rows)), body.type)
 
 
-def _places(sizes: np.ndarray) -> np.ndarray:
-    """Returns the place of each element in its array, from 0 on."""
-    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-
-
 def _arrays(evaluate: Callable[..., pa.Array]) -> Callable[..., Any]:
     """Returns an evaluator of arrays alone."""
     return lambda type_, body, *values: on_arrays(lambda *arrays: evaluate(type_, body, *arrays), *values)
@@ -45,7 +40,7 @@ def _arrays(evaluate: Callable[..., pa.Array]) -> Callable[..., Any]:
 def _of_elements(body: Any, value: pa.Array, outer: Sequence[pa.Array]) -> pa.Array:
     """Returns the values of a body over the elements of arrays and their places."""
     sizes, elements = elements_of(value)
-    given = [elements, pa.array(_places(sizes).astype(np.int32))]
+    given = [elements, pa.array(places_of(sizes).astype(np.int32))]
     return _over(body, given, outer, rows_of(sizes))
 
 
@@ -82,7 +77,7 @@ def _zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *outer:
     there = validity(left) & validity(right)
     sides = [elements_of(side) for side in (left, right)]
     sizes = np.where(there, np.maximum(sides[0][0], sides[1][0]), 0)
-    rows, places = rows_of(sizes), _places(sizes)
+    rows, places = rows_of(sizes), places_of(sizes)
     given = []
     for counts, elements in sides:
         inside = places < counts[rows]
@@ -166,6 +161,28 @@ def _map_filter(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array
     return kept(value, _true(_over(body, [keys, items], outer, rows_of(sizes))), type_, validity(value))
 
 
+def _map_zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *outer: pa.Array) -> pa.Array:
+    """Puts the entries of both maps into one order: of a key that both have, the two stand side by side."""
+    there = validity(left) & validity(right)
+    sides = [_entries(where(there, side)) for side in (left, right)]
+    rows = np.concatenate([rows_of(sizes) for sizes, _, _ in sides])
+    keys = pa.concat_arrays([keys for _, keys, _ in sides])
+    order = pc.sort_indices(pa.table({"of": rows, "key": keys}), BY_KEY).to_numpy().astype(np.int64)
+    keys, rows, count = keys.take(pa.array(order)), rows[order], len(sides[0][1])
+    first = np.ones(len(order), bool)
+    if len(order) > 1:
+        same = pc.equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        first[1:] = ~(same & (rows[1:] == rows[:-1]))
+    entry, given = np.cumsum(first) - 1, [keys.filter(pa.array(first))]
+    for (_, _, items), mine, before in zip(sides, (order < count, order >= count), (0, count), strict=True):
+        at = np.full(int(first.sum()), -1)
+        at[entry[mine]] = order[mine] - before
+        given.append(items.take(pa.array(at, mask=at < 0)))
+    rows = rows[first]
+    made = pa.StructArray.from_arrays([given[0], _over(body, given, outer, rows)], ["key", "value"])
+    return listed(np.bincount(rows, minlength=len(there)), made, type_, there)
+
+
 # The types of parameters and results
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -221,6 +238,17 @@ def _array(types: Sequence[str], values: Sequence[Any]) -> str:
     return array_of(types[-1])
 
 
+def _three(types: Sequence[str]) -> Sequence[str]:
+    (key, value), (other, second) = (of_kind(MAP, type_, "MAP_ZIP_WITH").types for type_ in types)
+    if key != other:
+        raise PlanError(f"MAP_ZIP_WITH takes maps with keys of one type, not {key} and {other}", hint="use CAST")
+    return key, value, second
+
+
+def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
+    return Parts(MAP, (_three(types[:2])[0], types[2])).named()
+
+
 def _same(types: Sequence[str], values: Sequence[Any]) -> str:
     return types[0]
 
@@ -267,6 +295,10 @@ TABLE = (
     HigherOrder(
         name="transform_values", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_VALUES"),
         gives=_new_values, evaluate=_arrays(_with_values),
+    ),
+    HigherOrder(
+        name="map_zip_with", takes=("any", "any"), names=("k", "x", "y"), least=3, parameters=_three, gives=_zipped,
+        evaluate=_arrays(_map_zip), note="Of all keys; the value in a map that has it not is NULL.",
     ),
     HigherOrder(
         name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"), gives=_same,

@@ -17,8 +17,8 @@ def _signs_first(name: str) -> Macro:
     return macro(name, "string string", lambda signs, text: call(name, text, signs), note="The characters come first.")
 
 
-def _substring(text: Expr, pattern: Expr) -> Expr:
-    found = call("regexp_extract", text, pattern, lit(0))
+def _substring(text: Expr, pattern: Expr, group: Expr | None = None) -> Expr:
+    found = call("regexp_extract", text, pattern, group or lit(0))
     return call("case", call("regexp_like", text, pattern), found, NULL)
 
 
@@ -112,7 +112,7 @@ TABLE = (
         note="Letters in upper and lower case, digits and others become `X`, `x`, `n` and what they are.",
     ),
     macro("schema_of_json", "=string", _schema, note="Of a text that is written in the query."),
-    macro("regexp_substr", "string =string", _substring, note="NULL where nothing matches."),
+    macro("regexp_substr", "string =string [=int32]", _substring, note="NULL where nothing matches."),
     macro(
         "format_string",
         "any [any] ...",

@@ -51,6 +51,7 @@ _CALLS = {
     "Murmur3Hash": "hash", "XxHash64": "xxhash64", "StringToMap": "str_to_map", "Base32": "to_base32",
     "UnBase32": "from_base32", "LengthOfJsonArray": "json_array_length", "IsValidUTF8": "is_valid_utf8",
     "MakeValidUTF8": "make_valid_utf8", "RegExpCount": "regexp_count", "RegExpSubStr": "regexp_substr",
+    "RegExpExtractAll": "regexp_extract_all",
     "TypeOf": "typeof", "ArrayTransform": "transform", "ArrayFilter": "filter", "ArrayExists": "exists",
     "ArrayForAll": "forall", "StructsToJson": "to_json", "ArrayAggregate": "reduce",
     "GetMapValue": "element_at", "SubtractTimestamps": "sub", "SubtractDates": "sub",
@@ -371,6 +372,7 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     "ParseToTimestamp": _moment,
     "MakeTimestamp": _moment,
     "RegExpReplace": _replaced,
+    "RegExpInStr": lambda node, part: call("regexp_instr", *map(part, node.children[:2])),  # the group means nothing
     "Logarithm": _logarithm,
     "StringSplit": _split,
     "Like": _like,

@@ -12,17 +12,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.errors import PlanError
 from plans.frontends.sql.text.place import rewritten
 
 _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
 
 def with_conversions(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect with Spark's conversions. Those that Spark has no words for stay.
-
-    PlanError for REGEXP_REPLACE of the first match only.
-    """
+    """Returns a statement of another dialect with Spark's conversions. Those that Spark has no words for stay."""
     return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
 
 
@@ -63,16 +59,8 @@ def _zone(node: Any, dialect: str) -> Any:
     return exp.Anonymous(this="TIMEZONE", expressions=[node.args["zone"].copy(), node.this.copy()])
 
 
-def _replaced(node: Any, dialect: str) -> Any:
-    if not node.args.get("single_replace") or node.text("modifiers") == "g":
-        return None
-    message = f"REGEXP_REPLACE of {dialect} without the option 'g' replaces the first match only: that is not built"
-    raise PlanError(message, hint="write 'g' as the fourth argument, to replace all matches")
-
-
 _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Split: _split,
     exp.ToNumber: _number,
     exp.AtTimeZone: _zone,
-    exp.RegexpReplace: _replaced,
 }

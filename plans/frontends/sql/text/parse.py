@@ -23,6 +23,7 @@ from plans.frontends.sql.text.pivot_statements import with_pivots
 from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
+from plans.frontends.sql.text.regexes import with_regexes
 from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import (
     in_spark,
@@ -98,6 +99,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         if dialect not in SPARK:
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]
+            found = [with_regexes(statement, dialect, text) for statement in found]
             found = [with_percents(statement, dialect, text) for statement in found]
             found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
             found = [with_patterns(statement, dialect, text) for statement in found]

@@ -12,7 +12,6 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from plans.errors import PlanError
 from plans.frontends.sql.text.json_paths import as_json
 from plans.frontends.sql.text.place import extent
 from plans.frontends.sql.text.reader import reader
@@ -47,22 +46,29 @@ def _comprehension(node: Any) -> Any:
         node.args["iterator"],
         [node.args[name] for name in ("expression", "position") if node.args.get(name)],
     )
-    bodies = {name: exp.Paren(this=node.args[name].copy()) for name in ("this", "condition") if node.args.get(name)}
-    for column in [column for body in bodies.values() for column in body.find_all(exp.Column)]:
+    parens = {name: exp.Paren(this=node.args[name].copy()) for name in ("this", "condition") if node.args.get(name)}
+    for column in [column for body in parens.values() for column in body.find_all(exp.Column)]:
         first, *fields = column.parts
         if any(first.name.lower() == name.name.lower() for name in names):
             column.replace(
                 exp.Dot.build([first.copy(), *(field.copy() for field in fields)]) if fields else first.copy()
             )
 
+    bodies, names = {name: one.this for name, one in parens.items()}, [one.copy() for one in names]
     if len(names) == 2 and "condition" in bodies:  # the place is that before anything is left out
-        message = "[... for x, i in a if ...], with a place and a condition, is not built"
-        raise PlanError(message, hint="write LIST_FILTER(LIST_TRANSFORM(a, ...), ...)")
+        both = [exp.Literal.string("kept"), bodies["condition"], exp.Literal.string("made"), bodies["this"]]
+        pairs = exp.Lambda(this=exp.Anonymous(this="NAMED_STRUCT", expressions=both), expressions=names)
+        array = exp.Anonymous(this="LIST_TRANSFORM", expressions=[array.copy(), pairs])
+        names = [exp.to_identifier("pair")]
+        bodies = {part: exp.Dot.build([*names, exp.to_identifier(field)]) for part, field in _OF_PAIR.items()}
     for name, part in (("LIST_FILTER", "condition"), ("LIST_TRANSFORM", "this")):
         if part in bodies:
-            function = exp.Lambda(this=bodies[part].this, expressions=[one.copy() for one in names])
+            function = exp.Lambda(this=bodies[part], expressions=[one.copy() for one in names])
             array = exp.Anonymous(this=name, expressions=[array.copy(), function])
     return array
+
+
+_OF_PAIR = {"condition": "kept", "this": "made"}
 
 
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:

@@ -1,0 +1,207 @@
+"""Regular expressions as other dialects mean them, in Spark's words: options, groups in replacements, which match.
+
+Part of `plans.frontends.sql`. Options become `(?i)` and `(?s)` before the pattern, `\\1` in a replacement becomes `$1`,
+and a `$` that is the end of the text `\\z`. What is not read is refused, since sqlglot leaves such arguments out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.place import rewritten
+
+_AS_SPARK = ("databricks", "spark2", "hive")
+_BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
+"""Dialects whose replacements call a group `\\1`."""
+_REAL_ENDS = ("duckdb", "postgres", "bigquery")
+"""Dialects in which `$` is the end of the text, not a place before its last line end, too."""
+_NULL_IF_NONE = ("trino", "presto", "athena")
+_REPLACES_ALL = ("redshift",)
+_READ = {"i": "i", "s": "s", "c": ""}
+"""Options and the flags that they are: `c` is the default."""
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|[^\\\[$]+|.", re.DOTALL)
+_FLAGS = re.compile(r"\(\?([is]+)\)")
+_GROUP = re.compile(r"\\(?:([0-9&])|(\\))|([$])|([^\\$]+)", re.DOTALL)
+
+
+def with_regexes(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement of another dialect whose regular expressions are Spark's."""
+    if dialect in _AS_SPARK:
+        return tree
+    return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
+
+
+def _text(node: Any) -> str | None:
+    """Returns a text that is written in the query."""
+    if isinstance(node, exp.RawString):
+        return str(node.this)
+    return str(node.name) if isinstance(node, exp.Literal) and node.is_string else None
+
+
+def _pattern(node: Any, dialect: str, options: Iterable[str] = "", full: bool = False) -> Any:
+    """Returns the pattern of a call, with its options; `full`: one that is all of the text."""
+    given = node.expression
+    found = _text(given)
+    if found is None:
+        return given.copy()
+    unknown = [one for one in options if one not in _READ]
+    if unknown:
+        hint = "use 'i' (upper and lower case are one) or 's' (a point is a line end, too)"
+        raise PlanError(f"the option {unknown[0]!r} of a regular expression is not read here", hint=hint)
+    head = _FLAGS.match(found)
+    flags = set("".join(_READ[one] for one in options)) | set(head[1] if head else "")
+    rest = found[head.end() :] if head else found
+    flags |= {"s"} if dialect == "postgres" and "." in rest else set()
+    if full or dialect in _REAL_ENDS:
+        rest = "".join(r"\z" if part[0] == "$" else part[0] for part in _TOKEN.finditer(rest))
+    rest = rf"\A(?:{rest})\z" if full else rest
+    return exp.Literal.string((f"(?{''.join(sorted(flags))})" if flags else "") + rest)
+
+
+def _options(node: Any, name: str, left_out: str = "") -> str:
+    """Returns the options of a call, but those that are read otherwise."""
+    given = node.args.get(name)
+    if given is None:
+        return ""
+    found = _text(given)
+    if found is None:
+        raise PlanError("the options of a regular expression are written in the query", hint="write the text itself")
+    return "".join(one for one in found if one not in left_out)
+
+
+def _whole(node: Any, name: str, default: int) -> int:
+    given = node.args.get(name)
+    if given is None:
+        return default
+    if not isinstance(given, exp.Literal) or given.is_string or not given.name.isdigit():
+        raise PlanError(f"the {name} of a regular expression is a number that is written in the query")
+    return int(given.name)
+
+
+def _from_the_first(node: Any) -> None:
+    """Raises PlanError for a search that begins later."""
+    if _whole(node, "position", 1) != 1:
+        raise PlanError("a regular expression is looked for from the first character on", hint="use SUBSTRING")
+
+
+def _replaced(node: Any, dialect: str) -> Any:
+    _from_the_first(node)
+    options = _options(node, "modifiers", "g")
+    first = bool(node.args.get("single_replace")) and dialect not in _REPLACES_ALL
+    first &= "g" not in node.text("modifiers")
+    which = _whole(node, "occurrence", 1 if first else 0)
+    if which > 1:
+        raise PlanError("REGEXP_REPLACE replaces all matches, or the first one", hint=f"not number {which}")
+    new = node.args.get("replacement") or exp.Literal.string("")
+    text = _text(new)
+    if text is not None:
+        new = exp.Literal.string(_in_java(text) if dialect in _BACKSLASHES else text)
+    name = "REGEXP_REPLACE_FIRST" if which else "REGEXP_REPLACE"
+    return _call(name, node.this, _pattern(node, dialect, options), new)
+
+
+def _in_java(text: str) -> str:
+    """Returns a replacement whose groups are Java's: `$1` for `\\1`, and `\\$` for a dollar sign."""
+    made, at, group = "", 0, False
+    while at < len(text):
+        part = _GROUP.match(text, at)
+        if part is None:
+            message = f"REGEXP_REPLACE: the replacement {text!r} has a backslash before what is no group"
+            raise PlanError(message, hint="\\1 to \\9 are the groups; a backslash is written twice")
+        at = part.end()
+        plain = part[4] or ""
+        if group and plain[:1].isdigit():  # which would be a part of the number of the group
+            plain = "\\" + plain
+        group = part[1] is not None
+        made += f"${part[1].replace('&', '0')}" if part[1] else "\\\\" if part[2] else "\\$" if part[3] else plain
+    return made
+
+
+def _like(node: Any, dialect: str) -> Any:
+    full = bool(node.args.get("full_match")) or isinstance(node, exp.RegexpFullMatch)
+    options = _options(node, "options" if isinstance(node, exp.RegexpFullMatch) else "flag")
+    options += "i" * isinstance(node, exp.RegexpILike)
+    return exp.RegexpLike(this=node.this.copy(), expression=_pattern(node, dialect, options, full))
+
+
+def _similar(node: Any, dialect: str) -> Any:
+    """Returns SIMILAR TO: a regular expression of all of the text, with `%` and `_` as in LIKE, but in DuckDB."""
+    found = _text(node.expression)
+    if found is None:
+        raise PlanError("SIMILAR TO takes a constant pattern", hint="write the pattern itself")
+    options = ""
+    if dialect != "duckdb":
+        found, options = "".join(_OF_LIKE.get(part[0], part[0]) for part in _SIMILAR.finditer(found)), "s"
+    given = {"expression": exp.Literal.string(found), "options": exp.Literal.string(options)}
+    return _like(exp.RegexpFullMatch(this=node.this.copy(), **given), dialect)
+
+
+_SIMILAR = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_OF_LIKE = {"%": ".*", "_": ".", ".": r"\.", "^": r"\^", "$": r"\$"}
+
+
+def _extracted(node: Any, dialect: str) -> Any:
+    if isinstance(node.args.get("group"), exp.Array):
+        hint = "write a struct of calls, one for each group"
+        raise PlanError("REGEXP_EXTRACT with names of groups is not built", hint=hint)
+    _from_the_first(node)
+    inner = "e" in node.text("parameters")
+    pattern = _pattern(node, dialect, _options(node, "parameters", "e"))
+    group = exp.Literal.number(_whole(node, "group", 0) or int(inner))
+    which = _whole(node, "occurrence", 1)
+    if isinstance(node, exp.RegexpExtractAll):
+        return _call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
+    if which != 1:
+        found = _call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
+        return _call("GET", found, exp.Literal.number(which - 1))
+    missing = node.args.get("null_if_no_match") or isinstance(node, exp.RegexpSubstr) or dialect in _NULL_IF_NONE
+    return _call("REGEXP_SUBSTR" if missing else "REGEXP_EXTRACT", node.this, pattern, group)
+
+
+def _placed(node: Any, dialect: str) -> Any:
+    _from_the_first(node)
+    if _whole(node, "occurrence", 1) != 1 or _whole(node, "option", 0) or _whole(node, "group", 0):
+        raise PlanError("REGEXP_INSTR is the place where the first match begins", hint="leave the other arguments out")
+    return _call("REGEXP_INSTR", node.this, _pattern(node, dialect, _options(node, "parameters")))
+
+
+def _counted(node: Any, dialect: str) -> Any:
+    _from_the_first(node)
+    return _call("REGEXP_COUNT", node.this, _pattern(node, dialect, _options(node, "parameters")))
+
+
+def _split(node: Any, dialect: str) -> Any:
+    return _call("SPLIT", node.this, _pattern(node, dialect), *([node.args["limit"]] if node.args.get("limit") else []))
+
+
+def _called(node: Any, dialect: str) -> Any:
+    """Returns a call that sqlglot has no type for; None if it is no other name of these."""
+    given = node.expressions
+    if str(node.this).upper() != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
+        return None
+    return _split(exp.RegexpSplit(this=given[0].copy(), expression=given[1].copy()), dialect)
+
+
+def _call(name: str, *given: Any) -> Any:
+    return exp.Anonymous(this=name, expressions=[one.copy() for one in given])
+
+
+_MADE: dict[type, Callable[[Any, str], Any]] = {
+    exp.RegexpReplace: _replaced,
+    exp.RegexpLike: _like,
+    exp.RegexpILike: _like,
+    exp.RegexpFullMatch: _like,
+    exp.SimilarTo: _similar,
+    exp.RegexpExtract: _extracted,
+    exp.RegexpSubstr: _extracted,
+    exp.RegexpExtractAll: _extracted,
+    exp.RegexpInstr: _placed,
+    exp.RegexpCount: _counted,
+    exp.RegexpSplit: _split,
+    exp.Anonymous: _called,
+}
