@@ -249,6 +249,26 @@ def insert(arena, t, tag, handle):
 
 
 @device
+def made_in(arena, t, tag, s, plan, pos, k, src, base, size):
+    """Returns a new record of ``size`` words with a key that is not there; ``s``: the empty slot where it was not
+    found. The words behind the key are 0. Amortized O(size).
+
+    The table grows before there is a record: an exhausted arena then leaves nothing half done.
+    """
+    if is_full(arena[t + T_COUNT] + 1, arena[t + T_CAPACITY]):
+        make_room(arena, t)
+        s = _first_empty(arena, t, tag)
+    record = alloc(arena, size)
+    for j in range(k):
+        arena[record + j] = src[base + plan[pos + j]]
+    for j in range(k, size):
+        arena[record + j] = 0
+    arena[t + T_COUNT] += 1
+    arena[arena[t + T_SLOTS] + s] = (tag << 32) | record
+    return record
+
+
+@device
 def insert_in(arena, t, tag, handle, s):
     """Adds a record as ``insert`` does; ``s``: the empty slot where its key was not found. Amortized O(1)."""
     if is_full(arena[t + T_COUNT] + 1, arena[t + T_CAPACITY]):

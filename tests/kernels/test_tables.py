@@ -23,6 +23,7 @@ from tests.kernels.wrappers import (
     find,
     hash_key,
     insert,
+    made_if_absent,
     make_room,
     new_arena,
     remove,
@@ -46,6 +47,8 @@ TAGS: dict[str, Callable[[Key], int]] = {
 class Table:
     """A table of records of ``K`` words in an arena of its own, and the dict that it should be."""
 
+    words = K
+
     def __init__(self, tag: Callable[[Key], int], arena: np.ndarray | None = None) -> None:
         self.arena = new_arena(1 << 16, tables_=1) if arena is None else arena
         self.tag = lambda key: np.int64(tag(key))  # as hash_key gives it: shifts wrap, also as plain Python
@@ -53,8 +56,11 @@ class Table:
 
     def find(self, key: Key) -> int:
         """By a row of a batch in which the key's words lie scattered."""
-        batch = np.array([-1, -1, -1, 8, key[1], 9, key[0], 6], np.int64)  # the row begins at word 3
-        return int(find(self.arena, T, self.tag(key), plan, 2, K, batch, 3))
+        return int(find(self.arena, T, self.tag(key), plan, 2, K, self._batch(key), 3))
+
+    @staticmethod
+    def _batch(key: Key) -> np.ndarray:
+        return np.array([-1, -1, -1, 8, key[1], 9, key[0], 6], np.int64)  # the row begins at word 3
 
     def add(self, key: Key) -> None:
         handle = int(alloc(self.arena, K))
@@ -69,7 +75,7 @@ class Table:
     def drop(self, key: Key) -> None:
         handle = self.model.pop(key)
         remove(self.arena, T, self.tag(key), handle)
-        A.release(self.arena, handle, K)
+        A.release(self.arena, handle, self.words)
 
     @property
     def capacity(self) -> int:
@@ -89,18 +95,37 @@ class Table:
             while at != s:
                 assert slots[at] != 0, "an empty slot between a record and its home"
                 at = (at + 1) % self.capacity
-        check_allocator(self.arena, {**dict.fromkeys(self.model.values(), K), self._slots: self.capacity}, 1)
+        check_allocator(self.arena, {**dict.fromkeys(self.model.values(), self.words), self._slots: self.capacity}, 1)
 
     @property
     def _slots(self) -> int:
         return int(self.arena[T + A.T_SLOTS])
 
 
+class Searched(Table):
+    """A table whose records are made where the search for their keys ended; they have a word more, which is 0."""
+
+    words = K + 1
+
+    def add(self, key: Key) -> None:
+        batch, found = self._batch(key), []
+        for _ in range(2):
+            found.append(made_if_absent(self.arena, T, self.tag(key), plan, 2, K, batch, 3, self.words))
+        handle, again = map(int, found)
+        assert handle == again
+        assert self.arena[handle : handle + self.words].tolist() == [*key, 0]
+        self.model[key] = handle
+
+
+KINDS = pytest.mark.parametrize("kind", [Table, Searched])
+
+
+@KINDS
 @pytest.mark.parametrize("tag", TAGS)
 @given(st.integers(0, 2**32))
-def test_a_table_is_a_dict(tag: str, seed: int) -> None:
+def test_a_table_is_a_dict(kind: type[Table], tag: str, seed: int) -> None:
     rng = random.Random(seed)
-    table = Table(TAGS[tag])
+    table = kind(TAGS[tag])
     for growing in (0.8, 0.5, 0.1):
         for _ in range(60):
             key = (rng.randrange(12), rng.randrange(-4, 4))
@@ -175,9 +200,10 @@ def test_after_make_room_an_insertion_allocates_nothing() -> None:
     table.check()
 
 
+@KINDS
 @pytest.mark.parametrize("tag", TAGS)
-def test_a_table_that_cannot_grow_stays_as_it_is(tag: str) -> None:
-    table = Table(TAGS[tag], new_arena(int(A.header_words(1)) + 470, tables_=1))
+def test_a_table_that_cannot_grow_stays_as_it_is(kind: type[Table], tag: str) -> None:
+    table = kind(TAGS[tag], new_arena(int(A.header_words(1)) + 278 + 96 * kind.words, tables_=1))
     numbers = count(1)
     before = until_full(table.arena, lambda: table.add((next(numbers), 1)))
     assert len(table.model) == 3 * table.capacity // 4, "it was the growth that failed, not the record"

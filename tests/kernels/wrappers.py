@@ -96,6 +96,15 @@ def insert(arena, t, tag, handle):
 
 
 @kernel
+def made_if_absent(arena, t, tag, plan, pos, k, src, base, size):
+    """What the callers of ``tables.made_in`` do: one search says whether a record is there, and where it would be."""
+    arena, plan, src = words(arena), constants(plan), words(src)
+    slot = tables.seek(arena, t, tag, plan, pos, k, src, base, A.NONE)
+    record = tables.record_in(arena, t, slot)
+    return tables.made_in(arena, t, tag, slot, plan, pos, k, src, base, size) if record == 0 else record
+
+
+@kernel
 def remove(arena, t, tag, handle):
     tables.remove(words(arena), t, tag, handle)
 

@@ -34,10 +34,10 @@ from crown.engine.kernels.layout import (
     RING,
     X_STRIDE,
 )
-from crown.kernels.arena import H_ROOT, alloc, release
+from crown.kernels.arena import H_ROOT, release
 from crown.kernels.geometry import change_references, parents_count, references, row_group, set_row_group
 from crown.kernels.jit import device, kernel
-from crown.kernels.tables import hash_key, insert_in, record_in, remove, seek
+from crown.kernels.tables import hash_key, made_in, record_in, remove, seek
 
 
 @kernel("int")
@@ -104,13 +104,7 @@ def bundle_get(ctx, index, tag, src, base, pos, note):
     s = seek(arena, t, tag, plan, pos, k, src, base, note)
     bundle = record_in(arena, t, s)
     if bundle == 0:
-        size = plan[index + I_WORDS]
-        bundle = alloc(arena, size)
-        for j in range(k):
-            arena[bundle + j] = src[base + plan[pos + j]]
-        for j in range(k, size):
-            arena[bundle + j] = 0
-        insert_in(arena, t, tag, bundle, s)
+        bundle = made_in(arena, t, tag, s, plan, pos, k, src, base, plan[index + I_WORDS])
     return bundle
 
 

@@ -6,10 +6,10 @@ columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, release
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
+from crown.kernels.tables import LOW32, find, hash_key, made_in, record_in, remove_from, seek
 from crown.stages.kernels.prefetch import AHEAD, look_ahead
 
 
@@ -30,21 +30,16 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
         if i == seen:
             seen = look_ahead(arena, t, strides, width, keys, i, n, tags, ZERO)
         tag = tags[(i - start) & (AHEAD - 1)]
-        record = find(arena, t, tag, strides, 0, width, keys, i)
-        for c in range(leaves):
-            before[i * leaves + c] = 0
+        slot = seek(arena, t, tag, strides, 0, width, keys, i, NONE)
+        record = record_in(arena, t, slot)
         if record == 0:
             if weights[i] == 0 or (clamp == 1 and weights[i] < 0):
+                for c in range(leaves):
+                    before[i * leaves + c] = 0
                 continue
             if arena[H_LIVE] > arena[H_BUDGET]:
                 return i
-            make_room(arena, t)
-            record = alloc(arena, width + leaves)
-            for j in range(width):
-                arena[record + j] = keys[strides[j] + i]
-            for c in range(leaves):
-                arena[record + width + c] = 0
-            insert(arena, t, tag, record)
+            record = made_in(arena, t, tag, slot, strides, 0, width, keys, i, width + leaves)
         some = 0
         for c in range(leaves):
             count = arena[record + width + c]
@@ -56,7 +51,7 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
                 arena[record + width + c] = count
             some |= count
         if some == 0:
-            remove(arena, t, tag, record)
+            remove_from(arena, t, slot)
             release(arena, record, width + leaves)
     return n
 
@@ -75,20 +70,17 @@ def put(arena, t, strides, width, leaves, keys, counts, tags, start):
         if i == seen:
             seen = look_ahead(arena, t, strides, width, keys, i, n, tags, ZERO)
         tag = tags[(i - start) & (AHEAD - 1)]
-        record = find(arena, t, tag, strides, 0, width, keys, i)
+        slot = seek(arena, t, tag, strides, 0, width, keys, i, NONE)
+        record = record_in(arena, t, slot)
         if counts[i * leaves + leaves - 1] == 0:
             if record != 0:
-                remove(arena, t, tag, record)
+                remove_from(arena, t, slot)
                 release(arena, record, width + leaves)
             continue
         if record == 0:
             if arena[H_LIVE] > arena[H_BUDGET]:
                 return i
-            make_room(arena, t)
-            record = alloc(arena, width + leaves)
-            for j in range(width):
-                arena[record + j] = keys[strides[j] + i]
-            insert(arena, t, tag, record)
+            record = made_in(arena, t, tag, slot, strides, 0, width, keys, i, width + leaves)
         for c in range(leaves):
             arena[record + width + c] = counts[i * leaves + c]
     return n

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, ZERO, alloc
+from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ZERO
 from crown.kernels.doubles import word_of
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import extend, product_of_words
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL, short_number
-from crown.kernels.tables import find, insert, make_room
+from crown.kernels.tables import made_in, record_in, seek
 from crown.stages.kernels.groups import drop, record_words, state_at
 from crown.stages.kernels.prefetch import look_ahead
 from crown.stages.kernels.rounding import is_word, ratio
@@ -64,17 +64,12 @@ def _located(arena, t, plan, strides, keys, where, handles, n, state):
         stop = look_ahead(arena, t, strides, k, keys, start, n, where, start)
         for i in range(start, stop):
             tag = where[i]
-            group = find(arena, t, tag, strides, 0, k, keys, i)
+            slot = seek(arena, t, tag, strides, 0, k, keys, i, NONE)
+            group = record_in(arena, t, slot)
             if group == 0:
                 if arena[H_LIVE] > arena[H_BUDGET]:
                     return False
-                make_room(arena, t)  # before the record: an exhausted arena then leaves nothing half done
-                group = alloc(arena, record_words(k, plan[P_STATE]))
-                for j in range(k):
-                    arena[group + j] = keys[strides[j] + i]
-                for j in range(1 + plan[P_STATE]):
-                    arena[group + k + j] = 0
-                insert(arena, t, tag, group)
+                group = made_in(arena, t, tag, slot, strides, 0, k, keys, i, record_words(k, plan[P_STATE]))
             number = arena[group + k]
             if number == 0:
                 handles[state[S_GROUPS]] = group

@@ -11,10 +11,10 @@ or a word per heap.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_CAPACITY, T_SLOTS, T_TALLIES, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_CAPACITY, T_SLOTS, T_TALLIES, release
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
+from crown.kernels.tables import LOW32, hash_key, made_in, record_in, remove_from, seek
 from crown.stages.kernels.heaps import HEAPS, MAXIMA, MINIMA, RECORD, push
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put
 from crown.stages.kernels.ordered_ahead import near_handles
@@ -42,7 +42,8 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
         if arena[H_LIVE] > arena[H_BUDGET]:
             return i
         tag = hash_key(arena, strides, 0, width, keys, i)
-        record = find(arena, t, tag, strides, 0, width, keys, i)
+        slot = seek(arena, t, tag, strides, 0, width, keys, i, NONE)
+        record = record_in(arena, t, slot)
         before = 0
         if record != 0:
             before = arena[record + width + COPIES]
@@ -50,12 +51,7 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
         if after < 0:
             return -1 - i
         if record == 0:
-            make_room(arena, t)
-            record = alloc(arena, RECORD)
-            for j in range(width):
-                arena[record + j] = keys[strides[j] + i]
-            arena[record + HEAPS] = 0
-            insert(arena, t, tag, record)
+            record = made_in(arena, t, tag, slot, strides, 0, width, keys, i, RECORD)
         arena[record + width + COPIES] = after
         flips[i] = (1 if before == 0 else 0) - (1 if after == 0 else 0)
         arena[places[i]] += flips[i]
@@ -67,7 +63,7 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
             if missing & MAXIMA:
                 push(arena, values, octets, spec[1], MAXIMA, places[i] + MAXIMA, record)
         elif after == 0 and arena[record + HEAPS] == 0:
-            remove(arena, t, tag, record)
+            remove_from(arena, t, slot)
             release(arena, record, RECORD)
     return n
 

@@ -6,12 +6,12 @@ A partition is a record in a table: its key (``k`` codes) and the root of the tr
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, T_TALLIES, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_TALLIES, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import add, carry, clear, plus
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
-from crown.kernels.tables import find, hash_key, insert, make_room, remove
+from crown.kernels.tables import find, hash_key, made_in, record_in, remove, seek
 from crown.stages.kernels.nodes import HEAD, LENGTH, LEVEL, NEXT, row_at
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.ordered_ahead import near_handles, near_keys
@@ -141,15 +141,10 @@ def entered(arena, t, keyed, k, keys, i, d):
     An insert makes it if it is not there, still without rows; for a delete it is 0 then. Amortized O(1).
     """
     tag = hash_key(arena, keyed, 0, k, keys, i)
-    group = find(arena, t, tag, keyed, 0, k, keys, i)
-    if group != 0 or d < 0:
-        return tag, group
-    make_room(arena, t)
-    group = alloc(arena, k + 1)
-    for j in range(k):
-        arena[group + j] = keys[keyed[j] + i]
-    arena[group + k] = 0
-    insert(arena, t, tag, group)
+    slot = seek(arena, t, tag, keyed, 0, k, keys, i, NONE)
+    group = record_in(arena, t, slot)
+    if group == 0 and d >= 0:
+        group = made_in(arena, t, tag, slot, keyed, 0, k, keys, i, k + 1)
     return tag, group
 
 
