@@ -14,6 +14,7 @@ of the data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from crown.stages.reach import Reach
 from crown.stages.running import Running
 from crown.stages.shifts import Shifts, shifted
 from crown.stages.stretches import Stretches
+from crown.stages.touched import Touched
 from crown.stages.trees import Partitions
 from crown.stages.unfolded import Unfolding
 from crown.stages.window_sums import Sums
@@ -85,7 +87,14 @@ class Over(Stage):
         type.
         """
         net = self._given(nets)
-        return self._part.whole(net, self._changed, self._change) if len(net) else Zset.empty(len(self.columns))
+        if not len(net):
+            return Zset.empty(len(self.columns))
+        if self._unfolding is not None:
+            return self._part.whole(net, self._unfolded, self._change)
+        touched = self._reach.of(np.ascontiguousarray(net.columns()), net.weights)
+        sorted_ = Zset.of_columns(np.take(net.columns(), touched.order, axis=1), net.weights[touched.order])
+        work = self._valued_anew if self._framed else self._picked_anew
+        return self._part.whole(sorted_, partial(work, touched), self._change)
 
     def shifted(self, nets: Sequence[Zset], told: int) -> tuple[Zset, Shifts]:
         """Applies a batch; returns what it does to the values of running functions: some rows by themselves, and
@@ -103,23 +112,39 @@ class Over(Stage):
     def _given(self, nets: Sequence[Zset]) -> Zset:
         return self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
 
-    def _changed(self, net: Zset, done: np.ndarray) -> Zset:
-        """Adds rows; returns what that does to the values of all."""
+    def _unfolded(self, net: Zset, done: np.ndarray) -> Zset:
+        """Adds rows; returns what that does to the values of all, of running functions."""
         keys = np.ascontiguousarray(net.columns())
-        if self._unfolding is not None:
-            return self._unfolding.delta(keys, net.weights, lambda sums: self._change(net, done, sums))
-        touched = self._reach.of(keys, net.weights)
-        old = self._valued(touched.before, touched.lows, touched.highs)
+        assert self._unfolding is not None, "all functions are running"
+        return self._unfolding.delta(keys, net.weights, lambda sums: self._change(net, done, sums))
+
+    def _picked_anew(self, touched: Touched, net: Zset, done: np.ndarray) -> Zset:
+        """Adds rows, sorted as they are ``touched``; returns what that does to the values of all, of functions that
+        pick: each stretch is read, changed and read again."""
+        keys = np.ascontiguousarray(net.columns())
+        sums = self._sums.of(keys, net.weights)[0]
+        rows, signs = self._picks.replaced(touched, keys, net.weights, sums, self._shown, len(self.columns), done)
+        made = self._valued(*self._made(touched, keys))
+        if made.shape[1]:
+            rows, signs = np.concatenate([rows, made], axis=1), np.append(signs, np.ones(made.shape[1], np.int64))
+        return Zset.of_columns(rows, signs).net()
+
+    def _valued_anew(self, touched: Touched, net: Zset, done: np.ndarray) -> Zset:
+        """Does as ``_picked_anew`` does, of functions that read frames: all is read, then changed, then read again."""
+        keys = np.ascontiguousarray(net.columns())
+        old = self._valued(*touched.old)
         self._change(net, done)
-        after, lows, highs = self._trees.find(keys[:, touched.some]), touched.new_lows, touched.new_highs
-        if len(touched.fresh):
-            made = np.unique(self._trees.find(keys[:, touched.fresh]))
-            made = made[made != 0]
-            after, lows = np.append(after, made), np.append(lows, np.zeros_like(made))
-            highs = np.append(highs, self.sizes(made))
-        new = self._valued(after, lows, highs)
+        some, lows, highs = touched.new
+        after = zip((self._trees.find(keys[:, some]), lows, highs), self._made(touched, keys), strict=True)
+        new = self._valued(*(np.concatenate(parts) for parts in after))
         weights = np.repeat(np.array([-1, 1], np.int64), [old.shape[1], new.shape[1]])
         return Zset.of_columns(np.concatenate([old, new], axis=1), weights).net()
+
+    def _made(self, touched: Touched, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the partitions that changes have made: handles, and from where to where their rows are."""
+        made = np.unique(self._trees.find(keys[:, : touched.fresh]))
+        made = made[made != 0]
+        return made, np.zeros_like(made), self.sizes(made)
 
     def _change(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
         self._trees.change(

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from crown.stages.kernels import picks as kernels
+from crown.stages.kernels.replaced import replaced
+from crown.stages.touched import Touched
 from crown.stages.trees import Partitions
 from crown.stages.window_sums import Sums
 from plans.frames import NEIGHBOURS, SESSIONS, WindowFunction
@@ -61,6 +63,36 @@ class Picks:
             trees.part.arena, trees.k, trees.shape, trees.unsummed, self._picks, self._outputs, handles, lows, highs,
             shown, trees.path, out,
         )  # fmt: skip
+
+    def replaced(
+        self,
+        touched: Touched,
+        keys: np.ndarray,
+        weights: np.ndarray,
+        sums: np.ndarray,
+        shown: int,
+        columns: int,
+        done: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Makes changes of rows, with their ``sums``, sorted as they are ``touched``. Returns the stage's rows in all
+        stretches before and after, codes, int64[columns, n], and -1 or 1 for each. Raises as ``Partitions.change``
+        does."""
+        trees, n = self._trees, len(weights)
+        (_, lows, highs), (_, new_lows, new_highs) = touched.old, touched.new
+        rows = int((highs - lows).sum() + (new_highs - new_lows).sum())
+        out, progress = np.empty((columns + 1, rows), np.int64), np.zeros(2, np.int64)
+
+        def step() -> int:
+            return int(
+                replaced(
+                    trees.part.arena, trees.table, trees.keyed(n), trees.k, trees.spec, trees.strides(n), trees.shape,
+                    trees.unsummed, trees.session, self._picks, self._outputs, shown, keys, weights, sums,
+                    touched.spans, touched.leaves, *trees.part.dictionary.memory, trees.path, progress, done, out,
+                )
+            )  # fmt: skip
+
+        trees.insist(step, "below a window function")
+        return out[:-1], out[-1]
 
 
 def _place(one: WindowFunction) -> tuple[int, int, int]:

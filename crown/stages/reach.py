@@ -16,12 +16,12 @@ import numpy as np
 from crown.kernels.strings import NULL
 from crown.stages.flips import Flips
 from crown.stages.frames import moved
-from crown.stages.kernels import orders
+from crown.stages.kernels import orders, replaced
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import BEHIND, FIRST
-from crown.stages.kernels.picks import joined
 from crown.stages.orders import order_of
 from crown.stages.picks import Picks
+from crown.stages.touched import Touched
 from plans import frames
 from plans.durations import DAY
 from plans.frames import Frame, WindowFunction
@@ -52,21 +52,6 @@ class Tree(Protocol):
 
     def numbered(self, handles: np.ndarray, where: str, numbers: np.ndarray) -> np.ndarray:
         """Returns the positions of rows by their numbers among those that a filter has."""
-
-
-@dataclass(eq=False)
-class Touched:
-    """The intervals of rows that a batch can change: from ``lows`` to ``highs`` of the partitions ``before`` (handles),
-    which are at ``new_lows`` to ``new_highs`` afterwards. Each has the change number ``some``. The changes ``fresh``
-    are of partitions that are not there yet."""
-
-    before: np.ndarray
-    lows: np.ndarray
-    highs: np.ndarray
-    new_lows: np.ndarray
-    new_highs: np.ndarray
-    some: np.ndarray
-    fresh: np.ndarray
 
 
 class Reach:
@@ -113,10 +98,9 @@ class Reach:
                 low, high = self._one(one, change)
                 np.minimum(lows, low, out=lows)
                 np.maximum(highs, high, out=highs)
-        out = np.empty((6, len(changes)), np.int64)
-        n = int(joined(order, changes, places, out))
-        before, lows, highs, new_lows, new_highs, some = out[:, :n]
-        return Touched(before, lows, highs, new_lows, new_highs, some, (handles == 0).nonzero()[0])
+        out = np.empty((replaced.SPAN, len(changes)), np.int64)
+        spans = np.ascontiguousarray(out[:, : int(replaced.joined(order, changes, places, out))])
+        return Touched(spans, order, places[kernels.LEAF][order], len(handles) - int(np.count_nonzero(handles)))
 
     def _one(self, one: WindowFunction, change: _Change) -> Interval:
         """Returns where a function's values may change."""

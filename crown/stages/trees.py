@@ -292,14 +292,25 @@ class Partitions(Trees):
         n, keys, weights = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
         sums = addends(keys, weights) if self.shape[1] else np.empty((n, 0), np.int64)
 
-        def work() -> bool:
-            found = kernels.change(
-                self.part.arena, self.table, self.keyed(n), self.k, self.spec, self.strides(n), self.shape,
-                self.session, keys, weights, sums, *self.part.dictionary.memory, self.path, done,
+        def step() -> int:
+            return int(
+                kernels.change(
+                    self.part.arena, self.table, self.keyed(n), self.k, self.spec, self.strides(n), self.shape,
+                    self.session, keys, weights, sums, *self.part.dictionary.memory, self.path, done,
+                )
             )  # fmt: skip
+
+        self.insist(step, of)
+
+    def insist(self, step: Callable[[], int], of: str) -> None:
+        """Calls ``step``, a kernel that changes rows (see ``partitions.change``), until all of them are changed. Raises
+        as ``change`` does."""
+
+        def work() -> bool:
+            found = step()
             if found == kernels.ABSENT:
                 raise ChangeError(f"a batch deletes a row {of} that is not there")
-            return bool(found == kernels.DONE)
+            return found == kernels.DONE
 
         self.part.insist(work)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.stages.over import Over
 from crown.stages.protocol import Part
+from crown.store.budget import Budget
 from crown.store.zset import Zset
 from plans.expressions.build import col
 from plans.frames import Frame, WindowFunction
@@ -69,9 +71,26 @@ def rows(random: Random, seconds: int, often: float) -> Callable[[], Row]:
     )  # fmt: skip
 
 
+class Hesitant(Budget):
+    """Has kernels come back after every few words, and lets them go on."""
+
+    asked = 0
+
+    def allow(self, part: int, expected: int = 0) -> None:
+        self.fixed = False
+        self.asked += 1
+        super().allow(part, expected)
+        header = self._headers[part]
+        header[A.H_BUDGET] = min(header[A.H_BUDGET], header[A.H_LIVE] + 40)
+
+
 @pytest.mark.parametrize("seed", seeds(8, 300))
 def test_what_is_picked_is_what_the_twin_picks(seed: int) -> None:
     random, (part,) = Random(seed), parts(1)
+    hesitant = Hesitant([part.arena])
+    hesitant.allow(0)
+    if seed % 2:
+        part = replace(part, number=0, budget=hesitant)
     planned = OverStage(FEED, random.choice([("k",), ()]), (Order("t"),), functions(random), random.choice([0, 0, 2]))
     stage = Over(planned, COLUMNS, part)
     empty = int(part.arena[A.H_LIVE])
@@ -104,6 +123,7 @@ def test_what_is_picked_is_what_the_twin_picks(seed: int) -> None:
         for known in random.sample(sorted(wanted, key=repr), min(2, len(wanted))):
             assert stage.multiplicity(net_of({known: 1}, stage.columns, part).rows[0]) == wanted[known]
     assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
+    assert seed % 2 == 0 or hesitant.asked > 20, "batches went on after they had come back"
 
 
 def sessions(n: int, *functions: WindowFunction) -> tuple[Over, Part]:

@@ -355,6 +355,8 @@ def _tidied(arena, shape, parent, e):
         _free(arena, shape, node)
         _close(arena, shape, parent, e)
         return True
+    if length >= arena[node + ROOM] // 2:  # its neighbours, which are not in the cache, have rows
+        return False
     if e + 1 < arena[parent + LENGTH]:
         behind = arena[child_at(arena, shape, parent, e + 1)]
         if length + arena[behind + LENGTH] <= arena[node + ROOM] // 2:

@@ -105,32 +105,44 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
     )
     keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
     octets, path, done, session = words(octets), words(path), words(done), words(session)
-    size = shape[1]
     near = done[0]
     for i in range(done[0], n):
         if i == near:
             near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
-        d = changes[i]
-        if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+        if changes[i] > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        tag, group = entered(arena, t, keyed, k, keys, i, d)
-        if group == 0:
-            return ABSENT
-        root_at = group + k
-        root = arena[root_at]
-        found, _, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
-        before = copies_there(arena, root, found, path)
-        if before + d < 0:
-            return ABSENT
-        if session[WORD] >= 0:
-            time = keys[strides[session[COLUMN]] + i]
-            sums[i * size + session[WORD]] = opened(arena, root, shape, session, time, before, d, path)
-        steps += put(
-            arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
+        status = change_row(
+            arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
         )  # fmt: skip
-        left(arena, t, tag, k, group, before, d)
-        arena[H_STEPS] += steps
+        if status != DONE:
+            return status
         done[0] = i + 1
+    return DONE
+
+
+@device
+def change_row(
+    arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
+):  # fmt: skip
+    """Changes the copies of one row (see ``change``); returns DONE, or ABSENT where nothing was changed. O(log n)."""
+    d, size = changes[i], shape[1]
+    tag, group = entered(arena, t, keyed, k, keys, i, d)
+    if group == 0:
+        return ABSENT
+    root_at = group + k
+    root = arena[root_at]
+    found, _, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
+    before = copies_there(arena, root, found, path)
+    if before + d < 0:
+        return ABSENT
+    if session[WORD] >= 0:
+        time = keys[strides[session[COLUMN]] + i]
+        sums[i * size + session[WORD]] = opened(arena, root, shape, session, time, before, d, path)
+    steps += put(
+        arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
+    )  # fmt: skip
+    left(arena, t, tag, k, group, before, d)
+    arena[H_STEPS] += steps
     return DONE
 
 

@@ -25,7 +25,7 @@ from crown.kernels.strings import NULL
 from crown.stages.kernels.nodes import HEAD, LENGTH, row_at, sums_at
 from crown.stages.kernels.ordered import total
 from crown.stages.kernels.ordered_scan import at_number, at_position, here
-from crown.stages.kernels.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, SIZE, THERE
+from crown.stages.kernels.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, THERE
 from crown.stages.kernels.sessions import COLUMN, WORD, apart, before, opens, time_of
 
 BACK, AHEAD, START, END = 0, 1, 2, 3
@@ -252,42 +252,6 @@ def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
     return at if leaf != 0 else total(arena, root)
 
 
-@kernel("words, words, table, table")
-def joined(order, changes, places, out):
-    """Writes the intervals of positions that changes reach, those that meet as one, by partition and position: handle,
-    begin and end, begin and end after the changes, and one of the changes. Returns how many they are.
-
-    ``order``: the changes by partition and rank; every interval has its change's rank in it. Those of handle 0 are left
-    out. O(changes).
-    """
-    n, room = order.size, out.shape[1]
-    order, changes, places, out = words(order), words(changes), words(places), words(out)
-    m, handle, moved = 0, 0, 0
-    for j in range(n):
-        i = order[j]
-        if places[HANDLE * n + i] == 0:
-            continue
-        if places[HANDLE * n + i] != handle:
-            handle, moved = places[HANDLE * n + i], 0
-        size = places[SIZE * n + i]
-        low, high, some = min(max(places[LOW * n + i], 0), size), min(max(places[HIGH * n + i], 0), size), i
-        since = moved
-        moved += changes[i]
-        while m > 0 and out[m - 1] == handle and out[2 * room + m - 1] >= low:
-            m -= 1
-            low, high = min(low, out[room + m]), max(high, out[2 * room + m])
-            since = out[3 * room + m]
-            some = out[5 * room + m]
-        out[m] = handle
-        out[room + m], out[2 * room + m] = low, high
-        out[3 * room + m], out[4 * room + m], out[5 * room + m] = since, moved, some
-        m += 1
-    for x in range(m):
-        out[3 * room + x] += out[room + x]
-        out[4 * room + x] += out[2 * room + x]
-    return m
-
-
 # Values
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -302,26 +266,35 @@ def picked(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, show
     highs, scratch, out = words(highs), words(scratch), words(out)
     x = 0
     for i in range(n):
-        root, low, rows = arena[handles[i] + k], lows[i], highs[i] - lows[i]
-        leaf, e, copy = at_position(arena, root, unsummed, low, scratch, 0)
-        arena[H_STEPS] += rows
-        if shown > 0:
-            _show(arena, shape, leaf, e, copy, rows, shown, x, room, out)
-        for f in range(some):
-            p = f * PICK
-            if picks[p + 3] < 0:
-                _by_place(
-                    arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
-                )  # fmt: skip
-            elif picks[p] == BACK or picks[p] == AHEAD:
-                _by_filter(
-                    arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
-                )  # fmt: skip
-            else:
-                _by_session(
-                    arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
-                )  # fmt: skip
+        rows = highs[i] - lows[i]
+        pick_rows(
+            arena, arena[handles[i] + k], shape, unsummed, picks, some, outputs, lows[i], rows, shown, x, room, scratch,
+            out,
+        )  # fmt: skip
         x += rows
+
+
+@device
+def pick_rows(arena, root, shape, unsummed, picks, some, outputs, low, rows, shown, x, room, scratch, out):
+    """Writes, for so many rows of a tree from position ``low`` on, what ``picked`` does, with ``some`` picks."""
+    leaf, e, copy = at_position(arena, root, unsummed, low, scratch, 0)
+    arena[H_STEPS] += rows
+    if shown > 0:
+        _show(arena, shape, leaf, e, copy, rows, shown, x, room, out)
+    for f in range(some):
+        p = f * PICK
+        if picks[p + 3] < 0:
+            _by_place(
+                arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
+            )  # fmt: skip
+        elif picks[p] == BACK or picks[p] == AHEAD:
+            _by_filter(
+                arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
+            )  # fmt: skip
+        else:
+            _by_session(
+                arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
+            )  # fmt: skip
 
 
 @device
