@@ -38,10 +38,13 @@ from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, u
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.given import Given
-from spark_jobs.pipelines.project import Definition, Statements
+from spark_jobs.pipelines.project import Definition, Texts
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Changed, changes, changes_of_versions
 
+INCREMENTAL = "incremental"
+POLICIES = ("auto", INCREMENTAL)
+"""What is done about a view that cannot be maintained: Spark computes it anew in every run, or it is an error."""
 _ANALYSIS = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has
 _seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
@@ -73,6 +76,17 @@ class Analysis:
     views: tuple[Analyzed, ...]
     sources: Mapping[str, Source]
     lasting: bool
+
+    def under(self, policy: str) -> Analysis:
+        """Returns the analysis itself. Raises PlanError for a view that cannot be maintained, where all have to be."""
+        refused = next((view for view in self.views if view.refused is not None), None)
+        if policy == INCREMENTAL and refused is not None:
+            raise PlanError(
+                f"{refused.definition.place}: the view {refused.definition.name} cannot be maintained: "
+                f"{refused.refused}",
+                hint='allow refresh="auto", under which Spark computes it anew in every run',
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -241,13 +255,13 @@ def maintained(analysis: Analysis, tables: Schema) -> Program:
     return program
 
 
-def remember(session: Session, analysis: Analysis, statements: Statements, file: Path) -> None:
-    """Writes an analysis, and the statements that its definitions are from, to a file; deletes the file if it may not
-    be used again. An analysis that was read from it is there already."""
+def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> None:
+    """Writes an analysis, and the texts that its definitions are from, to a file; deletes the file if it may not be
+    used again. An analysis that was read from it is there already."""
     if analysis.views and all(view.relation is None for view in analysis.views):
         given = json.loads(file.read_bytes())
-        if given["statements"] != statements:
-            write_durably(file, json.dumps({**given, "statements": statements}).encode())
+        if given["files"] != texts:
+            write_durably(file, json.dumps({**given, "files": texts}).encode())
         return
     if not analysis.lasting or _functions(session.spark):
         file.unlink(missing_ok=True)
@@ -262,7 +276,7 @@ def remember(session: Session, analysis: Analysis, statements: Statements, file:
     known = {
         "settings": _settings(session),
         "texts": _texts([view.definition for view in analysis.views]),
-        "statements": statements,
+        "files": texts,
         "views": views,
         "sources": sources,
     }
@@ -300,10 +314,10 @@ def recalled(
     return Analysis(tuple(views), sources, True)
 
 
-def recalled_statements(session: Session, file: Path) -> Statements:
-    """Returns the statements that a file holds, and how Spark has read them; {} under other settings."""
+def recalled_texts(session: Session, file: Path) -> Texts:
+    """Returns the texts that a file holds, and how Spark has read them; {} under other settings."""
     given = _kept(session, file)
-    return {} if given is None else given["statements"]
+    return {} if given is None else given["files"]
 
 
 def _kept(session: Session, file: Path) -> dict[str, Any] | None:

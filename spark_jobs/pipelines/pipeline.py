@@ -22,32 +22,32 @@ from pyspark.sql import DataFrame, SparkSession
 
 from crown.durable.database import DurableDatabase
 from crown.guards.arguments import flag_of, number_of
-from plans.errors import PlanError
 from plans.schema import Schema
 from plans.search.groups import Group, groups_of
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import (
+    INCREMENTAL,
+    POLICIES,
     Analysis,
     Analyzed,
     active,
     analyzed,
     maintained,
     recalled,
-    recalled_statements,
+    recalled_texts,
     remember,
 )
 from spark_jobs.pipelines.delivery import Delivery, Function
 from spark_jobs.pipelines.given import Given, given_by
-from spark_jobs.pipelines.project import Definition, Project, Statements
+from spark_jobs.pipelines.project import Definition, Project, Texts
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, rows_so_far, status, vitals
 
-INCREMENTAL, FULL = "incremental", "full"
-_POLICIES = ("auto", "incremental")
+FULL = "full"
 _REPLAYED = 8
 """A run leaves a log behind that is at most one so many-th of the state, for the next run to read."""
 _NOTHING: dict[str, Any] = {"version": 0, "positions": {}, "since": {}, "views": {}, "whole": True}
@@ -63,15 +63,15 @@ class Pipeline:
     def __init__(
         self, spark: SparkSession | Session, path: Path, refresh: str = "auto", keep: int = 1, verify: bool = False
     ) -> None:
-        if refresh not in _POLICIES:
-            raise SourceError(f"refresh={refresh!r}: give one of {', '.join(_POLICIES)}")
+        if refresh not in POLICIES:
+            raise SourceError(f"refresh={refresh!r}: give one of {', '.join(POLICIES)}")
         self._session = Session.of(spark)
         self._path = path
         self._refresh = refresh
         self._state = PipelineState(path, number_of(keep, "keep", 0), flag_of(verify, "verify"))
         self._sources: dict[str, Given] = {}
         self._definitions: list[Definition] = []
-        self._statements: Statements = {}
+        self._texts: Texts = {}
         self._delivery = Delivery(self._session, path / "tables")
 
     @classmethod
@@ -81,8 +81,8 @@ class Pipeline:
         """Returns the pipeline of a project of Spark's Declarative Pipelines, whose definitions are read."""
         made = cls(spark, project.storage, refresh, project.keep, verify)
         with made._told():
-            known = recalled_statements(made._session, made._state.analysis)
-            made._statements = project.load(made._session, known)
+            known = recalled_texts(made._session, made._state.analysis)
+            made._texts = project.load(made._session, known)
             made._definitions = list(project.definitions)
             for name, where in project.sources.items():
                 made.source(name, where)
@@ -128,8 +128,8 @@ class Pipeline:
 
     def plan(self) -> list[Step]:
         """Returns how each view would be kept, in the order in which they are. Nothing is written or read but
-        schemas."""
-        analysis = self._analysis()
+        schemas. Like a run, it starts no Spark for definitions that a run has analyzed."""
+        analysis = self._current()
         return [
             Step(v.definition.name, INCREMENTAL if v.refused is None else FULL, v.refused or "", v.reads)
             for v in analysis.views
@@ -285,20 +285,14 @@ class Pipeline:
         Record(self._path).succeeded(report, sources, positions, reads, partial(_rows, database), size)
 
     def _current(self) -> Analysis:
-        return recalled(self._session, self._definitions, self._sources, self._state.analysis) or self._analysis()
+        """Returns the analysis that the last run has written down if it holds, or a new one."""
+        found = recalled(self._session, self._definitions, self._sources, self._state.analysis)
+        return self._analysis() if found is None else found.under(self._refresh)
 
     def _analysis(self) -> Analysis:
         if not self._definitions:
             raise SourceError("this pipeline has no views; declare one with view(), or name a project with some")
-        found = analyzed(self._session, self._definitions, self._sources)
-        refused = next((view for view in found.views if view.refused is not None), None)
-        if self._refresh == "incremental" and refused is not None:
-            name = refused.definition.name
-            raise PlanError(
-                f"{refused.definition.place}: the view {name} cannot be maintained: {refused.refused}",
-                hint='allow refresh="auto", under which Spark computes it anew in every run',
-            )
-        return found
+        return analyzed(self._session, self._definitions, self._sources).under(self._refresh)
 
     def _tables(self, analysis: Analysis) -> Schema:
         """Returns the base tables of the state: the sources, and the views that Spark computes."""
@@ -346,7 +340,7 @@ class Pipeline:
         since = self._delivery.since(analysis, note, version)
         if not rows and views == note["views"] and since == note["since"] and note["whole"]:
             report.version = note["version"]
-            remember(self._session, analysis, self._statements, self._state.analysis)
+            remember(self._session, analysis, self._texts, self._state.analysis)
             return
         report.version = version
         with report.phase("apply"):
@@ -360,7 +354,7 @@ class Pipeline:
                 whole = name == computed[-1].definition.name
                 deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
         self._deliver(database, note, deltas, report)
-        remember(self._session, analysis, self._statements, self._state.analysis)
+        remember(self._session, analysis, self._texts, self._state.analysis)
         if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
             with report.phase("snapshot"):
                 database.snapshot()  # the next run would read all that again

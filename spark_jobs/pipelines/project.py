@@ -20,7 +20,6 @@ import yaml
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.frontends.sql.text.statements import statements
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.given import DELTA, FILES, KINDS
 from spark_jobs.pipelines.sessions import Session
@@ -32,10 +31,10 @@ SOURCE, _INTO, _KEEP = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep"
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
-Statement = list[Any]
-"""Name, query, and whether the view is temporary; empty for a statement that defines none."""
-Statements = dict[str, Statement]
-"""The statements of a project by their texts."""
+Views = list[list[Any]]
+"""The views that a text defines: name, query, whether it is temporary, and the line in which its statement begins."""
+Texts = dict[str, Views]
+"""What the SQL files of a project define, by their texts."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -150,12 +149,12 @@ class Project:
         found = [(file, file.stat()) for file in (self.file, *self._files())]
         return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in found]
 
-    def load(self, session: Session, known: Statements) -> Statements:
+    def load(self, session: Session, known: Texts) -> Texts:
         """Reads the definitions: imports the Python files and parses the SQL files of the project.
 
-        ``known``: statements that Spark has parsed before; returns those that there are.
+        ``known``: texts that Spark has parsed before; returns those that there are.
         """
-        found: Statements = {}
+        found: Texts = {}
         from pyspark.pipelines.graph_element_registry import graph_element_registration_context
 
         registry = _registry(self)
@@ -165,7 +164,11 @@ class Project:
                     if file.suffix == ".py":
                         _import(file, session.spark)
                     else:
-                        found |= self._read_sql(session, file.read_text(encoding="utf-8"), file, known)
+                        text = file.read_text(encoding="utf-8")
+                        place = file.relative_to(self.folder)
+                        found[text] = known[text] if text in known else _views(session, text, place)
+                        for name, query, temporary, line in found[text]:
+                            self.definitions.append(Definition(name, query, temporary, f"{place}:{line}"))
                 except (PySparkException, SyntaxError, ImportError) as error:
                     raise SourceError(f"{file}: {_line(error)}") from error
         names = [definition.name.lower() for definition in self.definitions]
@@ -183,22 +186,21 @@ class Project:
                     raise SourceError(f"{file}: definitions are in files .py and .sql; move it, or narrow the glob")
                 yield file
 
-    def _read_sql(self, session: Session, text: str, file: Path, known: Statements) -> Statements:
-        found: Statements = {}
-        for statement in statements(text):
-            place = f"{file.relative_to(self.folder)}:{statement.line}"
-            said = known.get(statement.text)
-            if said is None:
-                said = _parsed(session.spark, statement.text, place)
-            found[statement.text] = said
-            if said:
-                name, query, temporary = said
-                self.definitions.append(Definition(name, query, temporary, place))
-        return found
+
+def _views(session: Session, text: str, file: Path) -> Views:
+    """Returns the views that a text defines. Raises SourceError for a statement that defines no view."""
+    from plans.frontends.sql.text.statements import statements  # a text that is known needs no parser
+
+    found = []
+    for statement in statements(text):
+        said = _parsed(session.spark, statement.text, f"{file}:{statement.line}")
+        if said:
+            found.append([*said, statement.line])
+    return found
 
 
-def _parsed(spark: SparkSession, text: str, place: str) -> Statement:
-    """Returns what a statement says, as Spark reads it. Raises SourceError for one that defines no view."""
+def _parsed(spark: SparkSession, text: str, place: str) -> list[Any]:
+    """Returns name, query and whether the view is temporary, as Spark reads a statement; nothing for a setting."""
     parser: Any = spark._jsparkSession.sessionState().sqlParser()
     try:
         plan = parser.parsePlan(text)

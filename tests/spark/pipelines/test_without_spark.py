@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from crown.durable.opening import open_database
+from plans.errors import PlanError
 from spark_jobs.errors import CheckpointError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
@@ -60,10 +61,13 @@ class Shop:
     def run(self) -> int:
         """Runs; returns how many sessions that has started."""
         before = self.asked
-        session = Session.later(self._start, self.settings, None)
-        Pipeline.of(session, Project.of(self.folder)).run()
+        self.pipeline().run()
         self.check()
         return self.asked - before
+
+    def pipeline(self, refresh: str = "auto") -> Pipeline:
+        """Returns a pipeline whose session is started when it is asked for."""
+        return Pipeline.of(Session.later(self._start, self.settings, None), Project.of(self.folder), refresh)
 
     def check(self) -> None:
         self.spark.read.parquet(str(self.folder / "labels")).createOrReplaceTempView("labels")
@@ -94,6 +98,29 @@ def test_a_run_starts_no_session_for_changes_of_rows(shop: Shop) -> None:
     shop.order()
     assert shop.run() == 0
     assert shop.run() == 0, "nothing has changed"
+
+
+def test_a_plan_starts_no_session_for_definitions_that_a_run_has_analyzed(shop: Shop) -> None:
+    steps = shop.pipeline().plan()
+    shop.run()
+    begun = shop.asked
+    assert shop.pipeline().plan() == steps
+    assert shop.asked == begun
+    _define(shop)
+    assert [step.name for step in shop.pipeline().plan()] == ["totals", "named"]
+    assert shop.asked == begun + 1
+
+
+def test_a_view_that_spark_computes_is_an_error_later_too_where_all_are_to_be_maintained(shop: Shop) -> None:
+    random = "CREATE MATERIALIZED VIEW picked AS SELECT s FROM orders WHERE rand(3) < 2;"
+    (shop.folder / "views.sql").write_text(VIEWS + random)
+    shop.run()
+    begun = shop.asked
+    with pytest.raises(PlanError, match=r"views\.sql:4: the view picked cannot be maintained"):
+        shop.pipeline("incremental").run()
+    with pytest.raises(PlanError, match="the view picked cannot be maintained"):
+        shop.pipeline("incremental").plan()
+    assert shop.asked == begun
 
 
 def _define(shop: Shop) -> None:
