@@ -1,9 +1,10 @@
 """One number for a set of rows, computed alike from codes, from Arrow batches and in SQL.
 
-A row's columns become integers (a date its days since 1970, a string its length, a decimal its digits, a float its
-thousandths, NULL zero, and so a decimal of more than six digits behind its point: a quotient, a float elsewhere), then
-``h = (sum of (column mod p) * factor) mod p`` and the row counts ``h * h mod p``. Rows add up, so the checksum of a
-result can be followed through its deltas. It finds wrong, missing and surplus rows, not malice.
+A row's columns become integers (a date its days since 1970, a timestamp its microseconds, a string its length, a
+decimal its digits, a float its thousandths, NULL zero, and so a decimal of more than six digits behind its point: a
+quotient, a float elsewhere), then ``h = (sum of (column mod p) * factor) mod p`` and the row counts ``h * h mod p``.
+Rows add up, so the checksum of a result can be followed through its deltas. It finds wrong, missing and surplus rows,
+not malice.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def sql(select: str, outputs: Sequence[Output]) -> str:
         parts = decimal_parts(output.type)
         if output.type == "date":
             name = f"date_diff('day', DATE '1970-01-01', {name})"
+        elif output.type in ("timestamp", "timestamp_ntz"):
+            name = f"epoch_us({name})"
         elif output.type == "string":
             name = f"length({name})"
         elif output.type == "float64":

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 import crown.ml
-from bench.cases import cofactors, datasets, ordered, shop, snb, streams, tpcds
+from bench.cases import cofactors, datasets, nexmark, ordered, shop, snb, streams, tpcds
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
+from bench.cases.nexmark import NEXMARK
 from bench.cases.ordered import ORDERED
 from bench.cases.streams import Stream
 from bench.cases.tpcds import TPCDS
@@ -172,7 +173,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-} | AGGREGATES | MOTIFS | ORDERED | TPCDS  # fmt: skip
+} | AGGREGATES | MOTIFS | NEXMARK | ORDERED | TPCDS  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
     ``window``; ``laps`` (how often the window goes over the graph); ``keep`` (share of the edges that the filter keeps,
     instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of the edges that
-    come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``events`` of the shop;
+    come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``events`` of the shop and of
+    Nexmark;
     ``rows`` of each relation of the star of six, and of the window of rows in order; ``prefix`` (updates; by default
     the workload's, 0 for all).
 
@@ -254,6 +256,12 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         stream = shop.stream(options.get("events", 60_000), options.get("seed", 7))
     elif workload.kind == "ordered":
         stream = ordered.stream(options.get("rows", 20_000), workload.tables, options.get("seed", 7))
+    elif workload.kind == "nexmark":
+        events, window = int(options.get("events", 100_000)), int(options.get("window", 0))
+        stream = nexmark.stream(events, workload.tables, window, options.get("seed", 7))
+        first = int((stream.relation == list(stream.tables).index("side")).sum()) if "side" in stream.tables else 0
+        prefix = int(options.get("prefix", 0))
+        return Loaded(workload, workload.sql, None, schema, stream.head(first + prefix) if prefix else stream, first)
     elif workload.kind == "tpcds":
         return _tpcds(workload, Path(options["tpcds"]) / str(options["tpcds_scale"]), int(options.get("prefix", 0)))
     elif workload.kind == "cofactors":

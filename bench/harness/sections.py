@@ -5,10 +5,12 @@ quick: seconds, for tests. normal: minutes, everything that matters. full: the l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
+from bench.cases.nexmark import NEXMARK
 from bench.cases.ordered import ORDERED, QUADRATIC, RANGES, STEEP
 from bench.cases.tpcds import FEW, TPCDS
 from bench.cases.triangles import UPDATES
@@ -19,6 +21,7 @@ Cell = dict[str, Any]
 SCALES = ("quick", "normal", "full")
 _SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150, "events": 3_000}
 _RECOMPUTE: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False}
+_SHORT: Cell = {"bound_s": 3.0, "repeat_budget_s": 3.0}
 _COLUMNS: Cell = {"arguments": {"columns": True}}
 LAMBDA = {0.05: 1, 0.1: 2, 0.2: 4, 0.5: 10, 1.0: 20}
 PARTITIONS = ("single", "double")
@@ -102,7 +105,7 @@ def aggregates(scale: str) -> list[Cell]:
     There are many: a pass of ours ends after three seconds, one recompute is one pass.
     """
     quick = scale == "quick"
-    passes: Cell = {} if scale == "full" else {"bound_s": 3.0, "repeat_budget_s": 3.0}
+    passes: Cell = {} if scale == "full" else _SHORT
     # What is kept and opened again is a whole window: the stream itself ends with an empty one.
     lasting: Cell = {"options": {"prefix": 8_000 if quick else 160_000}}
     few = ("agg-star", "agg-3-hop-by", "agg-group", "agg-inner", "agg-outer", "agg-shop", *_TPCH_FEW)
@@ -132,12 +135,18 @@ def aggregates(scale: str) -> list[Cell]:
 
 def motifs(scale: str) -> list[Cell]:
     """Returns motifs of three, four and five edges as the public view has them, beside DuckDB's recompute."""
+    sizes = (1_000,) if scale == "quick" else (10_000, 1_000)
+    return _beside(tuple(MOTIFS), sizes, scale, {}, _RECOMPUTE)
+
+
+def _beside(names: Sequence[str], sizes: Sequence[int], scale: str, ours: Cell, theirs: Cell) -> list[Cell]:
+    """Returns queries through the public view, beside DuckDB's recompute, in batches of each of these sizes."""
     cells = []
-    for rows in (1_000,) if scale == "quick" else (10_000, 1_000):
+    for rows in sizes:
         at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
-        for name in MOTIFS:
-            cells.append(cell(name, "crown-view", "delta", scale, **at))
-            cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at))
+        for name in names:
+            cells.append(cell(name, "crown-view", "delta", scale, **at, **ours))
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **at, **theirs))
     return cells
 
 
@@ -159,14 +168,19 @@ def ordered(scale: str) -> list[Cell]:
     return cells
 
 
+def nexmark(scale: str) -> list[Cell]:
+    """Returns the queries of Nexmark through the public view, beside DuckDB's recompute of the same batches."""
+    quick = scale == "quick"
+    names = ("nexmark-q4", "nexmark-q5") if quick else tuple(NEXMARK)
+    events: Cell = {"options": {"events": {"quick": 4_000, "normal": 500_000}.get(scale, 2_000_000)}}
+    sizes = (1_000,) if quick else (10_000, 1_000)
+    return _beside(names, sizes, scale, events | _SHORT, events | _RECOMPUTE | _COLUMNS)
+
+
 def tpcds(scale: str) -> list[Cell]:
     """Returns the queries of TPC-DS through the public view, beside DuckDB's recompute of the same batches."""
-    at: Cell = {"batch_rows": 1_000, "law": "batch", "x": 1_000}
-    cells = []
-    for name in FEW if scale == "quick" else tuple(TPCDS):
-        cells.append(cell(name, "crown-view", "delta", scale, **at, bound_s=3.0, repeat_budget_s=3.0))
-        cells.append(cell(name, "duckdb-recompute", "delta", scale, **at, **_RECOMPUTE, **_COLUMNS))
-    return cells
+    names = FEW if scale == "quick" else tuple(TPCDS)
+    return _beside(names, (1_000,), scale, _SHORT, _RECOMPUTE | _COLUMNS)
 
 
 def native(scale: str) -> list[Cell]:
@@ -430,6 +444,7 @@ SECTIONS = {
     "aggregates": aggregates,
     "motifs": motifs,
     "ordered": ordered,
+    "nexmark": nexmark,
     "tpcds": tpcds,
     "native": native,
     "size": size,

@@ -108,6 +108,15 @@ PARTS = (
         None, (ordered.rates,),
     ),
     Part(
+        "nexmark", "Nexmark",
+        "Persons offer things at auction, others bid: the queries of the project <code>nexmark</code> for Flink SQL, "
+        "but Q12, which counts by the clock of the machine. Rows are only inserted, as the benchmark has it, so state "
+        "grows with them; on the short stream on which results are compared with DuckDB's they are deleted, too. Every "
+        "batch returns the exact change of the result as an Arrow table. Beside it DuckDB, recomputing the query after "
+        "every batch; times: of the medians.",
+        None, (aggregates.rates,),
+    ),
+    Part(
         "tpcds", "TPC-DS",
         "All 99 queries, in the words of DuckDB's extension <code>tpcds</code>, as the public view maintains them. "
         "Dimensions are there before time counts; sales, returns and stock are in a window of a half of their "

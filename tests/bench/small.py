@@ -8,7 +8,17 @@ from bench.cases import checksum
 from bench.cases.workloads import Loaded, load
 from bench.subjects.subject import Subject, Totals
 
-SMALL = {"vertices": 40, "edges": 260, "persons": 40, "prefix": 0, "span": 0.1, "steps": 60, "window": 70, "keep": 0.6}
+SMALL = {
+    "vertices": 40,
+    "edges": 260,
+    "persons": 40,
+    "events": 600,
+    "prefix": 0,
+    "span": 0.1,
+    "steps": 60,
+    "window": 70,
+    "keep": 0.6,
+}
 
 
 def small(workload: str, seed: int = 1) -> Loaded:

@@ -54,6 +54,10 @@ DUCKDB = (
     "SELECT id, string_split(s, '-') AS l, str_split(s, '.')[1] AS f, str_split(s, '\": ') AS q FROM r",
     "SELECT id, r.at AT TIME ZONE 'America/New_York' > TIMESTAMPTZ '2024-01-01 00:00:00+00' AS z, "
     "(r.at AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Asia/Tokyo' AS w FROM r",
+    "SELECT time_bucket(INTERVAL '7' HOUR, r.at) AS t, COUNT(*) AS n FROM r GROUP BY ALL",
+    "SELECT id, time_bucket(INTERVAL '5' MONTH, d) AS m, time_bucket(INTERVAL '3' DAY, d) AS w, time_bucket(INTERVAL "
+    "'2' MONTH, r.at, TIMESTAMP '2019-04-17 10:00:00') AS o, time_bucket(INTERVAL '11' MINUTE, r.at, INTERVAL '3' "
+    "SECOND) AS f FROM r",
     "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
     "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
     "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",

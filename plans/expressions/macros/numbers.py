@@ -12,7 +12,8 @@ def _operator(name: str, op: str) -> Macro:
     return macro(name, "number number", lambda left, right: call(op, left, right), note="As the operator.")
 
 
-def _positive(value: Expr, by: Expr) -> Expr:
+def positive_rest(value: Expr, by: Expr) -> Expr:
+    """Returns the rest of a division, with the sign of the divisor."""
     rest = call("mod", value, by)
     below = call("lt", rest, cast(lit(0), rest.type))
     return call("case", below, call("mod", call("add", rest, by), by), rest)
@@ -51,7 +52,7 @@ TABLE = (
         )
     ),
     macro("negative", "number", lambda value: call("neg", value), note="As the sign."),
-    macro("pmod", "number number", _positive, note="The rest of a division, with the sign of the divisor."),
+    macro("pmod", "number number", positive_rest, note="The rest of a division, with the sign of the divisor."),
     macro(
         "nanvl",
         "number number",

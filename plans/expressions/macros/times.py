@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from plans import durations
 from plans.errors import PlanError
 from plans.expressions import intervals
 from plans.expressions.build import Expr, call, cast, lit
 from plans.expressions.functions.clock.formats import SECONDS
 from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
 from plans.expressions.functions.function import macro
+from plans.expressions.macros.numbers import positive_rest
 from plans.types import INTERVALS
 
 _PARTS = {
@@ -21,6 +23,8 @@ PARTS = {word: part for part, words in _PARTS.items() for word in words.split()}
 """What EXTRACT and DATE_PART call the parts of a date or moment."""
 _TIME = "int32 int32 int32 int32 int32 decimal(16,6)"
 _OTHER = "text that is not of the pattern"
+_MONDAY, _JANUARY = 946_857_600_000_000, 24_000
+"""From where TIME_BUCKET counts: 3 January 2000 in microseconds since 1970, 1 January in months since the year 0."""
 _EPOCHS = {
     f"epoch_{unit}{end}": name
     for unit, name in (("second", "unix_seconds"), ("millisecond", "unix_millis"), ("microsecond", "unix_micros"))
@@ -109,6 +113,39 @@ def _zoned(zone: Expr, value: Expr) -> Expr:
     return call("to_utc_timestamp", cast(value, "timestamp"), zone)
 
 
+def _months(moment: Expr) -> Expr:
+    """Returns the number of months since the year 0."""
+    return call("add", call("mul", call("year", moment), lit(12)), call("sub", call("month", moment), lit(1)))
+
+
+def _bucket(width: Expr, moment: Expr, origin: Expr | None = None) -> Expr:
+    """Returns TIME_BUCKET and DATE_BIN: the beginning of the span of a width in which a moment lies.
+
+    Spans are counted from the origin: a moment, or a length of time after the usual one, which is Monday, 3 January
+    2000, and 1 January 2000 for months, as in DuckDB and TimescaleDB.
+    """
+    size = width.value if width.op == "literal" else None
+    if width.type not in INTERVALS:
+        size = durations.microseconds(size)
+    if size is None or size <= 0:
+        hint = "write a constant length above zero, as in INTERVAL '10' MINUTE"
+        raise PlanError(f"TIME_BUCKET does not take the width {width}", hint=hint)
+    if origin is not None and origin.type in INTERVALS:
+        if "months" in (origin.type, width.type):
+            raise PlanError("TIME_BUCKET does not move spans of months, nor by months", hint="use INTERVALs of days")
+        return cast(call("add", _bucket(width, call("sub", moment, origin)), origin), moment.type)
+    if width.type == "months":
+        since = lit(_JANUARY) if origin is None else _months(origin)
+        number = _months(moment)
+        first = call("sub", number, positive_rest(call("sub", number, since), lit(size)))
+        month = call("add", call("mod", first, lit(12)), lit(1))
+        return cast(call("make_date", cast(call("intdiv", first, lit(12)), "int32"), month, lit(1)), moment.type)
+    start = cast(moment, "timestamp_ntz") if moment.type == "date" else moment
+    zero = lit(_MONDAY, "int64") if origin is None else call("unix_micros", cast(origin, "timestamp"))
+    found = call("tumble_start", call("plus_micros", start, call("neg", zero)), lit(size, "int64"))
+    return cast(call("plus_micros", found, zero), moment.type)
+
+
 TABLE = (
     macro("timezone", "=string calendar", _zoned, note="PostgreSQL's `at AT TIME ZONE zone`, in its dialects."),
     macro("convert_timezone", "=string any", _in_zone, note="From one zone, or UTC, to another one: a TIMESTAMP_NTZ."),
@@ -131,6 +168,15 @@ TABLE = (
         note="TIMESTAMPADD, but a DATE stays one if the unit is days or more, and is a TIMESTAMP_NTZ otherwise.",
     ),
     macro("datetime_trunc", "moment unit", _beginning, note="DATE_TRUNC; a TIMESTAMP_NTZ, but of a TIMESTAMP."),
+    macro(
+        "time_bucket",
+        "any calendar",
+        _bucket,
+        also=("date_bin",),
+        note="The start of the span of that constant width which holds the moment. Spans are counted from Monday, 3 "
+        "January 2000 (of months: from 1 January), or from the third argument, a moment or an INTERVAL after that day.",
+    ),
+    macro("time_bucket", "any calendar any", _bucket, also=("date_bin",)),
     macro(
         "date_part",
         "unit calendar",

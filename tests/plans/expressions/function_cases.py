@@ -185,6 +185,18 @@ FUNCTION_GROUPS = (
          "num * INTERVAL '1' MONTH BETWEEN INTERVAL '-4' MONTH AND INTERVAL '5' MONTH"),
         utc=True,
     ),
+    examples(
+        (("TIME_BUCKET(INTERVAL '10' MINUTE, inst)", _start("inst", 600_000_000)),
+         ("TIME_BUCKET('1 week', inst)", "DATE_TRUNC('WEEK', inst)"),
+         ("TIME_BUCKET(INTERVAL '7' DAY, day)", "CAST(DATE_TRUNC('WEEK', day) AS DATE)"),
+         ("TIME_BUCKET(INTERVAL '3' MONTH, inst)", "DATE_TRUNC('QUARTER', inst)"),
+         ("TIME_BUCKET(INTERVAL '12' MONTH, day)", "TRUNC(day, 'YEAR')"),
+         ("TIME_BUCKET(INTERVAL '1' DAY, inst, INTERVAL '3' HOUR)",
+          "DATE_TRUNC('DAY', inst - INTERVAL '3' HOUR) + INTERVAL '3' HOUR"),
+         ("DATE_BIN(INTERVAL '1' HOUR, inst, TIMESTAMP '2020-01-01 00:30:00')",
+          "DATE_TRUNC('HOUR', inst - INTERVAL '30' MINUTE) + INTERVAL '30' MINUTE")),
+        utc=True,
+    ),
     Group(
         "`TUMBLE_START` `TUMBLE_END` (`TUMBLE` is the start) of a moment and a constant length",
         "DATE, TIMESTAMP, TIMESTAMP_NTZ; an INTERVAL, or a text such as `'1 hour 30 minutes'`",
