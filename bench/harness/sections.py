@@ -170,10 +170,8 @@ def ordered(scale: str) -> list[Cell]:
 
 def nexmark(scale: str) -> list[Cell]:
     """Returns the queries of Nexmark through the public view, beside DuckDB's recompute of the same batches."""
-    quick = scale == "quick"
-    names = ("nexmark-q4", "nexmark-q5") if quick else tuple(NEXMARK)
+    names, sizes = (tuple(NEXMARK), (10_000, 1_000)) if scale != "quick" else (("nexmark-q4", "nexmark-q5"), (1_000,))
     events: Cell = {"options": {"events": {"quick": 4_000, "normal": 500_000}.get(scale, 2_000_000)}}
-    sizes = (1_000,) if quick else (10_000, 1_000)
     return _beside(names, sizes, scale, events | _SHORT, events | _RECOMPUTE | _COLUMNS)
 
 
@@ -283,23 +281,19 @@ def cores(scale: str) -> list[Cell]:
     cells = []
     for n in (1, 2, 4):
         for workload, mode in (("3-hop", "none"), ("3-hop", "delta"), ("4-hop", "delta")):
-            more = {
-                "arguments": {"threads": n},
-                "law": "cores",
-                "x": n,
-                "batch_rows": 100_000 if mode == "none" else 10_000,
-            }
+            more = {"arguments": {"threads": n}, "law": "cores", "x": n}
+            more["batch_rows"] = 100_000 if mode == "none" else 10_000
             cells.append(cell(workload, "crown", mode, scale, checked=workload == "3-hop", **more))
         cells.append(cell("3-hop", "crown-spark", "spark", scale, cores=n, law="cores", x=n, checked=False, repeats=1))
     return cells
 
 
 def sinks(scale: str) -> list[Cell]:
-    """Returns the Spark path end to end by who writes the deltas: nobody, Spark, or the cells."""
+    """Returns the Spark path end to end by what writes the deltas: nothing, Spark, or the cells."""
     if scale == "quick":
         return []
     titles = {
-        "noop": "nobody writes",
+        "noop": "not written",
         "spark-parquet": "Spark writes Parquet",
         "delta": "the cells write a Delta table",
         "parquet": "the cells write Parquet with manifests",
@@ -307,22 +301,12 @@ def sinks(scale: str) -> list[Cell]:
     common: Cell = {"checked": False, "repeats": 1}
     four = {"laps": 4, "prefix": 4_000_000}  # batches of the same size, the first of which is not counted
     three = {"laps": 3, "prefix": 3_000_000}
-    cells = [
-        cell(
-            "3-hop",
-            "crown-spark",
-            "spark",
-            scale,
-            title=f"3-Hop, {title}",
-            arguments={"sink": sink},
-            options=three,
-            batch_rows=rows,
-            **common,
-        )
-        for rows in ((100_000,) if scale == "normal" else (100_000, 500_000))
-        for sink, title in titles.items()
-    ]
-    title = "3-Hop, large batches, nobody writes"
+    cells = []
+    for rows in (100_000,) if scale == "normal" else (100_000, 500_000):
+        for sink, title in titles.items():
+            more: Cell = {"title": f"3-Hop, {title}", "arguments": {"sink": sink}, "options": three, "batch_rows": rows}
+            cells.append(cell("3-hop", "crown-spark", "spark", scale, **more, **common))
+    title = "3-Hop, large batches, not written"
     large = cell("3-hop", "crown-spark", "spark", scale, title=title, options=four, batch_rows=500_000, **common)
     return [*cells, large]
 

@@ -199,7 +199,7 @@ PARTS = (
     ),
     Part(
         "sinks", "Where deltas go on Spark",
-        "The same stream end to end, by who writes its deltas: nobody (Spark's no-op sink), Spark's Parquet sink, or "
+        "The same stream end to end, by what writes its deltas: nothing (Spark's no-op sink), Spark's Parquet sink, or "
         "the cells themselves, whose files the driver commits.",
         None, (tables.measured,),
     ),
