@@ -10,11 +10,12 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import duckdb
 from sqlglot import exp
 
 from plans.types import decimal_parts
 from tests.collections.texts import FOLDER
-from tests.oracles.database import Database
+from tests.oracles.database import Database, Row
 from tests.plans.tpcds_rows import literals
 
 _COLUMN = re.compile(r"(\w+)(?::(\w+(?:\(\d+,\d+\))?)(?:=([\w,]+))?|>(\w+))")
@@ -85,9 +86,10 @@ def rows(tree: exp.Expression, collection: str, seed: int) -> Database:
     random, wishes, types, known = Random(seed), asked(tree, collection), schema(collection), tables(collection)
     used = {table.name.lower() for table in tree.find_all(exp.Table)}
     database = Database({name: types[name] for name in types if name.lower() in used})
+    answers = answer(tree, collection)
     for name in database.schema:
         many, columns = known[name]
-        made = []
+        made = answers[name]
         for number in range(1, many + 1):
             row: list[Any] = []
             for place, column in enumerate(columns):
@@ -104,6 +106,60 @@ def rows(tree: exp.Expression, collection: str, seed: int) -> Database:
             made.append((tuple(row), 1))
         database.apply({name: made})
     return database
+
+
+def answer(tree: exp.Expression, collection: str) -> dict[str, list[tuple[Row, int]]]:
+    """Returns rows of tables, one per name in FROM, that make a row of a join together; none of another query.
+
+    Columns that are equal have one number. Of what a query compares columns with, DuckDB looks for values that fit.
+    """
+    found: dict[str, list[tuple[Row, int]]] = defaultdict(list)
+    if tree.find(exp.Subquery, exp.Group, exp.With) is not None or tree.args.get("joins") is None:
+        return found
+    wishes, known = asked(tree, collection), tables(collection)
+    kept: dict[str, list[exp.Expression]] = defaultdict(list)
+    same: dict[str, str] = {}
+    for condition in tree.args["where"].this.flatten():
+        columns = [column.sql() for column in condition.find_all(exp.Column)]
+        if isinstance(condition, exp.EQ) and len(columns) == 2:
+            one, two = (same.get(column, column) for column in columns)
+            same |= {column: two for column in (*same, one) if same.get(column, one) == one}
+        else:
+            kept[columns[0].partition(".")[0]].append(condition)
+    numbers = {root: 100 + number for number, root in enumerate(dict.fromkeys(same.values()))}
+    for number, table in enumerate(tree.find_all(exp.Table)):
+        alias, name = table.alias_or_name, table.name
+        tried = {}
+        for place, column in enumerate(known[name][1]):
+            root = f"{alias}.{column.name}"
+            if column.target or place == 0:
+                tried[column.name] = [numbers.get(same.get(root, root), 200 + number)]
+            else:
+                tried[column.name] = _tried(wishes[name, column.name], column.type)
+        found[name].append((_fitting(alias, tried, kept[alias]), 1))
+    return found
+
+
+def _tried(wishes: list[Any], type_: str) -> list[Any]:
+    """Returns the values of which one should fit: those that are wished for, and some near them."""
+    if type_ != "string":
+        return [0, *(int(wish) + near for wish in wishes for near in (0, 1, -1)), None]
+    return ["a", *map(str, wishes), *(f"{one}{two}" for one in wishes for two in wishes if one != two), None]
+
+
+def _fitting(alias: str, tried: dict[str, list[Any]], conditions: list[exp.Expression]) -> Row:
+    """Returns a row that a relation's conditions keep. Columns that no condition reads have their first value."""
+    read = {column.name for condition in conditions for column in condition.find_all(exp.Column)}
+    columns = [f"UNNEST(${name}) AS {name}" for name in read]
+    row = {name: values[0] for name, values in tried.items()}
+    if columns:
+        parts = ", ".join(f"(SELECT {column}) AS q{number}" for number, column in enumerate(columns))
+        kept = " AND ".join(f"({condition.sql('duckdb')})" for condition in conditions)
+        text = f"SELECT * FROM (SELECT * FROM {parts}) AS {alias} WHERE {kept} LIMIT 1"
+        made = duckdb.execute(text, {name: tried[name] for name in read}).fetchone()
+        assert made is not None, f"no values fit {kept}"
+        row |= dict(zip(read, made, strict=True))
+    return tuple(row.values())
 
 
 def _value(random: Random, wish: Any, type_: str, *, exact: bool) -> Any:
