@@ -16,14 +16,16 @@ from pyspark.sql import types as T
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
+from plans.expressions.intervals import CARRIER
 from plans.program import Program
 from plans.running import ranged
 from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 from plans.search.shares import Grid
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
-from spark_jobs.ingest.names import plainly_named, quoted
-from spark_jobs.ingest.types import carried_type
+from spark_jobs.ingest.months import in_arrow
+from spark_jobs.ingest.names import quoted
+from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
 
 
@@ -46,13 +48,13 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Progr
     """
     if emit == "weights":
         return deltas
-    columns = [T.StructField(output.name, carried_type(output.type)) for output in plan.output]
+    columns = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
     version = T.StructField(changes.VERSION, T.LongType())
-    types = [(output.name, arrow_type(output.type)) for output in plan.output]
+    types = [(output.name, _arrow(output.type)) for output in plan.output]
     given = pa.schema([*types, (WEIGHT, pa.int64())])
     if emit == changes.RANGES:
         schema = T.StructType([*columns, T.StructField(WEIGHT, T.LongType()), until_of(plan), version])
-        ends = [(output.name, arrow_type(output.type)) for output in ranged(plan).ends]
+        ends = [(output.name, _arrow(output.type)) for output in ranged(plan).ends]
         given = given.append(pa.field(UNTIL, pa.struct(ends)))
     elif emit == "cdc":
         schema = T.StructType([*columns, T.StructField(CHANGE_TYPE, T.StringType()), version])
@@ -65,12 +67,17 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Progr
     if key and not _together(plan, grid, key):
         deltas = deltas.repartition(grid.cells, *(quoted(name) for name in key))
     with quietly():
-        return plainly_named(deltas).mapInArrow(_task(emit, list(key or ()), given), schema)
+        return in_arrow(deltas, _task(emit, list(key or ()), given), schema)
+
+
+def _arrow(type_: str) -> pa.DataType:
+    """Returns the Arrow type of a column between Spark and Python."""
+    return CARRIER[type_] if type_ == "months" else arrow_type(type_)
 
 
 def until_of(plan: Program) -> T.StructField:
     """Returns the column of deltas in ranges that has the last row of a range."""
-    ends = [T.StructField(output.name, carried_type(output.type)) for output in ranged(plan).ends]
+    ends = [T.StructField(output.name, spark_type(output.type)) for output in ranged(plan).ends]
     return T.StructField(UNTIL, T.StructType(ends))
 
 

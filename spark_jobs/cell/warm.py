@@ -35,6 +35,7 @@ _VALUES: dict[str, Any] = {
     "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
     "timestamp_ntz": dt.datetime(1970, 1, 1),
     "duration": dt.timedelta(),
+    "months": pa.MonthDayNano([0, 0, 0]),
 }
 
 

@@ -28,8 +28,9 @@ from spark_jobs.dispatch.files import read_by_cells
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.emitted import until_of
+from spark_jobs.ingest.months import in_arrow
 from spark_jobs.ingest.names import plainly_named
-from spark_jobs.ingest.types import carried_type
+from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
 from spark_jobs.tables.parts import MANIFEST_ROW, Parts
 
@@ -153,12 +154,13 @@ def applied(
         step = replace(step, filed=filed)
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later, files)
         columns = [*((out.name, out.type) for out in stride.round.maintained.output), (WEIGHT, "int64")]
-        fields = [T.StructField(name, carried_type(type_)) for name, type_ in columns]
+        fields = [T.StructField(name, spark_type(type_)) for name, type_ in columns]
         if step.ranges:
             fields.append(until_of(stride.round.maintained))
         here = parts if stride is given[-1] else None
         with quietly():
-            out = cells.mapInArrow(_task(step, here), T.StructType(fields) if here is None else MANIFEST_ROW)
+            task = _task(step, here)
+            out = cells.mapInArrow(task, MANIFEST_ROW) if here else in_arrow(cells, task, T.StructType(fields))
         frames, cores = {str(stride.round.carries).lower(): out}, 0
     assert out is not None, "a query has a round"
     return out
@@ -204,8 +206,9 @@ def _task(step: Step, parts: Parts | None) -> Any:
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs.cell import step as module
+        from spark_jobs.ingest.months import numbered
 
         deltas = module.run(step, batches)
-        return deltas if parts is None else parts.written(deltas)
+        return map(numbered, deltas) if parts is None else parts.written(deltas)
 
     return task

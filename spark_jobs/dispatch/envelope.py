@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from plans.expressions.intervals import restored
 from plans.plan import BagAtom
 from plans.program import JoinStage, Program
 from plans.reads import occurrences, used
@@ -97,7 +98,8 @@ class Envelope:
         names, arrays = [], []
         for name, slot in self.placed[tag].items():
             names.append(name)
-            arrays.append(rows.column(f"s{slot}").cast(arrow_type(self.slots[slot])))
+            values = restored(rows.column(f"s{slot}"), self.slots[slot])
+            arrays.append(values if pa.types.is_interval(values.type) else values.cast(arrow_type(self.slots[slot])))
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
         schema = pa.schema([*fields, (WEIGHT, pa.int64())])
         arrays.append(rows.column(WEIGHT))

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans.expressions.intervals import carried
+
 SEED = 42
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
@@ -50,6 +52,8 @@ def _hashed(column: pa.Array, seeds: np.ndarray) -> np.ndarray:
 
 
 def _of_valid(column: pa.Array, seeds: np.ndarray) -> np.ndarray:
+    if pa.types.is_interval(column.type):
+        column = carried(column, "months")
     kind = column.type
     if pa.types.is_boolean(kind) or pa.types.is_int32(kind) or pa.types.is_date32(kind):
         return _of_int(column.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64), seeds)

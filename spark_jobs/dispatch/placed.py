@@ -73,9 +73,13 @@ def _coordinates(plan: Plan, grid: Grid, values: Mapping[str, pa.Array], rows: i
     found = {}
     for axis, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
         if attribute in values:
-            column = values[attribute].cast(arrow_type(plan.attributes[attribute].type))
+            column = _typed(values[attribute], plan.attributes[attribute].type)
             found[axis] = bucket(xxhash64([column], rows, first=axis), share)
     return found
+
+
+def _typed(values: pa.Array, type_: str) -> pa.Array:
+    return values if pa.types.is_interval(values.type) else values.cast(arrow_type(type_))
 
 
 def of_role(role: Role, cells: int, rows: pa.Table) -> np.ndarray | None:
@@ -84,7 +88,7 @@ def of_role(role: Role, cells: int, rows: pa.Table) -> np.ndarray | None:
         return None
     names: Sequence[str] = rows.column_names
     own = {name.lower(): name for name in names}
-    columns = [rows.column(own[name.lower()]).combine_chunks().cast(arrow_type(kind)) for name, kind in role.hashed]
+    columns = [_typed(rows.column(own[name.lower()]).combine_chunks(), kind) for name, kind in role.hashed]
     return bucket(xxhash64(columns, rows.num_rows, first=0), cells)
 
 

@@ -25,6 +25,7 @@ from spark_jobs.dispatch.envelope import BAD, CELL, FILE, MASK, TAG, WEIGHT, Env
 from spark_jobs.dispatch.placed import pushed
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.feeds.delta_files import SIGN
+from spark_jobs.ingest.months import carried_type
 from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
 from spark_jobs.ingest.text_files import FILES
 from spark_jobs.ingest.types import spark_type
@@ -172,7 +173,7 @@ def _relation(
 def _carried(envelope: Envelope, sent: DataFrame, made: dict[str, Column], files: bool) -> DataFrame:
     """Returns the rows in the columns of the envelope."""
     for i, type_ in enumerate(envelope.slots):
-        made.setdefault(f"s{i}", F.lit(None).cast(spark_type(type_)))
+        made.setdefault(f"s{i}", F.lit(None).cast(carried_type(spark_type(type_))))
     carried = [CELL, *([TAG] if envelope.tagged else []), *([MASK] if envelope.masked else []), WEIGHT]
     carried += [*([BAD] if envelope.quarantine else []), *(f"s{i}" for i in range(len(envelope.slots)))]
     return sent.select(*(made[name].alias(name) for name in [*carried, *([FILE] if files else [])]))
@@ -218,7 +219,7 @@ def _cut(
 
 def _hashable(value: Column, type_: str) -> Column:
     """Returns a value such that equal ones have equal hashes: of the two zeros there is one left."""
-    return value.cast(spark_type(type_)) if type_ != "float64" else value + F.lit(0.0)
+    return value.cast(carried_type(spark_type(type_))) if type_ != "float64" else value + F.lit(0.0)
 
 
 def _masked(
@@ -296,7 +297,7 @@ def _coordinates(plan: Plan, grid: Grid, hashed: Mapping[int, str], column: Mapp
     """Returns the coordinate of a row along every axis of which a column is ``hashed``."""
     found = {}
     for axis, name in hashed.items():
-        value = column[name].cast(spark_type(plan.attributes[grid.attributes[axis]].type))
+        value = column[name].cast(carried_type(spark_type(plan.attributes[grid.attributes[axis]].type)))
         found[axis] = F.pmod(F.xxhash64(F.lit(axis), value), F.lit(grid.shares[axis])).cast("int")
     return found
 

@@ -29,8 +29,9 @@ from plans.nested import is_nested
 from plans.schema import Table
 from plans.types import decimal_parts
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.months import carried
 from spark_jobs.ingest.names import quoted
-from spark_jobs.ingest.types import carried_type, spark_type, type_of_spark
+from spark_jobs.ingest.types import spark_type, type_of_spark
 
 _RESERVED = -(2**63)
 _ZONELESS = r"^\s*[+-]?\d+(-\d+){0,2}([T ](\d+(:\d+){0,2}(\.\d*)?)?)?\s*$"
@@ -84,7 +85,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
             )
         value, bad = _fit(F.col(quoted(field.name)), field.dataType, column.type, by_engine, column.rounded)
         unseen = table.upserts and column.name.lower() not in named  # in a row that goes
-        columns[column.name] = value
+        columns[column.name] = carried(value, spark_type(column.type))
         if bad is not None:
             bad = bad & (weight > 0) if unseen else bad
             faults.append((bad, _misfit(column.name, F.col(quoted(field.name)), field.dataType, column.type)))
@@ -98,7 +99,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
 
 def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
     """Returns the same for the rows of a round of cells: they have their types and weights, and none can be bad."""
-    columns = {name: F.col(quoted(name)) for name in needed}
+    columns = {name: carried(F.col(quoted(name)), frame.schema[name].dataType) for name in needed}
     return CheckedRows(frame, columns, F.col(quoted(WEIGHT)), None, _no_text(), _no_text())
 
 
@@ -186,7 +187,7 @@ def _beyond(weight: Column, most: int) -> Column:
 def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded: bool) -> tuple[Column, Column | None]:
     """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does, or
     the engine looks). ``rounded``: more digits than the type has are no fault."""
-    target = carried_type(type_)
+    target = spark_type(type_)
     reserved = value == _long(_RESERVED)
     if isinstance(source, T.StringType) and source.collation != "UTF8_BINARY":
         raise SourceError(

@@ -24,9 +24,6 @@ _SPARK: dict[str, T.DataType] = {
     "duration": T.DayTimeIntervalType(),
     "months": T.YearMonthIntervalType(),
 }
-_AS_NUMBER = (
-    "give 12 * EXTRACT(YEAR FROM m) + EXTRACT(MONTH FROM m); in a query n * INTERVAL '1' MONTH is an INTERVAL again"
-)
 _UNREAD = "cast the column, or drop it first, or declare the relation without it (schema=)"
 _NARROW: dict[type[T.DataType], str] = {
     T.ByteType: "int32",
@@ -47,15 +44,6 @@ def spark_type(type_: str) -> T.DataType:
         return T.ArrayType(types[0]) if inside.kind == ARRAY else T.MapType(types[0], types[1])
     digits = decimal_parts(type_)
     return T.DecimalType(*digits) if digits else _SPARK[normal_type(type_)]
-
-
-def carried_type(type_: str) -> T.DataType:
-    """Returns the Spark type of a column that goes between Spark and Python. PlanError for months, which none
-    carries."""
-    if type_ == "months":
-        what = "an INTERVAL of months cannot go between Spark and Python: PySpark has no Arrow type for it"
-        raise PlanError(what, hint=_AS_NUMBER)
-    return spark_type(type_)
 
 
 def type_of_spark(type_: T.DataType) -> str:

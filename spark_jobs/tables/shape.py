@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
+from plans.expressions.intervals import is_interval
 from plans.program import Program
 from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
@@ -31,10 +32,13 @@ def checked(schema: pa.Schema) -> pa.Schema:
     """Returns the schema. Raises :class:`SparkJobError` if two columns have one name, in whatever case, or if one is an
     INTERVAL."""
     for field in schema:
-        if pa.types.is_duration(field.type):
+        if is_interval(field.type):
+            name = field.name
+            number = f"EXTRACT(EPOCH FROM {name})"
+            if not pa.types.is_duration(field.type):
+                number = f"12 * EXTRACT(YEAR FROM {name}) + EXTRACT(MONTH FROM {name})"
             raise SparkJobError(
-                f"column {field.name!r} is an INTERVAL, which the files of a table do not keep: select "
-                f"EXTRACT(EPOCH FROM {field.name}) instead"
+                f"column {name!r} is an INTERVAL, which the files of a table do not keep: select {number} instead"
             )
     seen: set[str] = set()
     for name in schema.names:

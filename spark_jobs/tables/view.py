@@ -15,7 +15,8 @@ from plans.reads import functions_of
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.errors import CheckpointError
-from spark_jobs.ingest.types import carried_type
+from spark_jobs.ingest.months import in_arrow, numbered
+from spark_jobs.ingest.types import spark_type
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_location import Whereabouts, located
@@ -61,13 +62,12 @@ def read_view(
     names = [output.name for output in plan.output]
     if batch_column is not None and batch_column.lower() in map(str.lower, names):
         raise CheckpointError(f"batch_column={batch_column!r}: the result has a column of that name; give another one")
-    fields = [T.StructField(output.name, carried_type(output.type)) for output in plan.output]
+    fields = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
     fields += [T.StructField(batch_column, T.LongType())] if batch_column is not None else []
     cells = place.meta["cells"]
     with quietly():
-        return spark.range(0, cells, 1, cells).mapInArrow(
-            _task(place, batch_column, functions_of(plan)), T.StructType(fields)
-        )
+        task = _task(place, batch_column, functions_of(plan))
+        return in_arrow(spark.range(0, cells, 1, cells), task, T.StructType(fields))
 
 
 def view_batch(
@@ -151,4 +151,4 @@ def cell_rows(place: Place, cell: int, batch_column: str | None) -> Iterator[pa.
         if batch_column is not None:
             arrays.append(pa.repeat(pa.scalar(place.batch, pa.int64()), rows.num_rows))
             names.append(batch_column)
-        yield pa.RecordBatch.from_arrays(arrays, names=names)
+        yield numbered(pa.RecordBatch.from_arrays(arrays, names=names))

@@ -8,11 +8,14 @@ from collections import Counter
 import pytest
 
 import crown
-from plans import PlanError
+from plans import program
 from plans.lowering.lower import lower
 from plans.schema import Schema
-from spark_jobs import maintain
+from spark_jobs import maintain, read_view
 from spark_jobs.catalyst import relation_of
+from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.tables.shape import delta_schema
+from tests.spark.streams import ChangeFiles
 
 pytestmark = pytest.mark.spark
 
@@ -35,19 +38,71 @@ def test_lengths_of_time_go_through_cells(spark, cells: int) -> None:
     assert Counter(tuple(row)[:-1] for row in found.collect()) == Counter(tuple(row.values()) for row in view)
 
 
-def test_months_are_refused_where_pyspark_does_not_carry_them(spark) -> None:
-    frame = spark.sql("SELECT 1L AS id, INTERVAL '1-2' YEAR TO MONTH AS m")
-    for query, changes in (
-        ("SELECT m FROM r", frame),
-        ("SELECT id * INTERVAL '1' MONTH AS m FROM r", frame.select("id")),
-    ):
-        with pytest.raises(PlanError, match="cannot go between Spark and Python") as refused:
-            maintain(spark, query, {"r": changes})
-        assert "12 * EXTRACT(YEAR FROM m)" in str(refused.value)
-    made = maintain(
-        spark, "SELECT id FROM r WHERE id * INTERVAL '1' MONTH < INTERVAL '2' YEAR", {"r": frame.select("id")}
-    )
-    assert [tuple(row) for row in made.collect()] == [(1, 1)]
+MONTHS = "SELECT m, COUNT(*) AS n, SUM(m) AS s, MAX(id * INTERVAL '1' MONTH) AS x FROM r GROUP BY m"
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+def test_months_go_through_cells_as_numbers(spark, cells: int) -> None:
+    frame = spark.sql("SELECT id, IF(id = 7, NULL, make_ym_interval(-1, INT(id % 5))) AS m FROM RANGE(9)")
+    found = maintain(spark, MONTHS, {"r": frame}, cells=cells)
+    kinds = [found.schema[name].dataType.simpleString() for name in ("m", "n", "s", "x")]
+    assert kinds == ["interval year to month", "bigint", "interval year to month", "interval year to month"]
+    found.createOrReplaceTempView("found")
+    frame.createOrReplaceTempView("r")
+    texts = ", ".join(f"CAST({name} AS STRING) AS {name}" for name in ("m", "n", "s", "x"))
+    made, wanted = (spark.sql(f"SELECT {texts} FROM {one}").collect() for one in ("found", f"({MONTHS})"))
+    assert Counter(made) == Counter(wanted)
+
+
+def test_months_are_keys_of_joins_of_totals_and_of_changes(spark) -> None:
+    frame = spark.sql("SELECT id, make_ym_interval(0, INT(id % 3)) AS m FROM RANGE(9)")
+    texts = spark.sql("SELECT id, CAST(CAST(make_ym_interval(1, 1) AS STRING) AS STRING) AS m FROM RANGE(2)")
+    schema = {"r": {"id": "int64", "m": "months"}, "u": {"id": "int64", "m": "months"}}
+    joined = maintain(spark, "SELECT r.m, u.id FROM r JOIN u ON r.m = u.m", {"r": frame, "u": frame}, cells=2)
+    assert joined.selectExpr("SUM(_weight)").collect()[0][0] == 27
+    total = maintain(spark, "SELECT SUM(m) AS s FROM r", {"r": frame}, cells=2)
+    assert total.selectExpr("CAST(s AS STRING)").collect()[0][0] == "INTERVAL '0-9' YEAR TO MONTH"
+    read = maintain(spark, "SELECT m FROM r", {"r": texts}, schema={"r": schema["r"]})
+    assert read.selectExpr("CAST(m AS STRING)").collect()[0][0] == "INTERVAL '1-1' YEAR TO MONTH"
+    changes = maintain(spark, "SELECT id, m FROM r", {"r": frame}, emit="debezium", key=["m"])
+    assert {row[0] for row in changes.selectExpr("CAST(after.m AS STRING)").collect()} == {
+        f"INTERVAL '0-{i}' YEAR TO MONTH" for i in range(3)
+    }
+    with pytest.raises(SourceError, match="a column of type bigint cannot be read as months: cast it first"):
+        maintain(spark, "SELECT m FROM r", {"r": frame.selectExpr("id", "id AS m")}, schema={"r": schema["r"]})
+
+
+def test_a_stream_of_months_goes_on_where_it_stopped(spark, tmp_path) -> None:
+    files, sink, there = ChangeFiles(tmp_path / "in", {"r": {"id": "int64", "n": "int32"}}), Counter(), Counter()
+    query = "SELECT m, SUM(m) AS s, COUNT(*) AS n FROM r GROUP BY m"
+
+    def consume(deltas, batch: int) -> None:
+        for *row, weight in deltas.selectExpr(*MONTHS_AS_TEXT, "n", "_weight").collect():
+            sink[tuple(row)] += weight
+
+    for batch in ([(1, 5, 1), (2, 17, 1), (3, None, 1)], [(1, 5, -1), (4, 17, 1)], [(2, 17, -1), (5, 5, 2)]):
+        files.add({"r": batch})
+        there.update({(key, n): weight for key, n, weight in batch})
+        months = files.frames(spark)["r"].selectExpr("id", "make_ym_interval(0, n) AS m", "_weight")
+        deltas = maintain(spark, query, {"r": months}, checkpoint=str(tmp_path / "state"), cells=2)
+        writer = deltas.writeStream.foreachBatch(consume).option("checkpointLocation", str(tmp_path / "state"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        groups: Counter[int | None] = Counter()
+        for (_, n), weight in there.items():
+            groups[n] += weight
+        wanted = {(_year_to_month(n), _year_to_month(n and n * count), count) for n, count in groups.items() if count}
+        assert {row for row, weight in sink.items() if weight} == wanted
+        shown = read_view(spark, str(tmp_path / "state")).selectExpr(*MONTHS_AS_TEXT, "n").collect()
+        assert {tuple(row) for row in shown} == wanted
+    with pytest.raises(SparkJobError, match=r"select 12 \* EXTRACT\(YEAR FROM m\) \+ EXTRACT\(MONTH FROM m\) instead"):
+        delta_schema(program(query, {"r": {"m": "months"}}))
+
+
+MONTHS_AS_TEXT = ("CAST(m AS STRING) AS m", "CAST(s AS STRING) AS s")
+
+
+def _year_to_month(months: int | None) -> str | None:
+    return None if months is None else f"INTERVAL '{months // 12}-{months % 12}' YEAR TO MONTH"
 
 
 READ = (
