@@ -8,8 +8,9 @@ rows by all cells, so none starts on a batch that another one refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
-from crown.ingest.changes import Checker
+from crown.ingest.changes import MAX_WEIGHT, Checker
 from crown.store.codec import NULL
 from crown.store.display import rows_shown
+from plans.expressions.build import Expr
 from plans.program import Program
+from plans.reads import occurrences
 from plans.schema import Table
 from plans.search.cuts import Role
 from plans.search.shares import Grid
@@ -32,6 +35,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_files import CODED
 from spark_jobs.feeds.delta_source import CHANGE_TYPE, weights_of
 from spark_jobs.ingest.parquet import ParquetRows
+from spark_jobs.ingest.value_ranges import ValueRange, may_hold
 
 if TYPE_CHECKING:
     from spark_jobs.dispatch.placed import Placed
@@ -119,11 +123,23 @@ class Reader:
             filed = self._filed[tag]
             checker = Checker(filed.table, [column.name for column in filed.table.columns])
             filed.demand_no_partition(file)
-            for given in ParquetRows(file).batches(filed.wanted(sign), _ROWS):
+            found, wanted = ParquetRows(file), filed.wanted(sign)
+            conditions = self._conditions(filed)
+            for given in found.batches(wanted, _ROWS, partial(_reads, filed.table, wanted, conditions)):
                 rows = filed.with_weights(given, sign)
-                self.read += rows.num_rows
                 _demand_good(checker, filed.table.name, rows)
-                yield from self._of_cell(filed, cell, rows)
+                yield from self._of_cell(filed, cell, _kept(rows, () if self._envelope.masked else conditions))
+            self.read += found.rows
+
+    def _conditions(self, filed: Filed) -> tuple[list[Expr], ...]:
+        """Returns the conditions by which rows are left out here, of which a row meets those of one; nothing if all
+        rows are read."""
+        from spark_jobs.dispatch.placed import demanded
+
+        if self._envelope.whole:
+            return ()
+        names = {self._envelope.relations[tag].lower() for tag in filed.tags}
+        return demanded(atom for atom in occurrences(self._program) if atom.relation.lower() in names)
 
     def _of_cell(self, filed: Filed, cell: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields the rows that belong to a cell, as they would come out of Spark."""
@@ -158,6 +174,36 @@ class Reader:
         ones = WEIGHT not in rows.schema.names
         columns[WEIGHT] = pa.array(np.ones(rows.num_rows, np.int64)) if ones else rows.column(WEIGHT)
         return pa.RecordBatch.from_pydict(columns)
+
+
+def _reads(
+    table: Table, wanted: pa.Schema, conditions: Sequence[Sequence[Expr]], known: Mapping[str, ValueRange]
+) -> bool:
+    """Returns True if a row group may have a row that is read, or one that cannot be taken."""
+    if any(all(may_hold(condition, known) for condition in each) for each in conditions):
+        return True
+    return not (conditions and all(_sound(table, field, known.get(field.name.lower())) for field in wanted))
+
+
+def _sound(table: Table, field: pa.Field, known: ValueRange | None) -> bool:
+    """Returns True if no value of a column makes a row one that cannot be taken."""
+    if field.name == CHANGE_TYPE or known is None:
+        return False
+    if (field.name == WEIGHT or table.required(field.name)) and known.nulls != 0:
+        return False
+    least, most = (-MAX_WEIGHT, MAX_WEIGHT) if field.name == WEIGHT else (NULL + 1, -(NULL + 1))
+    return field.type != pa.int64() or (known.least is not None and least <= known.least <= known.greatest <= most)
+
+
+def _kept(rows: pa.RecordBatch, conditions: Sequence[Sequence[Expr]]) -> pa.RecordBatch:
+    """Returns the rows that meet all conditions of one occurrence; all, if there are none."""
+    if not conditions:
+        return rows
+    from spark_jobs.dispatch.placed import met
+
+    columns = {name.lower(): column for name, column in zip(rows.schema.names, rows.columns, strict=True)}
+    reads = np.logical_or.reduce([met(each, columns, rows.num_rows) for each in conditions])
+    return rows if reads.all() else rows.filter(pa.array(reads))
 
 
 def _demand_good(checker: Checker, relation: str, rows: pa.RecordBatch) -> None:

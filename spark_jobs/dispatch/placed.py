@@ -61,10 +61,7 @@ def of_plan(plan: Plan, grid: Grid, relation: str, rows: pa.Table, whole: bool) 
     for bit, atom in enumerate(occurrences_of_plan(plan)):
         if atom.relation.lower() == relation.lower():
             values = {a: columns[name.lower()] for a, name in zip(atom.attributes, atom.columns, strict=True)}
-            reads = np.ones(n, bool)
-            for part in () if whole else pushed(atom):
-                verdict = part.evaluate({name: columns[name.lower()] for name in part.columns}, n)
-                reads &= flags(verdict.fill_null(False))
+            reads = met(() if whole else pushed(atom), columns, n)
             placed.readers.append((bit, _coordinates(plan, grid, values, n), reads))
     return placed
 
@@ -102,6 +99,22 @@ def pushed(atom: BagAtom) -> list[Expr]:
     """Returns the conjuncts of an atom's predicate by which rows are left out before the cells: a row that does not
     meet them has no bit for the atom."""
     return [part for part in (atom.predicate.conjuncts() if atom.predicate is not None else ()) if _same_in_spark(part)]
+
+
+def met(conditions: Iterable[Expr], columns: Mapping[str, pa.Array], rows: int) -> np.ndarray:
+    """Returns which rows meet all conditions (bool[rows]); ``columns``: by name in lower case."""
+    found = np.ones(rows, bool)
+    for condition in conditions:
+        verdict = condition.evaluate({name: columns[name.lower()] for name in condition.columns}, rows)
+        found &= flags(verdict.fill_null(False))
+    return found
+
+
+def demanded(atoms: Iterable[BagAtom]) -> tuple[list[Expr], ...]:
+    """Returns the conditions of each occurrence of a relation, of which a row that is read meets those of one. Nothing
+    if one of them has none: it reads all rows."""
+    found = tuple(pushed(atom) for atom in atoms)
+    return found if all(found) else ()
 
 
 def _same_in_spark(expr: Expr) -> bool:

@@ -6,13 +6,14 @@ as NULL. It converts times that old versions of it have written in another calen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plans.types import arrow_type
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.value_ranges import ValueRange
 
 _OLD = {b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"}
 _WITHOUT_ROWS = "put a Parquet file without rows in its place, if its rows are not to count"
@@ -54,21 +55,45 @@ class ParquetRows:
         names = [self._names[name.lower()] for name in wanted.names]
         return self._file.read(names).select(names).rename_columns(wanted.names).cast(wanted)
 
-    def batches(self, wanted: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+    @property
+    def rows(self) -> int:
+        """Returns how many rows the file has."""
+        return int(self._file.metadata.num_rows)
+
+    def batches(
+        self, wanted: pa.Schema, rows: int, reads: Callable[[Mapping[str, ValueRange]], bool] = lambda _: True
+    ) -> Iterator[pa.RecordBatch]:
         """Yields the rows, so many at a time, in columns of these names and types; those that the file lacks are NULL.
 
+        ``reads``: whether a row group is read, by what the file says of the values of its columns, in lower case.
         Raises :class:`SourceError` for columns of types that Spark reads otherwise.
         """
         for field in wanted:
             self._demand(field)
         read = [self._names[name.lower()] for name in wanted.names if name.lower() in self._names]
+        groups = [group for group in range(self._file.num_row_groups) if reads(self._ranges(group, wanted))]
         try:
-            for batch in self._file.iter_batches(rows, columns=read):
+            for batch in self._file.iter_batches(rows, row_groups=groups, columns=read):
                 given = {name.lower(): batch.column(i) for i, name in enumerate(batch.schema.names)}
                 columns = [_as(given.get(field.name.lower()), field.type, batch.num_rows) for field in wanted]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
         except (OSError, pa.ArrowException) as error:
             raise SourceError(f"{self._path} cannot be read ({_said(error)}): put it back as it was") from None
+
+    def _ranges(self, group: int, wanted: pa.Schema) -> dict[str, ValueRange]:
+        """Returns what the file says of the values of a row group, by column in lower case."""
+        said = self._file.metadata.row_group(group)
+        places = {said.column(i).path_in_schema: i for i in range(said.num_columns)}
+        found = {}
+        for name in map(str.lower, wanted.names):
+            place = places.get(self._names.get(name))
+            if name not in self._names:
+                found[name] = ValueRange(None, None, said.num_rows)
+            elif place is not None and said.column(place).is_stats_set:
+                told = said.column(place).statistics
+                least, greatest = (told.min, told.max) if told.has_min_max else (None, None)
+                found[name] = ValueRange(least, greatest, told.null_count if told.has_null_count else None)
+        return found
 
     def _demand(self, field: pa.Field) -> None:
         given = self.type_of(field.name)

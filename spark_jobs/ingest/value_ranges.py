@@ -1,0 +1,63 @@
+"""What a file says of the values of a column without their being read, and which conditions it rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plans.expressions.build import MIRROR, Expr
+
+_ORDERED = {"int32", "int64", "string", "date", "bool"}  # not doubles: NaN is greater than what a file calls greatest
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """The least and the greatest value of some rows, and how many of them are NULL; None: it is not known, or there is
+    none."""
+
+    least: Any
+    greatest: Any
+    nulls: int | None
+
+
+_HOLDS: dict[str, Callable[[ValueRange, Any], bool]] = {
+    "eq": lambda of, value: bool(of.least <= value <= of.greatest),
+    "nseq": lambda of, value: bool(of.least <= value <= of.greatest),
+    "lt": lambda of, value: bool(of.least < value),
+    "le": lambda of, value: bool(of.least <= value),
+    "gt": lambda of, value: bool(of.greatest > value),
+    "ge": lambda of, value: bool(of.greatest >= value),
+}
+
+
+def may_hold(condition: Expr, known: Mapping[str, ValueRange]) -> bool:
+    """Returns False only if no row whose values are in these ranges (by column in lower case) meets a condition."""
+    if condition.op in ("and", "or"):
+        parts = (may_hold(part, known) for part in condition.args)
+        return all(parts) if condition.op == "and" else any(parts)
+    if condition.op == "in":
+        column, *values = condition.args
+        return any(_may_compare("eq", column, value, known) for value in values)
+    if condition.op == "isnull":
+        of = known.get(_named(condition.args[0]))
+        return of is None or of.nulls != 0
+    if condition.op not in _HOLDS:
+        return True
+    left, right = condition.args
+    mirrored = MIRROR[condition.op]
+    return _may_compare(condition.op, left, right, known) and _may_compare(mirrored, right, left, known)
+
+
+def _may_compare(op: str, column: Expr, value: Expr, known: Mapping[str, ValueRange]) -> bool:
+    of = known.get(_named(column))
+    if of is None or of.least is None or value.op != "literal" or value.type not in _ORDERED or value.value is None:
+        return True
+    return _HOLDS[op](of, value.scalar.as_py())
+
+
+def _named(expr: Expr) -> str:
+    """Returns the name of the column that an expression is, in a wider type or not; an empty text if it is none."""
+    while expr.op == "cast" and (expr.args[0].type, expr.type) == ("int32", "int64"):
+        expr = expr.args[0]
+    return str(expr.value).lower() if expr.op == "col" and expr.type in _ORDERED else ""
