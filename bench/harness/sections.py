@@ -134,9 +134,9 @@ def aggregates(scale: str) -> list[Cell]:
 
 
 def motifs(scale: str) -> list[Cell]:
-    """Returns motifs of three, four and five edges as the public view has them, beside DuckDB's recompute."""
-    sizes = (1_000,) if scale == "quick" else (10_000, 1_000)
-    return _beside(tuple(MOTIFS), sizes, scale, {}, _RECOMPUTE)
+    """Returns motifs of three to five vertices as the public view has them, beside DuckDB's recompute."""
+    names, sizes = (tuple(MOTIFS), (10_000, 1_000)) if scale != "quick" else (tuple(MOTIFS)[:3], (1_000,))
+    return _beside(names, sizes, scale, {}, _RECOMPUTE)
 
 
 def _beside(names: Sequence[str], sizes: Sequence[int], scale: str, ours: Cell, theirs: Cell) -> list[Cell]:

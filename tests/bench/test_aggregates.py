@@ -13,6 +13,7 @@ from bench.cases import checksum, cofactors
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.checksum import of_integers
 from bench.cases.datasets import graph, shuffled
+from bench.cases.motifs import MOTIFS
 from bench.cases.workloads import load
 from bench.harness.sections import SECTIONS
 from bench.report import tables
@@ -23,7 +24,7 @@ from bench.subjects.peers.flink_job import checkpoint, records
 from bench.subjects.subject import SkipError
 from bench.subjects.view import PublicView
 from plans import program
-from tests.bench.small import expected, follow, small
+from tests.bench.small import SMALL, expected, follow, small
 
 GRAPHS = [name for name, w in AGGREGATES.items() if w.kind == "graph"]
 OTHERS = {"agg-shop": {"events": 600}, "agg-snb-q4": {"persons": 40}, "agg-snb-q4-top": {"persons": 40}}
@@ -70,6 +71,12 @@ def test_all_of_tpch_is_measured_and_every_query_has_rows_that_come_and_go(tpch_
 def test_the_public_view_agrees_with_duckdb_on_other_streams(workload: str) -> None:
     loaded = load(workload, "generated", OTHERS[workload])
     assert follow(PublicView(loaded, "delta"), loaded, 100) > 0
+
+
+@pytest.mark.parametrize("workload", MOTIFS)
+def test_the_public_view_agrees_with_duckdb_on_every_motif(workload: str) -> None:
+    loaded = load(workload, "generated", SMALL | {"vertices": 60, "edges": 500, "window": 160})
+    assert follow(PublicView(loaded, "delta"), loaded, 60, every=3) > 0
 
 
 def test_a_view_in_a_folder_agrees_with_duckdb_whenever_it_was_opened_again() -> None:
