@@ -17,6 +17,7 @@ from plans.commands.declare import table_of
 from plans.program import Program
 from plans.windows import Window
 from plans.wiring import used_columns
+from tests.marks import slow
 from tests.oracles.enforced import ORDERS, SCHEMA, Row, Twin
 from tests.programs.results import added, rows_of, rows_of_engine
 
@@ -61,13 +62,14 @@ def filled(view: Any, query: str) -> Counter[Row]:
     return result
 
 
+@pytest.mark.parametrize("batches", [9, slow(40)])
 @pytest.mark.parametrize(
     ("query", "options"),
     [(query, options) for query in QUERIES for options in ({}, {"on_missing": "trust"})]
     + [(query, {"threads": 2}) for query in QUERIES if "JOIN" in query],  # others have nothing to cut
 )
 def test_what_breaks_a_key_is_set_aside_and_the_rest_is_what_duckdb_has(
-    query: str, options: dict[str, Any], tmp_path: Path
+    query: str, options: dict[str, Any], batches: int, tmp_path: Path
 ) -> None:
     honest = options.get("on_missing") == "trust"
     twin = Twin(len(query), used_of(query), honest=honest)
@@ -75,7 +77,7 @@ def test_what_breaks_a_key_is_set_aside_and_the_rest_is_what_duckdb_has(
     view = crown.view(query, SCHEMA, **options, **aside)
     result = filled(view, query)
     refused = 0
-    for number in range(25):
+    for number in range(batches):
         batch = twin.batch(twin.random.randrange(9))
         places = twin.apply(batch)
         refused += len(places)

@@ -100,7 +100,7 @@ def dropped(query: str, batch: Batch) -> Counter[str]:
 
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
 @pytest.mark.parametrize("query", CASES)
-@pytest.mark.parametrize("seed", seeds(2, 20))
+@pytest.mark.parametrize("seed", seeds(1, 20))
 def test_results_are_those_of_all_rows_and_what_is_dropped_is_counted(
     query: str, on_missing: str, seed: int, tmp_path: Path
 ) -> None:

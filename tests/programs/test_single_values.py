@@ -55,7 +55,7 @@ def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, in
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("seed", seeds(2, 40))
+@pytest.mark.parametrize("seed", seeds(1, 40))
 def test_a_batch_is_refused_exactly_where_duckdb_finds_two_rows(query: str, seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     view = crown.view(query, schema=TABLES)

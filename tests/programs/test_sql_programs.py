@@ -136,7 +136,7 @@ def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, in
 def test_a_query_is_maintained(query: str, seed: int) -> None:
     random = Random(seed)
     driver = Driver(query, plans.program(query, SCHEMA), SCHEMA)
-    for turn in range(13):
+    for turn in range(8):
         driver.step(batch_of(random, driver.database), again=turn % 4 == 3)
     driver.remove_everything()
 

@@ -33,7 +33,7 @@ def test_after_every_batch_the_view_is_the_table_and_what_is_kept_is_what_is_nea
     if " p " in query:
         added(result, view.apply({"p": [{"v": v, "w": i} for i, v in enumerate("abc")]}))
     late = 0
-    for number in range(25):
+    for number in range(14):
         batch = twin.batch(twin.random.randrange(12))
         late += twin.apply(batch)
         added(result, view.apply({"o": batch}))

@@ -46,7 +46,7 @@ def test_after_every_batch_the_view_is_what_duckdb_has_after_insert_or_replace(
     if tables:
         added(result, view.apply(tables))
     late = 0
-    for number in range(25):
+    for number in range(12):
         batch = twin.batch(twin.random.randrange(12))
         late += twin.apply(batch)
         added(result, view.apply({"o": batch}))

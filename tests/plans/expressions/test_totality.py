@@ -259,7 +259,7 @@ def test_no_expression_fails_on_any_values(seed: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 3)
 @given(seed=SEEDS)
 def test_every_operator_is_total(op: str, seed: int) -> None:
     rng = random.Random(seed)

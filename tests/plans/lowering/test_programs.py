@@ -58,17 +58,17 @@ def rounded(rows: Counter[Row]) -> Counter[Row]:
 DATABASES = [database(seed) for seed in range(12)]
 
 
-@pytest.mark.parametrize("first", [0, slow(6)], ids=["databases", "more databases"])
+@pytest.mark.parametrize(("first", "last"), [(0, 3), slow(3, 12)], ids=["databases", "more databases"])
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_program_has_the_rows_of_its_query(query: str, first: int) -> None:
+def test_a_program_has_the_rows_of_its_query(query: str, first: int, last: int) -> None:
     made = program(query, TABLES)
     assert Program.from_json(made.to_json()) == made
-    for number, tables in enumerate(DATABASES[first : first + 6], first):
+    for number, tables in enumerate(DATABASES[first:last], first):
         expected = duck.results(query, tables)
         assert rounded(results(made, tables)) == rounded(expected), f"database {number}"
 
 
-@pytest.mark.parametrize("seed", seeds(25, 500))
+@pytest.mark.parametrize("seed", seeds(15, 500))
 def test_a_random_program_has_the_rows_of_its_query(seed: int) -> None:
     query = Writer(seed).query()
     made = program(query, TABLES)

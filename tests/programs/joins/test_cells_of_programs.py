@@ -129,7 +129,7 @@ def compare(query, *, absent=False):
             engine.check_invariants()
 
 
-@pytest.mark.parametrize("query", [*QUERIES[::2], *(slow(query) for query in QUERIES[1::2])])
+@pytest.mark.parametrize("query", [*QUERIES[1::4], *(slow(query) for i, query in enumerate(QUERIES) if i % 4 != 1)])
 def test_cells_deliver_what_one_engine_does(query):
     """The queries in between go the way of others here; test_maintained_programs has all of them in every run."""
     compare(query)
@@ -149,7 +149,7 @@ def test_cells_deliver_what_one_engine_does_for_a_join_by_a_comparison(query):
     compare(query)
 
 
-@pytest.mark.parametrize("seed", seeds(16, 300))
+@pytest.mark.parametrize("seed", seeds(10, 300))
 def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
     compare(Writer(seed).query())
 
@@ -159,10 +159,10 @@ def test_occurrences_that_are_hashed_by_different_columns_agree_on_what_a_delete
     compare(query, absent=True)
 
 
-WRITTEN = (*QUERIES[2::4], *(Writer(seed).query() for seed in range(100, 130)))
+WRITTEN = (*QUERIES[2::4], *QUERIES[4::8], *(Writer(seed).query() for seed in range(100, 130)))
 
 
-@pytest.mark.parametrize("query", [*QUERIES[::4], *(slow(query) for query in WRITTEN)])
+@pytest.mark.parametrize("query", [*QUERIES[::8], *(slow(query) for query in WRITTEN)])
 def test_threads_deliver_what_one_engine_does(query, tmp_path):
     """Join stages run in cells, the others once; a batch can be taken back, the state saved and loaded."""
     random = Random(query)
