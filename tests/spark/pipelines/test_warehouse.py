@@ -9,7 +9,7 @@ import pytest
 from tests.spark.pipelines.warehouse import Warehouse
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_every_table_of_a_warehouse_is_what_duckdb_says_it_is(spark, tmp_path, rounds: int) -> None:
     warehouse = Warehouse(spark, tmp_path, rounds)
     warehouse.run()
