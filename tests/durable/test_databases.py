@@ -122,13 +122,13 @@ while True:
 @pytest.mark.filterwarnings("ignore::crown.errors.RecoveryWarning")
 def test_a_process_with_a_database_may_die_at_any_moment(tmp_path: Path) -> None:
     source, folder, known = random.Random(4), tmp_path / "db", 0
-    for _ in range(4):
+    for _ in range(3):
         command = [sys.executable, "-c", WRITER, str(folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT) as process:
             assert process.stdout is not None
             first = int(process.stdout.readline())
             assert first in (known + 1, known + 2)
-            time.sleep(source.random())
+            time.sleep(source.random() / 3)
             os.kill(process.pid, signal.SIGKILL)
             known = max([first, *(int(line) for line in process.stdout if line.endswith("\n"))])
         with crown.open_database(folder) as db:

@@ -43,13 +43,13 @@ while True:
 @pytest.mark.parametrize("query", [slow("join"), "groups"])
 def test_a_process_may_die_at_any_moment(query: str, tmp_path: Path) -> None:
     source, folder, known = random.Random(4), tmp_path / "v", 0
-    for _ in range(4):
+    for _ in range(3):
         command = [sys.executable, "-c", WRITER, str(folder), QUERIES[query]]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT) as process:
             assert process.stdout is not None
             first = int(process.stdout.readline())
             assert first in (known + 1, known + 2)
-            time.sleep(source.random())
+            time.sleep(source.random() / 3)
             process.send_signal(signal.SIGKILL)
             known = max([first, *(int(line) for line in process.stdout if line.endswith("\n"))])
         with crown.open(None, folder) as view:

@@ -23,7 +23,7 @@ REFUSED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("share", [pytest.param(25, id="a sample"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [pytest.param(40, id="a sample"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_an_expression_has_one_value_whoever_reads_it(spark, share: int) -> None:
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -15,6 +15,7 @@ from plans import PlanError
 from plans.schema import Schema
 from spark_jobs import maintain, read_view
 from spark_jobs.catalyst import clone, relation_of
+from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, run
 
 pytestmark = pytest.mark.spark
@@ -33,7 +34,7 @@ def functions():
                     result="double")  # fmt: skip
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_functions_travel_to_workers(spark, tmp_path, cells: int) -> None:
     files, sink, view = ChangeFiles(tmp_path / "in", SCHEMA), Result(), crown.view(SQL, schema=SCHEMA)
     wanted = []

@@ -79,7 +79,7 @@ def batches(schema, count, seed=3):
         ("3-hop", 4),
         slow("3-hop", 8),
         slow("2-hop projected", 4),
-        ("triangle", 4),
+        slow("triangle", 4),
         slow("three relations", 1),
         ("three relations", 4),
     ],

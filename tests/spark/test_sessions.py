@@ -13,6 +13,7 @@ import crown
 import plans
 from plans.schema import Schema
 from spark_jobs.catalyst import relation_of
+from tests.marks import slow
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +52,7 @@ BY_TIME = [
 ]
 
 
-@pytest.mark.parametrize("zone", ["timestamp", "timestamp_ntz"])
+@pytest.mark.parametrize("zone", ["timestamp", slow("timestamp_ntz")])
 def test_sessions_that_spark_reads_are_those_that_it_has(spark, zone: str) -> None:
     rng = random.Random(6)
     schema = {"clicks": {"k": "int64", "ts": zone, "x": "int64"}}

@@ -30,7 +30,7 @@ def row_of(change):
     return tuple(change.get(name) for name in ("id", "v", "n", "seq", "_weight"))
 
 
-@pytest.mark.parametrize(("query", "cells"), [(JOINED, 2), (SEQUENCE, 2), slow(JOINED, 1), slow(COUNTED, 2)])
+@pytest.mark.parametrize(("query", "cells"), [(JOINED, 2), slow(SEQUENCE, 2), slow(JOINED, 1), slow(COUNTED, 2)])
 def test_every_batch_is_what_duckdb_has_though_it_is_read_twice_and_state_is_lost(spark, tmp_path, query, cells):
     """The join column of a row changes, so the row moves from one cell to the other."""
     declared = Schema.of({name: of for name, of in schema("seq").items() if name == "o" or " p " in query})

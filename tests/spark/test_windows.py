@@ -104,8 +104,7 @@ def summed(table):
     return found
 
 
-@pytest.mark.parametrize("cells", [2, 3])
-@pytest.mark.parametrize("windows", ["both", "one"])
+@pytest.mark.parametrize(("cells", "windows"), [(2, "both"), (3, "one"), slow(3, "both"), slow(2, "one")])
 def test_windows_before_cells_are_executed_again_and_rebuilt_from_their_logs(tmp_path, cells, windows):
     """The driver dies between two operators, too. Oracle: one engine, which sees every batch once."""
     given = WINDOWS if windows == "both" else {"r": WINDOWS["r"]}

@@ -22,6 +22,7 @@ from crown.errors import CrownError, MemoryBudgetError, MissingDeleteError
 from crown.results.head import OutputHead
 from crown.store.zset import Zset
 from tests.engine.made import engine_of, join_of
+from tests.marks import slow
 
 CHAIN = {"r": {"a": "int64", "b": "string"}, "s": {"b": "string", "c": "int64"}, "t": {"c": "int64", "d": "string"}}
 EDGES = {"e": {"s": "int64", "d": "int64"}}
@@ -51,7 +52,7 @@ def batch(rng: random.Random, schema: dict[str, dict[str, str]]) -> dict[str, li
     }
 
 
-@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize("threads", [3, slow(2), slow(4)])
 @pytest.mark.parametrize(("query", "schema"), QUERIES)
 def test_cells_agree_with_one_engine(
     query: str, schema: dict[str, dict[str, str]], threads: int, tmp_path: Path

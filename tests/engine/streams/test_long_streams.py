@@ -119,7 +119,7 @@ def churn(source: random.Random, tables: dict[str, dict[str, str]], size: int, s
 @pytest.mark.parametrize("make", [window, churn])
 @pytest.mark.parametrize("stream", STREAMS)
 def test_long_stream(stream: str, make: object) -> None:
-    _run(stream, make, seed=1, size=5, steps=25)
+    _run(stream, make, seed=1, size=4, steps=18)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from plans.schema import Column, Table
 from spark_jobs import plain_errors
 from spark_jobs.job.progress import rows_of_files, rows_read
 from spark_jobs.storage.opening import folder_at
+from tests.marks import slow
 
 ORDERS = pa.schema([
     ("id", pa.int64()), ("customer", pa.int32()), ("amount", pa.decimal128(10, 2)), ("day", pa.date32()),
@@ -136,7 +137,7 @@ def summed(deltas):
     return {key: weight for key, weight in found.items() if weight}
 
 
-@pytest.mark.parametrize("cells", [1, 3])
+@pytest.mark.parametrize("cells", [slow(1), 3])
 def test_a_stream_of_files(spark, folder, tmp_path, cells):
     """Oracle: Spark's rows of the same files, as one batch."""
     query, rng, state = QUERIES["groups of a join"], random.Random(cells), str(tmp_path / "state")

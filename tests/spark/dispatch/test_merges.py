@@ -75,7 +75,7 @@ def lethal(marks, made):
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"), [slow("groups travel", 2), ("sums travel", 2), ("rows travel", 2), slow("groups travel", 4)]
+    ("name", "cells"), [slow("groups travel", 2), ("sums travel", 2), slow("rows travel", 2), slow("groups travel", 4)]
 )
 def test_workers_of_both_rounds_may_die_in_the_middle_of_a_batch_and_after_it(
     spark, tmp_path, monkeypatch, name, cells
@@ -100,7 +100,7 @@ def test_workers_of_both_rounds_may_die_in_the_middle_of_a_batch_and_after_it(
 @pytest.mark.parametrize(
     ("cells", "sorted_", "query"),
     [
-        (2, False, TOTAL),
+        slow(2, False, TOTAL),
         (4, True, TOTAL),
         slow(1, True, TOTAL),
         (2, False, TRIANGLES),

@@ -101,7 +101,7 @@ def is_whole(folder, sql):
         slow("path", 4),
         slow("chord", 2),
         ("chord", 4),
-        (0, 2),
+        slow(0, 2),
         slow(0, 4),
         slow(3, 2),
         (3, 4),

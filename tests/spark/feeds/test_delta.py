@@ -17,6 +17,7 @@ from spark_jobs.feeds import delta
 from spark_jobs.feeds.delta_files import FilesSource
 from spark_jobs.feeds.delta_source import BATCHES_END, ChangesReader, Versions, columns, opened
 from spark_jobs.feeds.handover import DeltaFeed
+from tests.marks import slow
 from tests.spark.streams import Result, oracle_of, rows_of
 
 deltalake = pytest.importorskip("deltalake")
@@ -120,7 +121,7 @@ def test_a_column_that_the_table_had_not_at_first_is_null_in_its_first_versions(
     assert sink.state() == Counter({("a", 3, 16): 1, ("b", 1, 8): 1})
 
 
-@pytest.mark.parametrize("partitions", [[], ["shop"]])
+@pytest.mark.parametrize("partitions", [[], slow(["shop"])])
 def test_a_load_hands_over_to_the_stream_without_gap_or_overlap(spark, tmp_path, partitions):
     """The table is written to before, between and after; the load is executed twice, and the second call is later."""
     sales, sink, state = Sales(tmp_path / "sales", seed=2, partition_by=partitions), Result(), str(tmp_path / "state")

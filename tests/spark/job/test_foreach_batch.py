@@ -27,7 +27,7 @@ def files(tmp_path):
     rng = random.Random(4)
     made = ChangeFiles(tmp_path / "in", GRAPH)
     made.changes = [
-        {"g": [(rng.randrange(30), rng.randrange(30), rng.choice((1, 1, 1, -1))) for _ in range(200)]} for _ in range(3)
+        {"g": [(rng.randrange(30), rng.randrange(30), rng.choice((1, 1, 1, -1))) for _ in range(70)]} for _ in range(3)
     ]
     for batch in made.changes:
         made.add(batch)

@@ -26,6 +26,7 @@ from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import CellLog, read_note
 from spark_jobs.storage import objects
 from spark_jobs.storage.opening import folder_at
+from tests.marks import slow
 from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, rows, stream
 from tests.spark.job.test_submit import command
@@ -352,7 +353,7 @@ def test_a_worker_killed_anywhere_leaves_nothing_half_done(site, point):
     killed_in_the_middle(site, point)
 
 
-@pytest.mark.parametrize("place", ["s3", "gcs"], indirect=True)
+@pytest.mark.parametrize("place", ["s3", slow("gcs")], indirect=True)
 def test_a_killed_worker_leaves_nothing_half_done(site):
     killed_in_the_middle(site, "after the log")
 

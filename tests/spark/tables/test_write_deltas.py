@@ -84,7 +84,7 @@ def states(rows, batches):
 
 @pytest.mark.parametrize("form", ["delta", slow("parquet")])
 def test_workers_killed_while_they_write_leave_every_delta_once(spark, tmp_path, form):
-    files, made = graph_files(tmp_path / "in", 3, edges=600)
+    files, made = graph_files(tmp_path / "in", 3, edges=200)
     oracle, table = oracle_of(GRAPH, HOPS), tmp_path / "the table"
     options = {"checkpoint": str(tmp_path / "state"), "scratch": str(tmp_path / "scratch"), "cells": 2}
     killer = Killer(table, tmp_path / "scratch", 1)
