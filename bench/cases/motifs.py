@@ -35,7 +35,7 @@ def _pattern(name: str, title: str, edges: str) -> Workload:
         len(pairs),
         prefix=60_000,
         checked=6_000,
-        motif="; ".join(f"({one})-[]->({other})" for one, other in pairs),
+        motif="; ".join(f"({pair[0]})-[]->({pair[1]})" for pair in pairs),
         where=f"{vertices[-1]}.id > {{n}}",
     )
 
