@@ -31,6 +31,8 @@ from crown.engine.kernels.layout import (
     X_WEIGHT,
     X_WITNESS,
     Y_ABOVE,
+    Y_LINK0,
+    Y_LINKS,
     Y_WORDS,
 )
 from crown.engine.kernels.payload import (
@@ -52,6 +54,7 @@ from crown.kernels.context import Context
 from crown.kernels.geometry import (
     T_TOUCHED,
     entry_field,
+    linked_group,
     live_parents,
     parents_base,
     parents_count,
@@ -116,6 +119,48 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
         scratch[X_PHASE] = TELLING
 
 
+@device
+def _further(halves, entry, steps):
+    """Returns the entry that is so many steps behind an entry of an edge; 0 if there is none."""
+    while entry != 0 and steps > 0:
+        entry = entry_next(halves, entry)
+        steps -= 1
+    return entry
+
+
+@device
+def _fetch_published(ctx, d, g):
+    """Prefetches a group, and its payload."""
+    k = ctx.plan[d + N_KEY]
+    prefetch(ctx.arena, g + k)
+    prefetch(ctx.arena, entry_field(g, k, ctx.plan[ctx.plan[d + N_PAYLOAD] + Y_WORDS]))
+
+
+@device
+def _ahead(ctx, d, dp, far, near, soon):
+    """Prefetches what entries to come will tell: the group of the first, the only parent of the second, and the groups
+    that the parent of the third names. Each is 0 if there is none. Returns the entries behind them."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[d + N_KEY]
+    if far != 0:
+        _fetch_published(ctx, d, entry_group(halves, far))
+        far = entry_next(halves, far)
+    if near != 0:
+        g = entry_group(halves, near)
+        if g != 0 and parents_count(halves, g, k) == 1:
+            prefetch(arena, at32(halves, parents_base(halves, g, k)))
+        near = entry_next(halves, near)
+    if soon != 0:
+        g = entry_group(halves, soon)
+        if g != 0 and parents_count(halves, g, k) == 1:
+            row = at32(halves, parents_base(halves, g, k))
+            y = plan[dp + N_PAYLOAD]
+            for pair in range(plan[y + Y_LINK0], plan[y + Y_LINK0] + 2 * plan[y + Y_LINKS], 2):
+                prefetch(arena, published(linked_group(halves, row, plan[pair]), plan[pair + 1]))
+        soon = entry_next(halves, soon)
+    return far, near, soon
+
+
 @kernel("words, halves, words, words, int, table")
 def publish_batch(arena, halves, plan, scratch, ring, out):
     """Tells all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
@@ -133,9 +178,13 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
         dp = node_at(parent)
         y = plan[d + N_PAYLOAD]
         head = first_entry(plan, d)
+        soon = _further(halves, arena[head], 2)
+        near = _further(halves, soon, 4)
+        far = _further(halves, near, 6)
         while arena[head] != 0:
             if arena[H_LIVE] > arena[H_BUDGET]:
                 return OVER_BUDGET
+            far, near, soon = _ahead(ctx, d, dp, far, near, soon)
             entry = arena[head]
             g = entry_group(halves, entry)
             delta = entry_change(entry)
