@@ -330,14 +330,8 @@ class Side:
     @staticmethod
     def _before(trees: Partitions, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns the sums of what is before positions, int64[n, words]. O(log n) each."""
-        n = len(handles)
-        heads = np.empty((n, int(trees.shape[1])), np.int64)
-        handles, positions = np.ascontiguousarray(handles), np.ascontiguousarray(positions)
-        partitions.copied(
-            trees.part.arena, handles, trees.k, trees.shape, positions, positions, np.zeros(n, np.int64),
-            np.empty((trees.width, 0), np.int64), heads,
-        )  # fmt: skip
-        return heads
+        positions = np.ascontiguousarray(positions)
+        return trees.copied(np.ascontiguousarray(handles), positions, positions, trees.shape)[1]
 
     def _rows(self, places: Sequence[_Ranges], trees: Partitions) -> tuple[Zset, np.ndarray]:
         """Returns the rows in ranges of trees of one kind, and for which of those that ask."""

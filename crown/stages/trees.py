@@ -16,7 +16,8 @@ from crown.kernels.arena import T_COUNT, T_TALLIES
 from crown.stages.kernels import greatest, groups, orders, surveys
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
-from crown.stages.kernels.ordered_ahead import AHEAD
+from crown.stages.kernels.ordered_ahead import ROOM
+from crown.stages.kernels.ordered_scan import KEPT, TOGETHER
 from crown.stages.kernels.retained import change
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
@@ -53,7 +54,7 @@ class Trees:
         self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
         self.unsummed = np.array([*self.shape[:2], 0], np.int64)  # the same for those who do not ask for sums
         self.session = np.array([-1, 0, -1], np.int64) if session is None else session
-        self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + AHEAD, np.int64)  # where kernels keep the way to a row
+        self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + ROOM, np.int64)  # where kernels keep the way to a row
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
     def together(self, net: Zset, trees: int, first: int = 0) -> Zset:
@@ -133,7 +134,8 @@ class Trees:
         starts = np.cumsum(lengths) - lengths
         rows = np.empty((self.width, int(lengths.sum())), np.int64)
         heads = np.empty((len(handles), int(shape[1])), np.int64)
-        kernels.copied(self.part.arena, handles, self.k, shape, firsts, ends, starts, rows, heads)
+        last = np.zeros(KEPT + int(shape[1]) + 2 * TOGETHER, np.int64)
+        kernels.copied(self.part.arena, handles, self.k, shape, firsts, ends, starts, last, rows, heads)
         return rows, heads
 
     def row(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:

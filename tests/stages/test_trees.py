@@ -13,10 +13,12 @@ import pytest
 import crown
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
+from crown.kernels.tables import table_at
 from crown.stages.kernels import retained
 from crown.stages.kernels.nodes import HEAD
 from crown.stages.protocol import Part
-from crown.stages.trees import Trees
+from crown.stages.trees import Partitions, Trees
+from crown.store.zset import Zset
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database, canonical
@@ -98,3 +100,25 @@ def test_a_tree_has_few_words_beside_its_rows_whatever_its_size() -> None:
         del values[left:]
         assert words <= 16 * left + HEAD, "rows that are gone take their words with them"
         assert trees.check_invariants(handles).tolist() == [left]
+
+
+def test_rows_and_the_sums_before_them_are_found_at_positions_in_any_order() -> None:
+    (part,), random = parts(1), Random(2)
+    part.open(1)
+    by_value = np.array([1, 0, 0, 0, 0, 0, 0, 0], np.int64)
+    trees = Partitions(part, int(table_at(0)), ["int64", "int64"], [0], by_value, np.array([2, 1, 1, 0, 1], np.int64))
+    values = [(g, v) for g, n in enumerate((1, 7, 60, 5000)) for v in random.sample(range(10**6), n)]
+    copies = {row: random.choice([1, 1, 3]) for row in values}
+    random.shuffle(values)
+    net = Zset(np.array(values, np.int64), np.array([copies[row] for row in values], np.int64))
+    trees.change(net, lambda keys, weights: (keys[1] * weights).reshape(-1, 1), np.zeros(2, np.int64), "")
+    listed = {g: [v for h, v in sorted(values) if h == g for _ in range(copies[h, v])] for g in range(4)}
+    asked = [(g, listed[g].index(v)) for g, v in random.choices(values, k=400)]
+    asked += [(g, listed[g].index(v)) for g, v in values if g < 2] + [(g, len(listed[g])) for g in range(4)]
+    for some in (asked, sorted(asked), sorted(asked, reverse=True)):
+        handles = trees.find(np.array([[g for g, _ in some], [0] * len(some)], np.int64))
+        firsts = np.array([at for _, at in some], np.int64)
+        ends = np.minimum(firsts + 2, trees.sizes(handles))
+        rows, heads = trees.copied(handles, firsts, ends, trees.shape)
+        assert rows.T.tolist() == [[g, v] for g, at in some for v in listed[g][at : at + 2]]
+        assert heads[:, 0].tolist() == [sum(listed[g][:at]) for g, at in some]

@@ -82,7 +82,7 @@ def change_ordered(arena, t, shape, spec, strides, keys, weights, places, values
     for i in range(start, n):
         if i == near:
             near = near_handles(
-                arena, places, ROOT, spec, columns, strides, shape, keys, i, n, values, octets, path
+                arena, places, ROOT, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path
             )  # fmt: skip
         if arena[H_LIVE] > arena[H_BUDGET]:
             return i

@@ -75,6 +75,38 @@ def compare(arena, at, spec, columns, keys, strides, i, values, octets):
 
 
 @device
+def search(arena, shape, node, spec, columns, mode, keys, strides, i, values, octets):
+    """Finds the place of a row in a node: (found, place, entries looked at), as ``locate`` does."""
+    inner = arena[node + LEVEL] > 0
+    low, high, steps, found = (1 if inner else 0), arena[node + LENGTH], 0, False
+    while low < high:
+        middle = (low + high) // 2
+        steps += 1
+        side = compare(arena, row_at(arena, shape, node, middle), spec, columns, keys, strides, i, values, octets)
+        right = side > 0
+        if side == 0:
+            if inner:
+                right = mode != FIRST
+            else:
+                found = True
+                right = mode == BEHIND
+        if right:
+            low = middle + 1
+        else:
+            high = middle
+    return found, (low - 1 if inner else low), steps
+
+
+@device
+def copies_before(arena, node, e):
+    """Returns how many copies the entries of a node before one have."""
+    n = 0
+    for c in range(node + HEAD, node + HEAD + e):
+        n += arena[c]
+    return n
+
+
+@device
 def locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, octets, path):
     """Finds the place of a row by the first ``columns`` of an order: (found, copies before it, entries looked at).
 
@@ -83,37 +115,16 @@ def locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, oc
     """
     node, depth, rank, steps = root, 0, 0, 0
     while node != 0:
-        level, length = arena[node + LEVEL], arena[node + LENGTH]
-        low, high = (1 if level > 0 else 0), length
-        found = False
-        while low < high:
-            middle = (low + high) // 2
-            steps += 1
-            side = compare(
-                arena, row_at(arena, shape, node, middle), spec, columns, keys, strides, i, values, octets
-            )  # fmt: skip
-            right = side > 0
-            if side == 0:
-                if level == 0:
-                    found = True
-                    right = mode == BEHIND
-                else:
-                    right = mode != FIRST
-            if right:
-                low = middle + 1
-            else:
-                high = middle
-        if level > 0:
-            low -= 1
-            prefetch(arena, arena[child_at(arena, shape, node, low)])
-        path[2 * depth] = node
-        path[2 * depth + 1] = low
+        found, e, more = search(arena, shape, node, spec, columns, mode, keys, strides, i, values, octets)
+        steps += more
+        if arena[node + LEVEL] > 0:
+            prefetch(arena, arena[child_at(arena, shape, node, e)])
+        path[2 * depth], path[2 * depth + 1] = node, e
         depth += 1
-        for e in range(node + HEAD, node + HEAD + low):
-            rank += arena[e]
-        if level == 0:
+        rank += copies_before(arena, node, e)
+        if arena[node + LEVEL] == 0:
             return found, rank, steps
-        node = arena[child_at(arena, shape, node, low)]
+        node = arena[child_at(arena, shape, node, e)]
     return False, 0, steps
 
 

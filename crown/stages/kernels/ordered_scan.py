@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from crown.kernels.arena import LINE
 from crown.kernels.jit import device
 from crown.kernels.limbs import clear
+from crown.kernels.pointers import prefetch
 from crown.stages.kernels.nodes import (
     BACK,
     HEAD,
@@ -15,10 +17,14 @@ from crown.stages.kernels.nodes import (
     add_sums,
     child_at,
     full,
+    node_words,
     row_at,
     sums_at,
 )
 from crown.stages.kernels.ordered import DEPTH, compare
+
+TOGETHER = 16  # positions whose leaves are fetched together
+KEPT = 4  # words of the last position, and its sums
 
 
 @device
@@ -39,6 +45,73 @@ def at_position(arena, root, shape, position, sums, s):
             return node, e, position
         node = arena[child_at(arena, shape, node, e)]
     return 0, 0, 0
+
+
+@device
+def _leaf_at(arena, root, shape, position, sums, s, last):
+    """Returns the leaf that has a position, copies counted, or is the last one, and how many copies before the position
+    it has. Adds to ``sums[s ...]`` those of all rows before the leaf.
+
+    Goes from where the position asked for before was: positions that rise cost what lies between them. No tree was
+    changed since then. ``last`` is what is kept of it, 0 at first: the root, the lowest node that has children, which
+    of them, the position where that begins, and the sums of all before it.
+    """
+    if root == 0 or arena[root + LEVEL] == 0:
+        return root, position
+    node, e, begin = last[1], last[2], last[3]
+    anew = last[0] != root or position < begin
+    while True:
+        if anew:
+            node, e, begin = root, 0, 0
+            clear(last, KEPT, shape[1])
+            while arena[node + LEVEL] > 1:
+                e = 0
+                while e < arena[node + LENGTH] - 1 and begin + arena[node + HEAD + e] <= position:
+                    begin += arena[node + HEAD + e]
+                    e += 1
+                add_entries(arena, shape, node, e, last, KEPT)
+                node, e = arena[child_at(arena, shape, node, e)], 0
+        while e < arena[node + LENGTH] - 1 and begin + arena[node + HEAD + e] <= position:
+            begin += arena[node + HEAD + e]
+            add_sums(shape, last, KEPT, arena, sums_at(arena, shape, node, e))
+            e += 1
+        if anew or position < begin + arena[node + HEAD + e]:
+            break
+        anew = True
+    last[0], last[1], last[2], last[3] = root, node, e, begin
+    add_sums(shape, sums, s, last, KEPT)
+    return arena[child_at(arena, shape, node, e)], position - begin
+
+
+@device
+def leaves_at(arena, handles, k, shape, positions, i, n, sums, last):
+    """Fetches the leaves of the coming positions of trees, from number ``i`` of ``n`` on, and keeps them in
+    ``last``, behind its sums. Adds to ``sums``, of each position, those of all rows before its leaf. Returns the
+    first number for which it has not done so."""
+    end, at, size = min(n, i + TOGETHER), KEPT + shape[1] - 2 * i, node_words(shape, full(shape, 0), 0)
+    for j in range(i, end):
+        leaf, position = _leaf_at(
+            arena, arena[handles[j] + k], shape, positions[j], sums, j * shape[1], last
+        )  # fmt: skip
+        last[at + 2 * j], last[at + 2 * j + 1] = leaf, position
+        for word in range(0, size if leaf != 0 else 0, LINE):
+            prefetch(arena, leaf + word)
+    return end
+
+
+@device
+def in_leaf(arena, shape, i, first, sums, last):
+    """Returns the leaf and the entry of position number ``i`` of those that ``leaves_at`` has kept from ``first`` on,
+    and how many of its copies are before, and adds the sums, as ``at_position`` does. O(1)."""
+    at = KEPT + shape[1] + 2 * (i - first)
+    leaf, position, e = last[at], last[at + 1], 0
+    if leaf == 0:
+        return 0, 0, 0
+    while e < arena[leaf + LENGTH] and arena[leaf + HEAD + e] <= position:
+        position -= arena[leaf + HEAD + e]
+        e += 1
+    add_entries(arena, shape, leaf, e, sums, i * shape[1])
+    return leaf, e, position
 
 
 @device

@@ -12,10 +12,10 @@ from crown.kernels.limbs import add, carry, clear, plus
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
 from crown.kernels.tables import find, hash_key, made_in, record_in, remove, seek
-from crown.stages.kernels.nodes import HEAD, LENGTH, LEVEL, NEXT, row_at
+from crown.stages.kernels.nodes import HEAD, LENGTH, NEXT, row_at
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put, total
-from crown.stages.kernels.ordered_ahead import near_handles, near_keys
-from crown.stages.kernels.ordered_scan import at_number, at_position, codes, emit, sound
+from crown.stages.kernels.ordered_ahead import arrived, near_handles, near_keys
+from crown.stages.kernels.ordered_scan import at_number, at_position, codes, emit, in_leaf, leaves_at, sound
 from crown.stages.kernels.sessions import COLUMN, WORD, opened, told
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
@@ -42,19 +42,19 @@ def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, val
     )  # fmt: skip
     keys, values, octets, path = words(keys), words(values), words(octets), words(path)
     ranks, copies = words(ranks), words(copies)
-    near = 0
+    first = near = 0
     for i in range(n):
         if i == near:
+            first = i
             near = near_handles(
-                arena, handles, k, spec, columns, strides, shape, keys, i, n, values, octets, path
+                arena, handles, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path
             )  # fmt: skip
         if handles[i] == 0:
             continue
-        root = arena[handles[i] + k]
-        found, rank, steps = locate(arena, root, shape, spec, columns, mode, keys, strides, i, values, octets, path)
-        arena[H_STEPS] += steps
-        ranks[i] = rank
-        copies[i] = copies_there(arena, root, found, path)
+        _, leaf, e, found, ranks[i] = arrived(
+            arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path
+        )  # fmt: skip
+        copies[i] = arena[leaf + HEAD + e] if found else 0
 
 
 @kernel("words, int, words, int, words, words, words, table, words, bytes, words, table")
@@ -67,23 +67,23 @@ def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, 
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
     keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
-    near = 0
+    first = near = 0
     for i in range(n):
         if i == near:
-            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
-        group = find(arena, t, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i)
+            first = i
+            near = near_keys(
+                arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
         for word in range(PLACE):
             out[word * n + i] = 0
+        group, leaf, e, found, rank = arrived(
+            arena, shape, spec, columns, EXACT, keys, strides, i, first, values, octets, path
+        )  # fmt: skip
         if group == 0:
             continue
-        root = arena[group + k]
-        found, rank, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
-        there = copies_there(arena, root, found, path)
-        depth = arena[root + LEVEL]
-        arena[H_STEPS] += steps
-        out[HANDLE * n + i] = group
-        out[LEAF * n + i], out[ENTRY * n + i] = path[2 * depth], path[2 * depth + 1]
-        out[RANK * n + i], out[THERE * n + i], out[SIZE * n + i] = rank, there, total(arena, root)
+        there = arena[leaf + HEAD + e] if found else 0
+        out[HANDLE * n + i], out[LEAF * n + i], out[ENTRY * n + i] = group, leaf, e
+        out[RANK * n + i], out[THERE * n + i], out[SIZE * n + i] = rank, there, total(arena, arena[group + k])
         out[LOW * n + i], out[HIGH * n + i] = rank, rank + there
 
 
@@ -108,7 +108,7 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
     near = done[0]
     for i in range(done[0], n):
         if i == near:
-            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
+            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
         if changes[i] > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
         status = change_row(
@@ -249,19 +249,23 @@ def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
     return m
 
 
-@kernel("words, words, int, words, words, words, words, table, table")
-def copied(arena, handles, k, shape, firsts, ends, starts, rows, heads):
+@kernel("words, words, int, words, words, words, words, words, table, table")
+def copied(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
     """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy by itself, from row ``starts`` of
     ``rows`` (int64[width, n]) on; and into ``heads`` (int64[partitions, words]) the sums of what is before them.
-    O(log n + rows) each; the first one is the first copy of its row."""
-    n = handles.size
+    O(log n + rows) each, less where ``firsts`` rise; the first one is the first copy of its row. ``last``: zeros (see
+    ``ordered_scan.leaves_at``)."""
+    n, stride = handles.size, rows.shape[1]
     arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
-    stride = rows.shape[1]
-    ends, starts, rows, heads = words(ends), words(starts), words(rows), words(heads)
-    width, size = shape[0], shape[1]
+    ends, starts, last, rows, heads = words(ends), words(starts), words(last), words(rows), words(heads)
+    width = shape[0]
+    clear(heads, 0, n * shape[1])
+    first = near = 0
     for i in range(n):
-        clear(heads, i * size, size)
-        leaf, e, before = at_position(arena, arena[handles[i] + k], shape, firsts[i], heads, i * size)
+        if i == near:
+            first = i
+            near = leaves_at(arena, handles, k, shape, firsts, i, n, heads, last)
+        leaf, e, before = in_leaf(arena, shape, i, first, heads, last)
         at, left = starts[i], ends[i] - firsts[i]
         arena[H_STEPS] += left
         while left > 0:

@@ -14,6 +14,7 @@ from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import find, hash_key, slot_of
 from crown.stages.kernels import partitions as places_of
 from crown.stages.kernels.nodes import full, node_words
+from crown.stages.kernels.ordered import EXACT
 from crown.stages.kernels.ordered_ahead import near_keys
 from crown.stages.kernels.partitions import DONE, OVER_BUDGET, change_row
 from crown.stages.kernels.picks import PICK, pick_rows
@@ -99,7 +100,7 @@ def replaced(
     i = near = done[0]
     while i < (spans[FIRST * m] if m > 0 else n):
         if i == near:
-            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
+            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
         if changes[i] > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
         status = change_row(

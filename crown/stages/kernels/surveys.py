@@ -5,10 +5,9 @@ from __future__ import annotations
 from crown.kernels.arena import H_STEPS
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, hash_key
 from crown.stages.kernels.nodes import BACK, HEAD, LENGTH, LEVEL, row_at
 from crown.stages.kernels.ordered import BEHIND, FIRST, compare, locate, total
-from crown.stages.kernels.ordered_ahead import near_keys
+from crown.stages.kernels.ordered_ahead import arrived, near_keys
 from crown.stages.kernels.ordered_scan import here
 
 HANDLE, LOW, HIGH, BEGIN, END, SIZE = 0, 1, 2, 3, 4, 5
@@ -28,18 +27,21 @@ def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, 
         words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
     )  # fmt: skip
     keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
-    near = 0
+    first = near = 0
     for i in range(n):
         if i == near:
-            near = near_keys(arena, t, keyed, k, spec, told, strides, shape, keys, i, n, values, octets, path)
+            first = i
+            near = near_keys(
+                arena, t, keyed, k, spec, told, FIRST, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
         for word in range(SURVEY):
             out[word * n + i] = 0
-        group = find(arena, t, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i)
+        group, leaf, e, _, low = arrived(
+            arena, shape, spec, told, FIRST, keys, strides, i, first, values, octets, path
+        )  # fmt: skip
         if group == 0:
             continue
-        root = arena[group + k]
-        _, low, steps = locate(arena, root, shape, spec, told, FIRST, keys, strides, i, values, octets, path)
-        leaf, e = path[2 * arena[root + LEVEL]], path[2 * arena[root + LEVEL] + 1]
+        root, steps = arena[group + k], 0
         begin = low
         if _like(arena, shape, leaf, e, -1, spec, peers, keys, strides, i, values, octets):
             _, begin, more = locate(arena, root, shape, spec, peers, FIRST, keys, strides, i, values, octets, path)

@@ -61,7 +61,7 @@ def change(
     m, near = done[1], done[0]
     for i in range(done[0], n):
         if i == near:
-            near = near_keys(arena, t, keyed, k, spec, columns, strides, shape, keys, i, n, values, octets, path)
+            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
         d = changes[i]
         if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
