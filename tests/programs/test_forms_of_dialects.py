@@ -75,6 +75,8 @@ DUCKDB = (
     "SELECT id, CAST('2024-02-29 10:00:00' AS TIMESTAMP) > r.at AS later FROM r",
     "SELECT id, b, LAG(b) OVER (ORDER BY id, b) AS p, b - p AS diff FROM (SELECT DISTINCT id, b FROM r) AS q "
     "WHERE b IS NOT NULL QUALIFY diff IS NOT NULL",
+    "SELECT id, b, LAG(b) OVER w AS p, RANK() OVER w AS n, NTILE(2) OVER w AS h, SUM(b) OVER w AS t FROM (SELECT "
+    "DISTINCT id, b FROM r) AS q WINDOW w AS (ORDER BY id, b ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING)",
 )
 OTHERS: tuple[tuple[str, str, str], ...] = (
     ("bigquery", "SELECT a, ARRAY_AGG(s ORDER BY id DESC, s LIMIT 2) AS l FROM r GROUP BY a",

@@ -145,8 +145,6 @@ class Windows:
             return self._aggregate(node, inner, where, Call(node, keys, by, WindowFunction(name, "", "", frame=frame)))
         if where is not None:
             raise text.error(f"{word} takes no FILTER", node, "only aggregates do")
-        if own not in PICKED and spec is not None:
-            raise text.error(f"{word}() takes PARTITION BY and ORDER BY only", node)
         if own in ("rank", "dense_rank") and not by:
             raise text.error(f"{word}() without ORDER BY is not supported", node, "say which rows come first")
         made = WindowFunction(name, _TYPES.get(own, ""), own)
