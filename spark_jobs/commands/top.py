@@ -107,6 +107,7 @@ def _job(checkpoint: str) -> Callable[[], Look]:
             objects += [{"folder": str(folder), **asdict(cell)} for cell in found]
             shown += [f"{folder}", *([f"  {said}"] if (said := jobs.behind(folder, place)) else [])]
             shown += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
+            shown += [f"  {said}"] if (said := jobs.balance(found)) else []
         return shown, objects, jobs.prometheus(cells)
 
     return look

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,6 +120,21 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
         outdated=sum(state.get("late", {}).values()),
         resident_bytes=note.get("resident", -1),
         amplified=tuple(f"{n}: {note['amplified']}" for n, note in notes.items() if note.get("amplified")),
+    )
+
+
+def balance(cells: Sequence[Vitals]) -> str:
+    """Returns a line about how evenly the rows of the state are spread over the cells; "" if there is one, or no row.
+
+    A key with most of the rows puts them into one cell, and the job is then as fast as that cell.
+    """
+    rows = sum(cell.state_rows for cell in cells)
+    if len(cells) < 2 or not rows:
+        return ""
+    largest = max(cells, key=lambda cell: cell.state_rows)
+    times = largest.state_rows * len(cells) / rows
+    return (
+        f"balance: cell {largest.cell} has the most rows, {times:.1f} times what the {len(cells)} cells have on average"
     )
 
 

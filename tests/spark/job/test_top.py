@@ -70,6 +70,18 @@ def test_top_tells_the_newest_batch_and_what_happened_lately(tmp_path, capsys):
     assert all(re.fullmatch(r"# (HELP|TYPE) \w+ .+|\w+\{[^}]+\} [0-9.e+]+", line) for line in lines)
 
 
+def test_top_tells_how_evenly_the_rows_are_spread(tmp_path, capsys):
+    job = Job(tmp_path / "state")
+    job.spark(0, committed=True)
+    noted(job, 0, 0, rows(*((1, at, 1) for at in range(10))))
+    assert command(job.folder, "--once") == 0
+    assert "balance" not in capsys.readouterr().out, "there is one cell"
+    noted(job, 1, 0, rows(*((2, at, 1) for at in range(90))))
+    assert command(job.folder, "--once") == 0
+    said = "  balance: cell 1 has the most rows, 1.8 times what the 2 cells have on average"
+    assert capsys.readouterr().out.splitlines()[-1] == said
+
+
 def test_top_of_a_job_that_has_not_begun_or_is_none(tmp_path, capsys):
     job = Job(tmp_path / "state")
     assert command(job.folder, "--once") == 0
