@@ -167,15 +167,51 @@ class Database(
         """Goes on with a changed program; who followed one of the views that are ``gone`` follows nothing more."""
         self._changeable()
         first = self._engine.batches and not self._engine.reads_clock
-        self._change(program)
+        self._change(partial(self._engine.changed, program, self._memory_budget))
         if first and self._engine.reads_clock:
             self.tick()  # there are rows, but no time yet
         for name in gone:
             self._audience.end(name)
 
-    def _change(self, program: Program) -> None:
+    def _change(self, changed: Callable[[], DatabaseEngine]) -> None:
         with self._engine.uninterrupted:
-            self._engine = self._engine.changed(program, self._memory_budget)
+            self._engine = changed()
+
+    def fork(self) -> Database:
+        """Returns the tables and views as they are now, as a database in memory that goes its own way, also in another
+        thread. O(state): memory is copied, and no row is applied."""
+        self._changeable()
+        return Database(self._engine.copied(self._memory_budget), self._memory_budget, None, self._engine.batches)
+
+    def adopt(self, fork: Database) -> None:
+        """Goes on with the views of a fork, to which the same batches were applied: views that were registered there
+        meanwhile are here in one step, without being filled. O(1); the fork cannot be used any more.
+
+        Raises CrownError if the fork has other tables, lacks a view, or has had more or fewer batches.
+
+        >>> import crown
+        >>> db = crown.database({"r": {"a": "int64"}})
+        >>> _ = db.insert("r", [(1,), (2,)])
+        >>> fork = db.fork()
+        >>> _ = fork.view("large", "SELECT a FROM r WHERE a > 1")
+        >>> for each in (db, fork):
+        ...     _ = each.insert("r", [(3,)])
+        >>> db.adopt(fork)
+        >>> sorted(db["large"])
+        [(2,), (3,)]
+        """
+        self._changeable()
+        fork._changeable()
+        engine = fork._engine
+        if fork.tables != self.tables or not set(self.views) <= set(fork.views):
+            raise CrownError("this is no fork of the database: it has other tables, or lacks a view")
+        if engine.batches != self._engine.batches:
+            raise CrownError(
+                f"the fork has had {engine.batches} batches and the database {self._engine.batches}: apply the same "
+                "ones to both"
+            )
+        self._change(lambda: engine)
+        fork.close()
 
     def __getitem__(self, name: str) -> DatabaseView:
         """Returns a view by its name, in any case. PlanError if there is none such."""

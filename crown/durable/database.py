@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from crown.errors import CrownError
 from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.database_engine import DatabaseEngine
-from plans.program import Program
 
 
 class DurableDatabase(
@@ -107,11 +106,11 @@ class DurableDatabase(
         super()._stands(prepared)
         self._append(prepared, {NOTE: self._note})
 
-    def _change(self, program: Program) -> None:
+    def _change(self, changed: Callable[[], DatabaseEngine]) -> None:
         self._ready(self._engine.lost)
         with self._engine.uninterrupted:
-            made = self._engine.changed(program, self._memory_budget)
-            self._journal.append({}, {PROGRAM: program.to_json(), NOTE: self._note})
+            made = changed()
+            self._journal.append({}, {PROGRAM: made.plan.to_json(), NOTE: self._note})
             made.batches = self._journal.batches
             self._engine = made
 

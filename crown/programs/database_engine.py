@@ -76,6 +76,19 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         self.ready()
         if program.tables != self._program.tables:
             return self._with_tables_of(program, memory_budget)
+        made, fresh = self._beside(program, memory_budget)
+        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
+        made._fill(fresh)
+        return made
+
+    def copied(self, memory_budget: int | None) -> DatabaseEngine:
+        """Returns an engine that holds what this one holds, and has nothing in common with it. O(state)."""
+        self.ready()
+        return self._beside(self._program, memory_budget)[0]
+
+    def _beside(self, program: Program, memory_budget: int | None) -> tuple[DatabaseEngine, list[int]]:
+        """Returns an engine of a program over the same tables, which holds what this one holds, and its stages that are
+        to be filled."""
         memory = ProgramMemory.create(parts_of_program(program), memory_budget)
         old, new = _parts(self._program), _parts(program)
         kept = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
@@ -88,15 +101,13 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         made = DatabaseEngine(program, memory, self.on_missing)
         memory.stamp(program, 1, layout_words(program, self.on_missing, False, True))
         made.batches = self.batches
-        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         fresh = [n for n in range(len(program.stages)) if n not in kept]
         made.tallies.begin(fresh)
         for number in kept:
             rows = self.tallies.known(number)
             if rows is not None:
                 made.tallies.set(number, rows)
-        made._fill(fresh)
-        return made
+        return made, fresh
 
     def _with_tables_of(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
         """Returns an engine of a program with other tables. The tables of both have the rows that they have here."""

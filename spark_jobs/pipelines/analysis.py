@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,22 @@ class Analysis:
     views: tuple[Analyzed, ...]
     sources: Mapping[str, Source]
     lasting: bool
+
+    def without(self, names: Collection[str]) -> Analysis:
+        """Returns the analysis as it is without views that no other one reads."""
+        return replace(self, views=tuple(view for view in self.views if view.definition.name not in names))
+
+    def with_readers(self, names: Collection[str]) -> frozenset[str]:
+        """Returns views of these names, and all that read them. SourceError if there is no such view."""
+        known = {view.definition.name.lower(): view.definition.name for view in self.views}
+        strange = next((name for name in names if name.lower() not in known), None)
+        if strange is not None:
+            raise SourceError(f"there is no view called {strange}; there are: {', '.join(known.values())}")
+        found = {name.lower() for name in names}
+        for view in self.views:  # each behind what it reads
+            if found.intersection(view.reads):
+                found.add(view.definition.name.lower())
+        return frozenset(known[name] for name in found)
 
     def under(self, policy: str) -> Analysis:
         """Returns the analysis itself. Raises PlanError for a view that cannot be maintained, where all have to be."""

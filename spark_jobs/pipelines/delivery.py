@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from crown.durable.database import DurableDatabase
+from crown.databases import Database
 from crown.ingest.columns import WEIGHT
 from plans.schema import Table
 from plans.types import arrow_type
@@ -32,7 +32,8 @@ Function = Callable[[DataFrame, int], None]
 """A function that takes the changes of a view, with ``_weight``, and their version."""
 Since = Mapping[str, Mapping[str, int]]
 """By view and place, the version with which the place has begun."""
-_OWN = "table"
+OWN = "table"
+"""The place that is the view's own table."""
 _WRITERS = 4
 """So many places are written at a time."""
 
@@ -73,9 +74,9 @@ class Delivery:
             name = view.definition.name
             same = note["views"].get(name) == view.digest
             before = note["since"].get(name, {})
-            places = [] if view.definition.temporary else [_OWN]
+            places = [] if view.definition.temporary else [OWN]
             places += self._places.get(name.lower(), {})
-            stale = [place for place in places if place in before and place != _OWN]
+            stale = [place for place in places if place in before and place != OWN]
             if stale and not same:
                 raise SourceError(
                     f"the view {name} is another one now, and {stale[0]} has the rows of the old one: give the new one "
@@ -85,7 +86,7 @@ class Delivery:
                 found[name] = {place: before.get(place, version) if same else version for place in places}
         return found
 
-    def demand_keys(self, database: DurableDatabase, since: Since) -> None:
+    def demand_keys(self, database: Database, since: Since) -> None:
         """Raises SourceError for a place that must know a key of its view, and does not."""
         for name in since:
             for place in self._places.get(name.lower(), {}).values():
@@ -97,7 +98,7 @@ class Delivery:
                         )
 
     def deliver(
-        self, database: DurableDatabase, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]]
+        self, database: Database, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]]
     ) -> dict[str, tuple[int, int]]:
         """Brings every place to the version of ``note``, once; returns how many rows of each view were inserted and
         deleted. A place that is given up since is left as it is."""
@@ -106,7 +107,7 @@ class Delivery:
                 (name, place): pool.submit(self._write, database, name, place, note, deltas)
                 for name, places in note["since"].items()
                 for place in places
-                if place == _OWN or place in self._places.get(name.lower(), {})
+                if place == OWN or place in self._places.get(name.lower(), {})
             }
         changed = {}
         for (name, place), future in written.items():
@@ -123,11 +124,11 @@ class Delivery:
 
     def owners(self, since: Since) -> list[str]:
         """Returns the views that have a table of their own."""
-        return [name for name, places in since.items() if _OWN in places]
+        return [name for name, places in since.items() if OWN in places]
 
     def _write(
         self,
-        database: DurableDatabase,
+        database: Database,
         name: str,
         place: str,
         note: Mapping[str, Any],
@@ -137,7 +138,7 @@ class Delivery:
         batch = note["version"] - since
         rows = _content(database, name, deltas if batch else None)
         stream, keys = f"{note['id']}/{name}/{since}", _keys(database.schema[name])
-        if place == _OWN:
+        if place == OWN:
             own = self._folder / name
             if batch == 0:  # of another definition, or begun by a run that died
                 shutil.rmtree(own, ignore_errors=True)
@@ -175,7 +176,7 @@ def _keys(table: Table) -> list[str] | None:
     return list(table.key) or ([column.name for column in table.columns] if table.distinct else None)
 
 
-def _content(database: DurableDatabase, name: str, deltas: list[dict[str, pa.Table]] | None) -> pa.Table:
+def _content(database: Database, name: str, deltas: list[dict[str, pa.Table]] | None) -> pa.Table:
     """Returns the changes of a view, or with None all of its rows."""
     if deltas is None:
         return with_weights(database[name].to_table(), 1) if name in database else database.table(name)

@@ -40,6 +40,7 @@ from spark_jobs.pipelines.analysis import (
 )
 from spark_jobs.pipelines.delivery import Delivery, Function
 from spark_jobs.pipelines.given import Given, given_by
+from spark_jobs.pipelines.growing import Beside
 from spark_jobs.pipelines.project import Definition, Project, Texts
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sessions import Session
@@ -73,6 +74,7 @@ class Pipeline:
         self._definitions: list[Definition] = []
         self._texts: Texts = {}
         self._delivery = Delivery(self._session, path / "tables")
+        self._beside = Beside(self._delivery)
 
     @classmethod
     def of(
@@ -223,38 +225,40 @@ class Pipeline:
         return self._run()
 
     def _run(self, anew: Collection[str] = ()) -> Report:
-        with closing(self._rounds(0.0, anew)) as rounds:
+        with closing(self._rounds(None, anew)) as rounds:
             return next(rounds)
 
     def watch(self, every: float = 10.0) -> Generator[Report]:
         """Runs again and again, ``every`` so many seconds, and yields what each run did.
 
         The state stays open in between, so a run costs what has changed in the sources, and not what the state is.
-        Raises what ``run`` raises. Close the iterator to let go of the state.
+        Views that were added since the last run are computed beside the others, which go on, if nothing else was
+        changed in the definitions. Raises what ``run`` raises. Close the iterator to let go of the state.
         """
         return self._rounds(every)
 
-    def _rounds(self, every: float, anew: Collection[str] = ()) -> Generator[Report]:
-        """Runs again and again; the first run computes the views ``anew`` again."""
+    def _rounds(self, every: float | None, anew: Collection[str] = ()) -> Generator[Report]:
+        """Runs again and again, or once (None); the first run computes the views ``anew`` again."""
         with self._told():
             begun, report = time.monotonic(), Report()
             with report.phase("analyze"):
                 analysis = self._current()
-            forgotten = _with_readers(analysis, anew)
+            forgotten = analysis.with_readers(anew)
             schema = self._tables(analysis)
         while True:
             with ExitStack() as held:
                 with self._told(), report.phase("open"):
                     database, redone = held.enter_context(self._state.opened(schema))
                     self._finish(database, redone, forgotten)
+                held.callback(self._beside.end)
                 while database.tables == tuple(schema.values()):
                     with self._told():
-                        self._apply(analysis, database, forgotten, report)
+                        self._apply(analysis, database, forgotten, report, beside=every is not None)
                         report.seconds = time.monotonic() - begun
                         self._record(analysis, database, report)
                     forgotten = frozenset()
                     yield report
-                    time.sleep(every)
+                    time.sleep(every or 0.0)
                     begun, report = time.monotonic(), Report()
                     with self._told(), report.phase("analyze"):
                         analysis = self._current()
@@ -319,8 +323,9 @@ class Pipeline:
         database: DurableDatabase,
         forgotten: Collection[str],
         report: Report,
+        beside: bool,
     ) -> None:
-        note = database.note or {**_NOTHING, "id": uuid.uuid4().hex}
+        note: Mapping[str, Any] = database.note or {**_NOTHING, "id": uuid.uuid4().hex}
         note = {**note, "views": {name: digest for name, digest in note["views"].items() if name not in forgotten}}
         version = note["version"] + 1
         positions, rows = dict(note["positions"]), {}
@@ -332,30 +337,36 @@ class Pipeline:
                 positions[name] = found.position
                 if found.rows.num_rows:
                     rows[source.table.name] = found.rows
+        before, full = note, analysis
+        if beside:
+            analysis, note = self._beside.shown(full, database, note, self._analysis)
+        adopted = note is not before
         views = {v.definition.name: v.digest for v in analysis.views}
         if views != note["views"] and any(view.relation is None for view in analysis.views):
             with report.phase("analyze"):
-                analysis = self._analysis()  # the state is older than what was written down of it
+                full = analysis = self._analysis()  # the state is older than what was written down of it
             views = {v.definition.name: v.digest for v in analysis.views}
         since = self._delivery.since(analysis, note, version)
-        if not rows and views == note["views"] and since == note["since"] and note["whole"]:
+        if not rows and views == before["views"] and since == before["since"] and note["whole"]:
             report.version = note["version"]
-            remember(self._session, analysis, self._texts, self._state.analysis)
+            remember(self._session, full, self._texts, self._state.analysis)
             return
         report.version = version
         with report.phase("apply"):
             self._register(analysis, database, note)
             self._delivery.demand_keys(database, since)
             computed = [view for view in analysis.views if view.refused is not None]
-            before = note["views"]
             note = {**note, "version": version, "positions": positions, "since": since, "views": views}
-            deltas = [database.apply(rows, note={**note, "whole": not computed})]
+            batches, deltas = [rows], [database.apply(rows, note={**note, "whole": not computed})]
             for name, delta in self._computed(analysis, database, computed, report):
                 whole = name == computed[-1].definition.name
+                batches.append({name: delta})
                 deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
+        self._beside.follow(version, batches)
         self._deliver(database, note, deltas, report)
-        remember(self._session, analysis, self._texts, self._state.analysis)
-        if views != before or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
+        remember(self._session, full, self._texts, self._state.analysis)
+        changed = views != before["views"] and not adopted  # the others would wait for the snapshot
+        if changed or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
             with report.phase("snapshot"):
                 database.snapshot()  # the next run would read all that again
 
@@ -373,7 +384,7 @@ class Pipeline:
 
     def _commit(self, database: DurableDatabase) -> None:
         """Notes that all places are up to the version of the state; deletes the tables of views that are gone."""
-        self._delivery.forget(kept=self._delivery.owners(database.note["since"]))
+        self._delivery.forget(kept=[*self._delivery.owners(database.note["since"]), *self._beside.names])
         self._state.commit(database.note["version"], database.batches)
 
     def _register(self, analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> None:
@@ -429,16 +440,3 @@ def pipeline(
 def _rows(database: DurableDatabase, name: str) -> int:
     """Returns the number of rows of a view. O(state) for a join, else O(1)."""
     return int(database[name].count()) if name in database else database.table(name).num_rows
-
-
-def _with_readers(analysis: Analysis, names: Collection[str]) -> frozenset[str]:
-    """Returns views of these names, and all that read them."""
-    known = {view.definition.name.lower(): view.definition.name for view in analysis.views}
-    strange = next((name for name in names if name.lower() not in known), None)
-    if strange is not None:
-        raise SourceError(f"there is no view called {strange}; there are: {', '.join(known.values())}")
-    found = {name.lower() for name in names}
-    for view in analysis.views:  # each behind what it reads
-        if found.intersection(view.reads):
-            found.add(view.definition.name.lower())
-    return frozenset(known[name] for name in found)

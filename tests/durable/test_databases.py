@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,47 @@ def test_a_reopened_database_is_one_that_never_stopped(seed: int, tmp_path: Path
                 step(other, twin, number)
                 number += 1
             assert contents(db) == contents(twin)
+    with crown.open_database(tmp_path / "db") as db:
+        assert contents(db) == contents(twin)
+        db.check_invariants()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(seed: int, tmp_path: Path) -> None:
+    """In another thread, while the database goes on; the twin registers the view at the end."""
+    source, twin = random.Random(seed), crown.database(SCHEMA)
+    with crown.open_database(tmp_path / "db", SCHEMA) as db:
+        given: list[dict[str, list[dict[str, object]]]] = []
+
+        def both() -> None:
+            given.append(changes(source, db))
+            db.apply(given[-1], note=len(given))
+            twin.apply(given[-1])
+
+        for each in (db, twin):
+            each.view("before", SHAPES[seed])
+        both()
+        fork, begun = db.fork(), len(given)
+        filled = ThreadPoolExecutor(1).submit(fork.define, {"added": SHAPES[seed + 1], "on_it": "SELECT * FROM added"})
+        both()
+        both()
+        filled.result()
+        for batch in given[begun:-1]:
+            fork.apply(batch)
+        with pytest.raises(CrownError, match=r"the fork has had \d batches and the database \d"):
+            db.adopt(fork)
+        fork.apply(given[-1])
+        twin.define({"added": SHAPES[seed + 1], "on_it": "SELECT * FROM added"})
+        db.adopt(fork)
+        assert contents(db) == contents(twin)
+        both()
+        assert contents(db) == contents(twin)
+        db.check_invariants()
+        assert db.note == len(given)
+        with pytest.raises(CrownError, match="it is closed"):
+            fork.apply(given[-1])
+        with pytest.raises(CrownError, match="no fork of the database"):
+            db.adopt(crown.database(SCHEMA))
     with crown.open_database(tmp_path / "db") as db:
         assert contents(db) == contents(twin)
         db.check_invariants()

@@ -1,0 +1,153 @@
+"""Views that are added while a pipeline runs: the others go on, and all tables are right. Oracle: Spark."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from threading import Event
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from crown.databases import Database
+from crown.durable.database import DurableDatabase
+from crown.errors import CrownError
+from spark_jobs.pipelines.delivery import Delivery
+from spark_jobs.pipelines.pipeline import Pipeline
+
+TOTALS = {"totals": "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s"}
+ADDED = {
+    "pairs": "SELECT a.s, b.k FROM orders a JOIN orders b ON a.k = b.k",
+    "large": "SELECT s FROM totals WHERE k > 20",
+}
+
+
+class Orders:
+    """A Delta table, in which rows come and go, and pipelines over it."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        self.spark, self.folder, self.rng = spark, folder, random.Random(5)
+        self.rows: list[tuple[int, str]] = []
+        self.change()
+
+    def change(self) -> None:
+        self.rows = [row for row in self.rows if self.rng.random() < 0.8]
+        self.rows += [(self.rng.randrange(6), self.rng.choice("abc")) for _ in range(5)]
+        made = pa.table({"k": [k for k, _ in self.rows], "s": [s for _, s in self.rows]})
+        write_deltalake(self.folder / "orders", made, mode="overwrite")
+
+    def pipeline(self, views: dict[str, str]) -> Pipeline:
+        made = Pipeline(self.spark, self.folder / "state")
+        made.source("orders", f"delta:{self.folder / 'orders'}")
+        for name, query in views.items():
+            made.view(name, query)
+        return made
+
+    def check(self, views: dict[str, str]) -> None:
+        self.spark.createDataFrame(self.rows, "k long, s string").createOrReplaceTempView("orders")
+        for name, query in views.items():
+            table = DeltaTable(self.folder / "state" / "tables" / name).to_pyarrow_table().to_pylist()
+            found = Counter[tuple[object, ...]]()
+            for row in table:
+                found[tuple(v for c, v in row.items() if c != "_count")] += row.get("_count", 1)
+            text = query.replace("FROM totals", f"FROM ({TOTALS['totals']})")
+            assert found == Counter(tuple(row) for row in self.spark.sql(text).collect()), name
+        self.spark.catalog.dropTempView("orders")
+
+
+@pytest.fixture
+def orders(spark, tmp_path: Path) -> Orders:
+    made = Orders(spark, tmp_path)
+    made.pipeline(TOTALS).run()
+    return made
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """What the registration of views in a fork waits for."""
+    found, define = Event(), Database.define
+
+    def waiting(self: Database, *args: object, **more: object) -> None:
+        assert isinstance(self, DurableDatabase) or found.wait(60)
+        define(self, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Database, "define", waiting)
+    return found
+
+
+def test_the_others_go_on_while_views_are_computed_and_then_all_do(orders: Orders, gate: Event) -> None:
+    rounds = orders.pipeline(TOTALS | ADDED).watch(0.0)
+    for version in range(2, 5):
+        orders.change()
+        report = next(rounds)
+        assert (report.version, set(report.changed)) == (version, {"totals"})
+        orders.check(TOTALS)
+    gate.set()
+    while "pairs" not in report.changed:
+        orders.change()
+        report = next(rounds)
+        orders.check(TOTALS)
+    for _ in range(2):
+        orders.check(TOTALS | ADDED)
+        orders.change()
+        assert set(next(rounds).changed) == {"totals", "pairs", "large"}
+    rounds.close()
+    orders.change()
+    orders.pipeline(TOTALS | ADDED).run()
+    orders.check(TOTALS | ADDED)
+
+
+@pytest.mark.parametrize("step", ["fill", "adopt", "deliver"])
+def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
+    orders: Orders, gate: Event, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = orders.pipeline(TOTALS | ADDED).watch(0.0)
+    next(rounds)
+    gate.set()
+    if step != "fill":
+        adopt, deliver, adopted = Database.adopt, Delivery.deliver, Event()
+
+        def adopting(self: Database, fork: Database) -> None:
+            adopt(self, fork)
+            adopted.set()
+            if step == "adopt":
+                raise CrownError("the process ends")
+
+        def delivering(self: Delivery, *args: object) -> object:
+            if adopted.is_set():
+                raise CrownError("the process ends")
+            return deliver(self, *args)  # type: ignore[arg-type]
+
+        def to_the_end() -> None:
+            while True:
+                orders.change()
+                next(rounds)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "adopt", adopting)
+            patch.setattr(Delivery, "deliver", delivering)
+            with pytest.raises(CrownError, match="the process ends"):
+                to_the_end()
+    rounds.close()
+    for _ in range(2):
+        orders.change()
+        orders.pipeline(TOTALS | ADDED).run()
+        orders.check(TOTALS | ADDED)
+
+
+def test_what_stops_the_computation_of_views_ends_the_pipeline(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    define = Database.define
+
+    def refusing(self: Database, *args: object, **more: object) -> None:
+        if not isinstance(self, DurableDatabase):
+            raise CrownError("no room")
+        define(self, *args, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "define", refusing)
+        with pytest.raises(CrownError, match="no room"):
+            list(orders.pipeline(TOTALS | ADDED).watch(0.0))
+    orders.pipeline(TOTALS | ADDED).run()
+    orders.check(TOTALS | ADDED)
