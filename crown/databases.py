@@ -197,8 +197,8 @@ class Database(
         >>> for each in (db, fork):
         ...     _ = each.insert("r", [(3,)])
         >>> db.adopt(fork)
-        >>> sorted(db["large"])
-        [(2,), (3,)]
+        >>> sorted(row["a"] for row in db["large"])
+        [2, 3]
         """
         self._changeable()
         fork._changeable()
