@@ -12,9 +12,11 @@ from pyspark.sql import functions as F
 import crown
 import plans
 from plans import PlanError
+from plans.expressions.functions.user import NAMED
 from plans.schema import Schema
 from spark_jobs import maintain, read_view
 from spark_jobs.catalyst import clone, relation_of
+from spark_jobs.functions import register_functions
 from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, run
 
@@ -66,6 +68,15 @@ def test_functions_of_spark_are_refused_by_their_names(spark) -> None:
         with pytest.raises(PlanError, match="function of users") as refused:
             relation_of(spark, query, Schema.of(SCHEMA))
         assert "crown.function" in str(refused.value)
+
+
+def test_a_function_that_returns_months_is_refused_where_spark_reads(spark) -> None:
+    crown.function("kept", lambda m: m, arguments=["months"], result="months")
+    try:
+        with pytest.raises(PlanError, match="function 'kept' returns months, which PySpark does not carry"):
+            register_functions(spark)
+    finally:
+        NAMED.pop("KEPT")
 
 
 READ = (
