@@ -157,12 +157,15 @@ def _parts(type_: str) -> Parts | None:
     return found
 
 
+_AS_NUMBER = "write EXTRACT(EPOCH FROM d), its seconds, or 12 * EXTRACT(YEAR FROM m) + EXTRACT(MONTH FROM m)"
+
+
 def without_lengths(type_: str) -> str:
     """Returns a type by its normal name. PlanError if one of its parts is a length of time."""
     found = parts(type_) if is_nested(type_) else None
     for part in found.types if found is not None else ():
         if without_lengths(part) in INTERVALS:
-            raise PlanError(f"type {type_!r}: a part is no INTERVAL", hint="keep its number of microseconds or months")
+            raise PlanError(f"type {type_!r}: a part is no INTERVAL", hint=_AS_NUMBER)
     return type_
 
 

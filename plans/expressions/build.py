@@ -145,6 +145,8 @@ def _called(op: str, args: tuple[Expr, ...], value: Any) -> Expr:
         return _case(args)
     if op in ("concat", "concat_ws") and any(is_nested(arg.type) for arg in args):
         return _of_arrays(op, args)
+    if op == "map":
+        args = _entries(args)
     if op == "reverse" and args and is_nested(args[0].type):
         op = "array_reverse"
     if op in FUNCTIONS:
@@ -360,6 +362,18 @@ def _of_arrays(op: str, args: tuple[Expr, ...]) -> Expr:
     mark, *parts = args
     arrays = [call("coalesce", one, call("array")) if is_nested(one.type) else call("array", one) for one in parts]
     return call("array_join", call("flatten", call("array", *arrays)), mark)
+
+
+def _entries(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Returns keys and values, in turn, in the type that all keys and in that which all values have in common."""
+    made = list(args)
+    for side in (0, 1):
+        type_: str | None = "null"
+        for arg in args[side::2]:
+            type_ = common(type_, arg.type) if type_ is not None else None
+        if type_ is not None:
+            made[side::2] = [cast(arg, type_) for arg in args[side::2]]
+    return tuple(made)
 
 
 def _case(args: tuple[Expr, ...]) -> Expr:

@@ -16,6 +16,7 @@ from plans.expressions.functions import (
     maths,
     numbers,
     patterns,
+    pictures,
     rounding,
     strings,
     words,
@@ -23,7 +24,10 @@ from plans.expressions.functions import (
 from plans.expressions.functions.clock import formats, lengths, parsing, spans, times, zones
 from plans.expressions.functions.function import Function
 
-NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, hashes, forms, patterns, jsonpath)
+NUMBERS, TEXTS = (
+    (numbers, rounding, maths, bits),
+    (strings, words, codes, digests, hashes, forms, pictures, patterns, jsonpath),
+)
 COLLECTIONS = (collections, gathered, lambdas, json)
 TIMES = (times, spans, lengths, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {

@@ -1,11 +1,16 @@
-"""Names for what DuckDB does otherwise than Spark: lists that are NULL, bits, texts of numbers and addresses."""
+"""Names for what DuckDB does otherwise than Spark: lists that are NULL, maps that share keys, bits, parts of texts."""
 
 from __future__ import annotations
 
-from plans.expressions.build import NULL, Expr, call, cast, lit
-from plans.expressions.coercion import INTEGERS
-from plans.expressions.functions.function import macro
+from collections.abc import Callable
+from functools import reduce
+
+from plans.errors import PlanError
+from plans.expressions.build import NULL, Expr, call, cast, col, lit, typed
+from plans.expressions.coercion import INTEGERS, common
+from plans.expressions.functions.function import macro, place
 from plans.expressions.macros.texts import formatted
+from plans.nested import MAP, element_of, is_nested, parts
 
 
 def _flatten(array: Expr) -> Expr:
@@ -42,6 +47,81 @@ def _elements(text: Expr) -> Expr:
     return call("coalesce", call("json_array_length", text), call("case", known, lit(0), NULL))
 
 
+def _names(text: Expr) -> Expr:
+    none = call("slice", call("array", lit("")), lit(1), lit(0))
+    known = call("not", call("isnull", call("get_json_object", text, lit("$"))))
+    return call("coalesce", call("json_object_keys", text), call("case", known, none, NULL))
+
+
+def _side(name: str) -> Callable[[Expr, Expr], Expr]:
+    """Returns LEFT or RIGHT: below 0, of all characters but so many."""
+
+    def made(text: Expr, count: Expr) -> Expr:
+        if count.op == "literal" and isinstance(count.value, int) and count.value >= 0:
+            return call(name, text, count)
+        but = call("greatest", call("add", call("length", text), count), lit(0))
+        return call(name, text, cast(call("case", call("lt", count, lit(0)), but, count), "int32"))
+
+    return made
+
+
+_WHOLE = 2.0**53
+"""Doubles from here on are whole numbers."""
+
+
+def _rounded(name: str) -> Callable[[Expr], Expr]:
+    """Returns CEIL or FLOOR, which make a DOUBLE of a DOUBLE."""
+
+    def made(number: Expr) -> Expr:
+        if number.type != "float64":
+            return call(name, number)
+        whole = call("ge", call("abs", number), lit(_WHOLE))  # or none, or without end
+        return call("case", whole, number, cast(call(name, number), "float64"))
+
+    return made
+
+
+def _merged(*maps: Expr) -> Expr:
+    """Returns the entries of all maps: of a key in several, that of the last one. NULL has no entries."""
+    given, type_ = [one for one in maps if one.type != "null"], "null"
+    for one in given:
+        made, both = parts(one.type) if is_nested(one.type) else None, common(type_, one.type)
+        if made is None or made.kind != MAP or both is None:
+            kinds = ", ".join(one.type for one in maps)
+            raise PlanError(f"MAP_CONCAT needs maps of one type, not {kinds}", hint="use CAST")
+        type_ = both
+    return reduce(_over, (cast(one, type_) for one in given)) if given else NULL
+
+
+def _over(left: Expr, right: Expr) -> Expr:
+    keys = call("map_keys", right)
+    key = element_of(keys.type) or "null"
+    here = call("not", call("array_contains", col(place(2), keys.type), col(place(0), key)))
+    rest = typed(Expr("map_filter", left.type, (left, keys), here))
+    return call("coalesce", call("map_concat", rest, right), left, right)
+
+
+_MONDAY = 946_857_600_000_000
+"""2000-01-03, from which buckets of time are counted, in microseconds."""
+
+
+def _bucket(width: Expr, moment: Expr) -> Expr:
+    if width.type != "duration":
+        hint = "write a length in days or smaller units; of months DATE_TRUNC is the beginning"
+        raise PlanError(
+            f"TIME_BUCKET takes a length of time in days or less, not a value of type {width.type}", hint=hint
+        )
+    micros, size = call("unix_micros", cast(moment, "timestamp")), call("micros_of", width)
+    behind = call("mod", call("sub", micros, lit(_MONDAY, "int64")), size)
+    behind = call("case", call("lt", behind, lit(0)), call("add", behind, size), behind)
+    found = call("timestamp_micros", call("sub", micros, behind))
+    return found if moment.type == "timestamp" else cast(found, moment.type)
+
+
+def _full(pattern: str) -> Callable[[Expr], Expr]:
+    return lambda moment: call("date_format", cast(moment, "timestamp"), lit(pattern))
+
+
 TABLE = (
     macro("list_flatten", "any", _flatten, note="DuckDB's FLATTEN: a NULL among the lists has no elements."),
     macro("own_bit_count", "integer", _bits, note="DuckDB's BIT_COUNT: of the bits that the type has."),
@@ -49,4 +129,14 @@ TABLE = (
     macro("percent_encode", "string", _encoded, note="DuckDB's URL_ENCODE: `%20` is a space."),
     macro("percent_decode", "string", _decoded, note="DuckDB's URL_DECODE: `+` is a plus."),
     macro("json_elements", "string", _elements, note="DuckDB's JSON_ARRAY_LENGTH: 0 of what is no array."),
-)
+    macro("json_names", "string", _names, note="DuckDB's JSON_KEYS: no elements of what is no object."),
+    macro("signed_left", "string integer", _side("left"), note="DuckDB's LEFT: below 0, all characters but so many."),
+    macro("signed_right", "string integer", _side("right"), note="DuckDB's RIGHT: as SIGNED_LEFT."),
+    macro("double_ceil", "number", _rounded("ceil"), note="DuckDB's CEIL: a DOUBLE of a DOUBLE."),
+    macro("double_floor", "number", _rounded("floor"), note="DuckDB's FLOOR: a DOUBLE of a DOUBLE."),
+    macro("map_merge", "any ...", _merged, note="DuckDB's MAP_CONCAT: of a key in several maps, the last value."),
+    macro("time_bucket", "any calendar", _bucket,
+          note="The beginning of the stretch of that length, counted from 2000-01-03, that a moment is in."),
+    macro("full_dayname", "calendar", _full("EEEE"), note="DAYNAME of DuckDB and MySQL: in full."),
+    macro("full_monthname", "calendar", _full("MMMM"), note="MONTHNAME of DuckDB and MySQL: in full."),
+)  # fmt: skip

@@ -99,6 +99,7 @@ MORE_GROUPS = (
          "TRANSFORM_KEYS(map, (k, v) -> CONCAT(k, k))", "TRANSFORM_VALUES(map, (k, v) -> v + num)",
          "TRANSFORM_VALUES(map, (k, v) -> CONCAT(k, v, str))", "MAP_FILTER(map, (k, v) -> v > 1)",
          "MAP_FILTER(map, (k, v) -> k <> str)",
+         "MAP('a', num, 'b', big, 'c', NULL)",
          "MAP_ZIP_WITH(map, map, (k, x, y) -> x + y)",
          "MAP_ZIP_WITH(map, MAP('a', str, 'q', 'r'), (k, x, y) -> CONCAT(k, x, y))",
          "MAP_ZIP_WITH(map, MAP('a', 1, 'q', 2), (k, x, y) -> COALESCE(x, 7) - COALESCE(y, num))",

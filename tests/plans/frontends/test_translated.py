@@ -69,6 +69,15 @@ DUCKDB = (
     *(f"strftime(ts, '{pattern}')" for pattern in ("Q %% %Y week", "''%Y''T%-d", "%%Y %j", "[%H] {%M} #%S", "at")),
     "strptime('at 2024-01-02', 'at %Y-%m-%d')::DATE", "s[i:n]", "s[n:]", "s[i:2]",
     "date_add(ts, INTERVAL 1 HOUR)", "date_add(d, INTERVAL 1 MONTH)",
+    *(f"{side}(s, {count})" for side in ("left", "right") for count in ("-1", "-9", "i - 2", "2", "n")),
+    *(f"{call}({x})" for call in ("ceil", "floor") for x in ("x", "'nan'::double", "a", "1e300", "n::double")),
+    "ceil('nan'::double) > 1", "map_concat(map {'a': a, s: 5}, map {'a': a + 1})", "map_concat(map {s: i}, NULL)",
+    "map_concat(if(a > 0, map {'x': a}, NULL), map {'y': a})",
+    "map_concat(map {'x': 1}, map {'y': 2}, map {'x': 3})",
+    *(f"json_keys('{text}')" for text in ('{"b": 1, "a": 2}', "[1]", "1")), "json_keys(nullif(s, s))",
+    "dayname(ts)", "monthname(d)",
+    *(f"time_bucket(INTERVAL '{width}', ts)" for width in ("10 minutes", "2 weeks", "7 seconds", "1 day")),
+    "time_bucket(INTERVAL 3 DAY, d)", "time_bucket(INTERVAL 3 HOUR, d)",
     "[v + k for v, k in [a, 7] if k > 1]", "[v for v, k in [a, 7, n] if v > k]",
     "[k for v, k in [[a], [7]] if v[1] > 1]",
 )  # fmt: skip
@@ -105,10 +114,37 @@ def test_a_function_of_duckdb_means_what_duckdb_says(call: str) -> None:
     assert {key: _plain(value) for key, value in found.items()} == {key: _plain(v) for key, v in wanted.items()}
 
 
+NUMBERS = {
+    "99.99": {-0.1: "  -.10"}, "FM9.99": {-0.1: "-.1"}, "FM90.99": {-0.1: "-0.1"}, "0.9": {0.1: " 0.1"},
+    "9990999.9": {12: "    0012.0"}, "FM9990999.9": {12: "0012."},
+    "999": {485: " 485", -485: "-485", 0: "   0", 1234: " ###"},
+    "9,999": {1485: " 1,485", 485: "   485"}, "999.999": {148.5: " 148.500"}, "FM999.999": {148.5: "148.5"},
+    "FM999D990": {148.5: "148.500"}, "999S": {-485: "485-", 485: "485+"}, "S999": {485: "+485"},
+    "999MI": {-485: "485-", 485: "485 "}, "FM999MI": {485: "485"}, "999PR": {-485: "<485>", 485: " 485 "},
+    "9.99": {0: "  .00", 9.995: " #.##", 0.005: "  .01"}, "$9,999.99": {1234.5: " $1,234.50"},
+    "FM$9G999G990.00": {1234567.891: "$1,234,567.89", 0: "$0.00", -5: "-$5.00"},
+}  # fmt: skip
+"""Patterns of numbers, and what PostgreSQL's documentation and Oracle's say of values."""
+
+
+def test_a_number_is_written_by_a_pattern() -> None:
+    cases = [(pattern, value) for pattern, texts in NUMBERS.items() for value in texts]
+    for dialect, type_ in (("postgres", "float64"), ("oracle", "decimal(18,3)"), ("snowflake", "float64")):
+        calls = ", ".join(f"to_char(x, '{pattern}') AS v{i}" for i, pattern in enumerate(NUMBERS))
+        view = crown.view(f"SELECT x, {calls} FROM t", {"t": {"x": type_}}, dialect=dialect)
+        view.update({"t": [{"x": value} for value in {str(value) for _, value in cases}]})
+        found = {float(row["x"]): row for row in view}
+        names = {pattern: f"v{i}" for i, pattern in enumerate(NUMBERS)}
+        for pattern, value in cases:
+            assert found[float(value)][names[pattern]] == NUMBERS[pattern][value], (dialect, pattern, value)
+
+
 def _plain(value: object) -> object:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day)
-    return value
+    if isinstance(value, dict):
+        return sorted(value.items())
+    return "NaN" if value != value else value
 
 
 @every(
@@ -179,8 +215,8 @@ def test_a_pattern_is_that_of_the_dialect(dialect: str, call: str) -> None:
         ("postgres", "to_char(ts, 'TZ')", "the pattern 'TZ' has 'T', which is not read here"),
         ("postgres", "to_char(ts, s)", "TO_CHAR takes a constant pattern"),
         ("postgres", "to_date(s, 'FMDay')", "the pattern 'FMDay' has 'Day', which is written only"),
-        ("oracle", "to_char(n, 'FM999,999.00')",
-         "TO_CHAR with 'FM999,999.00', a pattern of numbers, is not built"),
+        ("oracle", "to_char(n, '999EEEE')", "'999EEEE' is not a pattern of numbers that is read here"),
+        ("postgres", "to_char(n, 'S999S')", "'S999S' is not a pattern of numbers that is read here"),
     ],
 )  # fmt: skip
 def test_a_pattern_without_a_translation_is_refused(dialect: str, call: str, message: str) -> None:

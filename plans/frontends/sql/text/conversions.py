@@ -53,6 +53,14 @@ def _number(node: Any, dialect: str) -> Any:
     return (exp.TryCast if node.args.get("safe") else exp.Cast)(this=node.this.copy(), to=type_)
 
 
+def _map(node: Any, dialect: str) -> Any:
+    """Returns DuckDB's MAP {'a': 1}."""
+    if not isinstance(node.this, exp.Struct):
+        return None
+    entries = [(pair.this, pair.expression) for pair in node.this.expressions]
+    return exp.Anonymous(this="MAP", expressions=[one.copy() for entry in entries for one in entry])
+
+
 def _zone(node: Any, dialect: str) -> Any:
     if dialect not in _ZONES:
         return None
@@ -63,4 +71,5 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Split: _split,
     exp.ToNumber: _number,
     exp.AtTimeZone: _zone,
+    exp.ToMap: _map,
 }

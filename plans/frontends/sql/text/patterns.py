@@ -1,5 +1,7 @@
 """Patterns of times, in Spark's words: of PostgreSQL, Oracle and Snowflake, and those with `%` of DuckDB and others.
 
+TO_CHAR with a pattern of numbers is a function of its own, NUMBER_TO_CHAR.
+
 A pattern is split into its words. Words that Java's patterns have become one call of DATE_FORMAT, all others a call of
 their own, and the texts are joined: `TO_CHAR(at, 'MON YYYY')` is `UPPER(DATE_FORMAT(at, 'MMM')) || DATE_FORMAT(at,
 ' yyyy')`. Texts are read by one pattern of Java's. In patterns with `%` what stands between the letters is plain text,
@@ -34,7 +36,7 @@ _PARTS = {"IYYY": ("yearofweek", 4), "IW": ("week", 2), "D": ("dayofweek", 1), "
 """Words that are parts of a moment, and how many digits they have."""
 _WORDS = sorted((*_JAVA, *_PARTS, "FM"), key=len, reverse=True)
 _PART = re.compile(rf'"([^"]*)"|({"|".join(_WORDS)})|([^A-Za-z0-9"])', re.IGNORECASE)
-_OF_NUMBERS = re.compile(r"(?:FM)?[\s$]*[09][09.,DGVSMIPRL$%]*", re.IGNORECASE)
+_OF_NUMBERS = re.compile(r"(?:FM)?[\sS$L]*\.?[09][09.,DGVSMIPRLETH$%\s]*", re.IGNORECASE)
 _PADDED = 9
 
 
@@ -96,9 +98,8 @@ def _made(node: Any, dialect: str) -> Any:
     (pattern,) = given
     if not isinstance(pattern, exp.Literal) or not pattern.is_string:
         raise PlanError(f"{name} takes a constant pattern", hint="write the pattern itself, as in 'YYYY-MM-DD'")
-    if _OF_NUMBERS.fullmatch(pattern.name):
-        hint = "write FORMAT_NUMBER or LPAD" if name in ("TO_CHAR", "TO_VARCHAR") else ""
-        raise PlanError(f"{name} with {pattern.name!r}, a pattern of numbers, is not built", hint=hint)
+    if name in ("TO_CHAR", "TO_VARCHAR") and _OF_NUMBERS.fullmatch(pattern.name):
+        return _call("NUMBER_TO_CHAR", value.copy(), pattern.copy())
     words = list(_words(pattern.name, dialect))
     if name in ("TO_CHAR", "TO_VARCHAR"):
         return _written(value, words, dialect)

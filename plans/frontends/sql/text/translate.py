@@ -154,6 +154,8 @@ def with_own_names(tree: Any, dialect: str) -> Any:
     return tree
 
 
+_FULL_NAMES: dict[type, str] = {exp.Dayname: "FULL_DAYNAME", exp.Monthname: "FULL_MONTHNAME"}
+_SIDES: dict[type, str] = {exp.Left: "SIGNED_LEFT", exp.Right: "SIGNED_RIGHT"}
 _MOMENTS: dict[type, str] = {exp.TimestampTrunc: "DATETIME_TRUNC"}  # Spark's DATE_TRUNC makes a TIMESTAMP of any moment
 _OWN_NAMES: dict[str, dict[type, str]] = {
     "duckdb": {
@@ -161,19 +163,21 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
         exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
         exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", exp.Transform: "LIST_TRANSFORM",
-        exp.ArrayFilter: "LIST_FILTER", **_MOMENTS,
+        exp.ArrayFilter: "LIST_FILTER", exp.Ceil: "DOUBLE_CEIL", exp.Floor: "DOUBLE_FLOOR", exp.JSONKeys: "JSON_NAMES",
+        exp.DateBin: "TIME_BUCKET", **_FULL_NAMES, **_SIDES, **_MOMENTS,
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
-        **_MOMENTS,
+        **_SIDES, **_MOMENTS,
     },
     "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS},
+    "mysql": _FULL_NAMES,
     **dict.fromkeys(("redshift", "snowflake", "trino", "presto"), _MOMENTS),
 }  # fmt: skip
 _STRICT = {"duckdb": ("isnan",), "bigquery": ("isnan",)}
 _OTHERS = {
     "printf": "LONG_PRINTF", "bit_count": "OWN_BIT_COUNT", "url_encode": "PERCENT_ENCODE",
-    "url_decode": "PERCENT_DECODE", "json_array_length": "JSON_ELEMENTS",
+    "url_decode": "PERCENT_DECODE", "json_array_length": "JSON_ELEMENTS", "map_concat": "MAP_MERGE",
 }  # fmt: skip
 """What DuckDB means by names that Spark has, too."""
 

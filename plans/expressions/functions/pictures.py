@@ -1,0 +1,108 @@
+"""Numbers as texts by a picture of their digits, as PostgreSQL and Oracle write them: `FM999,990.00`.
+
+`9` is a digit or, in front, a space; from the first `0` on, zeros are written. FM leaves out the spaces, and the zeros
+that a `9` behind the point stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import cache
+from typing import Any, NamedTuple
+
+from plans.errors import PlanError
+from plans.expressions.functions.distinct import each
+from plans.expressions.functions.function import function
+
+_EXACT = Context(prec=1_200)
+_PICTURE = re.compile(r"(FM)?(S)?(\$)?([09][09,G]*)?(?:[.D]([09]*))?(S|MI|PR)?", re.IGNORECASE)
+_MOST = 100
+
+
+class Picture(NamedTuple):
+    """`sign`: where the sign is, `S` in front, `s` or `MI` behind, `PR` in angle brackets, '' in front if it is below
+    0; `places`: the digits behind the point, None if it has none."""
+
+    bare: bool
+    dollar: bool
+    whole: str
+    places: str | None
+    sign: str
+
+
+@cache
+def picture(pattern: str) -> Picture:
+    """Returns what a pattern says. PlanError if it says something else."""
+    found = _PICTURE.fullmatch(pattern.strip())
+    if found is None or not (found[4] or found[5]) or (found[2] and found[6]) or len(pattern) > _MOST:
+        raise PlanError(
+            f"{pattern!r} is not a pattern of numbers that is read here",
+            hint="it is made of FM, $, the digits 9 and 0, ',' or G, one . or D, and S, MI or PR",
+        )
+    behind = (found[6] or "").upper()
+    sign = "S" if found[2] else "s" if behind == "S" else behind
+    whole = (found[4] or "").upper().replace("G", ",")
+    return Picture(found[1] is not None, found[3] is not None, whole, found[5], sign)
+
+
+def _written(value: Any, pattern: str) -> str | None:
+    shape = picture(pattern)
+    if isinstance(value, float):
+        if value != value or abs(value) == float("inf"):
+            return None
+        value = Decimal(repr(value))
+    places = shape.places or ""
+    exact = Decimal(value).quantize(Decimal(1).scaleb(-len(places)), ROUND_HALF_UP, _EXACT)
+    digits, _, behind = f"{abs(exact):f}".partition(".")
+    digits, room = digits.lstrip("0"), sum(sign != "," for sign in shape.whole)
+    if len(digits) > room:
+        digits, behind = "#" * room, "#" * len(places)
+    whole = _whole(shape, digits, room)
+    if shape.bare:
+        kept = max(places.rfind("0") + 1, len(behind.rstrip("0")))
+        behind = behind[:kept]
+    text = whole.lstrip() + ("." + behind if shape.places is not None else "")
+    return _signed(shape, "$" * shape.dollar + text, exact < 0, " " * (len(whole) - len(whole.lstrip())))
+
+
+def _whole(shape: Picture, digits: str, room: int) -> str:
+    """Returns the digits before the point, with the spaces in front of them."""
+    made, at, begun = "", 0, False
+    for sign in shape.whole:
+        if sign == ",":
+            made += "," if begun else " "
+            continue
+        there = at - (room - len(digits))
+        begun |= there >= 0 or sign == "0" or (at == room - 1 and shape.places is None)
+        made += digits[there] if there >= 0 else "0" if begun else " "
+        at += 1
+    return made
+
+
+def _signed(shape: Picture, text: str, below: bool, pad: str) -> str:
+    before, after = {
+        "": ("-" if below else " ", ""),
+        "S": ("-" if below else "+", ""),
+        "s": ("", "-" if below else "+"),
+        "MI": ("", "-" if below else " "),
+        "PR": ("<", ">") if below else (" ", " "),
+    }[shape.sign]
+    made = before + text + after
+    return made.strip() if shape.bare else pad + made
+
+
+def _picture(types: Sequence[str], values: Sequence[Any]) -> str:
+    if values[1] is not None:
+        picture(values[1])
+    return "string"
+
+
+TABLE = (
+    function(
+        "number_to_char", "number =string", _picture, each(_written), null="NaN and infinities",
+        note="TO_CHAR of numbers in PostgreSQL, Redshift, Oracle and Snowflake: `FM999,990.00`. The pattern is made of "
+        "FM, `$`, 9 and 0, `,` or G, `.` or D, and S, MI or PR.",
+    ),
+)  # fmt: skip
