@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from crown.kernels.arena import alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32, hash_key, remove
 from crown.stages.kernels.orders import less
+from crown.stages.kernels.prefetch import AHEAD
 
-VALUE_KEY, HEAPS, RECORD = 3, 4, 5
+VALUE, VALUE_KEY, HEAPS, RECORD = 2, 3, 4, 5
+PUSHES, TOPS = 0, 1
 _COUNT = 3
 MINIMA, MAXIMA = 1, 2
 _SLACK = 8
@@ -31,8 +33,8 @@ _SLACK = 8
 def _before(arena, values, octets, order, side, a, b):
     """Returns True iff record ``a`` belongs nearer to the top of the heap of ``side`` than ``b``."""
     if side == MINIMA:
-        return less(values, octets, order, arena[a + 2], arena[b + 2])
-    return less(values, octets, order, arena[b + 2], arena[a + 2])
+        return less(values, octets, order, arena[a + VALUE], arena[b + VALUE])
+    return less(values, octets, order, arena[b + VALUE], arena[a + VALUE])
 
 
 @device
@@ -50,6 +52,37 @@ def _sink(arena, values, octets, order, side, block, length, at):
         arena[block + at] = arena[block + child]
         at = child
     arena[block + at] = moving
+
+
+@device
+def _compared(arena, heap, what):
+    """Returns the block of a heap, and where in it the handle is that is compared first when it takes a record
+    (``PUSHES``), or loses its top."""
+    word = arena[heap]
+    return word & LOW32, max((word >> 32) + 1, 2) // 2 if what == PUSHES else 1
+
+
+@device
+def heaps_ahead(arena, multisets, place, sides, what, start, n):
+    """Starts loading what the heaps of the next multisets, from number ``start`` on, are asked for (``PUSHES`` or
+    ``TOPS``): first the handles that are compared, and those above, then their records. Returns the number of the
+    multiset behind them.
+
+    ``place``: their first word, counted from ``multisets[i]``.
+    """
+    stop = min(start + AHEAD, n)
+    for side in (MINIMA, MAXIMA):
+        if sides & side != 0:
+            for i in range(start, stop):
+                block, at = _compared(arena, multisets[i] + place + side, what)
+                prefetch(arena, block)
+                prefetch(arena, block + at)
+                prefetch(arena, block + at // 2)
+            for i in range(start, stop):
+                block, at = _compared(arena, multisets[i] + place + side, what)
+                prefetch(arena, arena[block + at] + VALUE)
+                prefetch(arena, arena[block + at // 2] + VALUE)
+    return stop
 
 
 @device
@@ -119,7 +152,10 @@ def settle(arena, t, identity, handles, place, sides, values, octets, order):
     n = handles.size
     arena, identity, handles = words(arena), constants(identity), words(handles)
     values, octets = words(values), words(octets)
+    seen = 0
     for i in range(n):
+        if i == seen:
+            seen = heaps_ahead(arena, handles, place, sides, TOPS, i, n)
         multiset = handles[i] + place
         for side in (MINIMA, MAXIMA):
             heap = multiset + side
@@ -147,4 +183,4 @@ def tops(arena, handles, place, side, out):
         heap = handles[i] + place + side
         out[i] = NULL
         if arena[heap] != 0:
-            out[i] = arena[arena[(arena[heap] & LOW32) + 1] + 2]
+            out[i] = arena[arena[(arena[heap] & LOW32) + 1] + VALUE]

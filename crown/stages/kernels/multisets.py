@@ -14,10 +14,11 @@ from __future__ import annotations
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_CAPACITY, T_SLOTS, T_TALLIES, release
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, hash_key, made_in, record_in, remove_from, seek
-from crown.stages.kernels.heaps import HEAPS, MAXIMA, MINIMA, RECORD, push
+from crown.kernels.tables import LOW32, made_in, record_in, remove_from, seek
+from crown.stages.kernels.heaps import HEAPS, MAXIMA, MINIMA, PUSHES, RECORD, heaps_ahead, push
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put
 from crown.stages.kernels.ordered_ahead import near_handles
+from crown.stages.kernels.prefetch import look_ahead
 
 MULTISET = 3  # words of a multiset in the state of its group
 TREE = 4  # kept in a tree; beside the sides of heaps
@@ -38,10 +39,14 @@ def change(arena, t, strides, width, spec, keys, weights, places, kept, values, 
     n = weights.size
     arena, strides, keys, weights = words(arena), constants(strides), words(keys), words(weights)
     spec, places, values, octets, flips = constants(spec), words(places), words(values), words(octets), words(flips)
+    seen = start
     for i in range(start, n):
+        if i == seen:
+            heaps_ahead(arena, places, 0, kept, PUSHES, i, n)
+            seen = look_ahead(arena, t, strides, width, keys, i, n, flips, i)
         if arena[H_LIVE] > arena[H_BUDGET]:
             return i
-        tag = hash_key(arena, strides, 0, width, keys, i)
+        tag = flips[i]
         slot = seek(arena, t, tag, strides, 0, width, keys, i, NONE)
         record = record_in(arena, t, slot)
         before = 0
