@@ -38,6 +38,7 @@ _ALIASES = {
     "tinyint": "int32",
     "smallint": "int32",
     "short": "int32",
+    "byte": "int32",
     "int8": "int32",
     "int16": "int32",
     "int": "int32",

@@ -36,10 +36,11 @@ def _series(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> 
 
 
 def _range(start: Expr, stop: Expr | None = None, step: Expr | None = None) -> Expr:
-    """Returns DuckDB's RANGE: whole numbers or moments before the end."""
+    """Returns RANGE of DuckDB and Spark: whole numbers of 64 bits, or moments, before the end."""
     if stop is None:
         start, stop = lit(0), start
-    start, stop = (cast(one, "timestamp_ntz") if one.type == "date" else one for one in (start, stop))
+    wide = {"date": "timestamp_ntz", "int32": "int64"}
+    start, stop = (cast(one, wide.get(one.type, one.type)) for one in (start, stop))
     by = step or lit(1)
     rising = call("ge", by, call("neg", by))
     least = call("of_micros", lit(1, "int64")) if stop.type in MOMENTS else lit(1)
@@ -89,7 +90,7 @@ TABLE = (
         note="Whole numbers, dates or timestamps, both ends among them. The step is a whole number or an INTERVAL.",
     ),
     macro("generate_series", "any [any] [any]", _series, note="DuckDB's: without elements if the end is not ahead."),
-    macro("range", "any [any] [any]", _range, note="DuckDB's: whole numbers or moments, without the end."),
+    macro("range", "any [any] [any]", _range, note="Whole numbers of 64 bits, or moments, without the end."),
     macro("array_append", "any any", _appended, also=("list_append",), note="NULL of NULL alone."),
     macro("array_prepend", "any any", _prepended, note="NULL of NULL alone."),
     macro("array_union", "any any", _united),

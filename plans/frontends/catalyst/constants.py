@@ -1,4 +1,4 @@
-"""Rows that stand in a query: VALUES, and SELECT without FROM.
+"""Rows that stand in a query: VALUES, RANGE, and SELECT without FROM.
 
 They are put beside the one row of a group that always has one, of a relation that the query reads anyway, so they are
 there from the first batch on.
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plans.errors import PlanError
-from plans.expressions.build import FALSE, NULL, TRUE, Expr, cast, col
+from plans.expressions.build import FALSE, NULL, TRUE, Expr, cast, col, lit
+from plans.expressions.names import applied, meant
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names, united
 from plans.frontends.catalyst.scalars import type_of
 from plans.frontends.catalyst.tree import Node
 from plans.program import Aggregate
-from plans.queries.algebra import Group, Query, Source
+from plans.queries.algebra import Group, Query, Source, unnested
 
 
 def one_row(reading: Reading) -> Source:
@@ -44,3 +45,14 @@ def values(node: Node, reading: Reading, translate: Callable[[Node], Expr]) -> B
     parts = [row([translate(Node("Literal", value, ())) for value in given]) for given in node.fields["data"]]
     whole = united(parts or [row([NULL for _ in types], (FALSE,))])
     return reading.derived(whole, columns, names, "rows")
+
+
+def series(node: Node, reading: Reading) -> Block:
+    """Returns the rows of RANGE, one per number."""
+    entry = meant("RANGE", 3)
+    assert entry is not None, "the functions are there"
+    array = applied(entry, [lit(int(node.fields[name])) for name in ("start", "end", "step")])
+    made = unnested(one_row(reading), array, reading.text)
+    (shown,) = node.trees("output")
+    number = made.qualified(made.table.columns[-1].name)
+    return Block((made,), (Named(shown.id, str(shown.fields["name"]), number),))

@@ -20,7 +20,7 @@ from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, ch
 from plans.queries.single import joined_as_value
 from plans.schema import Schema, Table
 
-_THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
+_THROUGH = ("ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit", "PipeOperator")
 _NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort where you read the result"
 _NO_CHOICE = "LIMIT without ORDER BY keeps the smallest rows, by all columns from left to right"
 _MOST = 2**31 - 1
@@ -429,6 +429,7 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
     "GlobalLimit": _limit,
     "Offset": _limit,
     "OneRowRelation": lambda node, reading, ctes: Block((constants.one_row(reading),), ()),
+    "Range": lambda node, reading, ctes: constants.series(node, reading),
     "LocalRelation": lambda node, reading, ctes: constants.values(
         node, reading, partial(scalar, meaning=lambda inner: None, zone=reading.zone)
     ),

@@ -72,6 +72,8 @@ CLOCKS = {
     "CurrentTimestamp": "timestamp", "Now": "timestamp", "CurrentDate": "date", "LocalTimestamp": "timestamp_ntz",
 }  # fmt: skip
 """What reads the clock, and the types of that."""
+_NARROW = {"byte": (2**7, "INT"), "short": (2**15, "INT"), "float": (0, "DOUBLE")}
+"""Types that have fewer bits than those here: the first number that is too large, and what to write."""
 _RANDOM = ("Rand", "Randn", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName")
 
 Part = Callable[[Node], Expr]
@@ -119,8 +121,8 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
         return literal(node, zone)
     if kind == "Cast":
         target = node.fields["dataType"]
-        if target == "byte" and node.child.kind == "BitwiseAnd":  # GROUPING, which is 0 or 1
-            return cast(part(node.child), "int32")
+        if isinstance(target, str) and target in _NARROW:
+            return _narrow(node, part(node.child), target)
         if isinstance(target, str) and target.startswith("interval "):
             return as_span(part(node.child), target)
         return cast(part(node.child), type_of(target))
@@ -165,6 +167,15 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     if entry is not None:
         return applied(entry, [part(child) for child in node.children])
     raise PlanError(f"{_words(kind)} is not supported", hint="compute it before the rows enter the stream")
+
+
+def _narrow(node: Node, value: Expr, target: str) -> Expr:
+    """Returns a whole number of 8 or 16 bits as one of 32: GROUPING, which is 0 or 1, or a constant that fits."""
+    most, other = _NARROW[target]
+    bit = node.child.kind == "BitwiseAnd" and node.child.children[1].fields.get("value") == "1"
+    if bit or (value.op == "literal" and isinstance(value.value, int) and -most <= value.value < most):
+        return cast(value, "int32")
+    raise PlanError(f"a cast to {target} is not supported: {other} is the least that there is", hint=f"cast to {other}")
 
 
 def literal(node: Node, zone: str) -> Expr:

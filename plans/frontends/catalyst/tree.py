@@ -84,7 +84,11 @@ def tables_of(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         if is_table(node):
             found.append((str(node.fields["identifier"]["name"]), qualified(node)))
             continue
-        if not node.children and "output" in node.fields and node.kind not in ("LocalRelation", "CTERelationRef"):
+        if (
+            not node.children
+            and "output" in node.fields
+            and node.kind not in ("LocalRelation", "Range", "CTERelationRef")
+        ):
             found.append(("", ""))
         todo += reversed(node.children)
         todo += _subqueries(node.fields)
