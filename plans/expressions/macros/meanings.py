@@ -53,6 +53,11 @@ def _names(text: Expr) -> Expr:
     return call("coalesce", call("json_object_keys", text), call("case", known, none, NULL))
 
 
+def _exists(text: Expr, path: Expr) -> Expr:
+    found = call("not", call("isnull", call("json_query", text, path)))
+    return call("case", call("isnull", text), NULL, found)
+
+
 def _side(name: str) -> Callable[[Expr, Expr], Expr]:
     """Returns LEFT or RIGHT: below 0, of all characters but so many."""
 
@@ -130,6 +135,7 @@ TABLE = (
     macro("percent_decode", "string", _decoded, note="DuckDB's URL_DECODE: `+` is a plus."),
     macro("json_elements", "string", _elements, note="DuckDB's JSON_ARRAY_LENGTH: 0 of what is no array."),
     macro("json_names", "string", _names, note="DuckDB's JSON_KEYS: no elements of what is no object."),
+    macro("json_exists", "string =string", _exists, note="Whether something stands at the path, null too."),
     macro("signed_left", "string integer", _side("left"), note="DuckDB's LEFT: below 0, all characters but so many."),
     macro("signed_right", "string integer", _side("right"), note="DuckDB's RIGHT: as SIGNED_LEFT."),
     macro("double_ceil", "number", _rounded("ceil"), note="DuckDB's CEIL: a DOUBLE of a DOUBLE."),

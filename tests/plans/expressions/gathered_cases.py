@@ -277,6 +277,8 @@ GATHERED_GROUPS = (
             ("JSON_ELEMENTS('{}')", "0"),
             ("JSON_NAMES('[1]')", "SLICE(ARRAY(''), 1, 0)"),
             ("JSON_NAMES('{\"b\": 1}')", "ARRAY('b')"),
+            ("JSON_EXISTS('{\"a\": null}', '$.a')", "TRUE"),
+            ("JSON_EXISTS('{\"a\": null}', '$.b')", "FALSE"),
             ("SIGNED_LEFT(str, -1)", "LEFT(str, GREATEST(LENGTH(str) - 1, 0))"),
             ("SIGNED_RIGHT(str, num2)", "RIGHT(str, IF(num2 < 0, GREATEST(LENGTH(str) + num2, 0), num2))"),
             ("DOUBLE_CEIL(dbl)", "IF(ABS(dbl) >= 9007199254740992D, dbl, CAST(CEIL(dbl) AS DOUBLE))"),

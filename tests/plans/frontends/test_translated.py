@@ -76,6 +76,9 @@ DUCKDB = (
     "map_concat(map {'x': 1}, map {'y': 2}, map {'x': 3})",
     *(f"json_keys('{text}')" for text in ('{"b": 1, "a": 2}', "[1]", "1")), "json_keys(nullif(s, s))",
     "dayname(ts)", "monthname(d)",
+    *(f"json_exists('{{\"a\": {{\"b\": null}}, \"c\": [1]}}', '{path}')"
+      for path in ("$.a.b", "$.a", "$.c[0]", "$.c[1]", "$.d")),
+    "json_exists(nullif(s, s), '$.a')",
     *(f"time_bucket(INTERVAL '{width}', ts)" for width in ("10 minutes", "2 weeks", "7 seconds", "1 day")),
     "time_bucket(INTERVAL 3 DAY, d)", "time_bucket(INTERVAL 3 HOUR, d)",
     "[v + k for v, k in [a, 7] if k > 1]", "[v for v, k in [a, 7, n] if v > k]",
