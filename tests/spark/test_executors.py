@@ -1,7 +1,8 @@
-"""Jobs on two and four executors of a local cluster, one of which is killed. Oracle: DuckDB."""
+"""Jobs and a pipeline on executors of a local cluster, one of which is killed. Oracle: DuckDB."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -74,12 +75,66 @@ def test_a_job_survives_an_executor(tmp_path, executors):
         assert len(found) > 100
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_pipeline_survives_an_executor(tmp_path):
+    """Its sources are read by executors; its state is the driver's."""
+    code = "from tests.spark.test_executors import main; main()"
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": PATHS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr[-3000:]
+
+
+def main():
+    """Runs a pipeline over a folder of JSON lines that changes, and kills an executor after the first run."""
+    from crown.spark import pipeline
+    from spark_jobs import local_session
+
+    folder, rng, edges = Path(sys.argv[1]), random.Random(1), []
+    (folder / "g").mkdir()
+    spark = local_session("pipeline", memory="1g", conf=settings(2))
+    made = pipeline(spark, folder / "pipeline")
+    made.source("g", lambda: spark.read.schema("src long, dst long").json(str(folder / "g")))
+    made.view("hops", HOPS)
+    for number in range(4):
+        edges = edges[20:] + [(rng.randrange(20), rng.randrange(20)) for _ in range(120)]
+        lines = [json.dumps({"src": src, "dst": dst}) + "\n" for src, dst in edges]
+        for part in range(3):
+            (folder / "g" / f"{part}.json").write_text("".join(lines[part::3]))
+        assert made.run().version == number + 1
+        with duckdb.connect() as connection:
+            connection.register("g", pa.table({"src": [a for a, _ in edges], "dst": [b for _, b in edges]}))
+            connection.register("hops", DeltaTable(folder / "pipeline" / "tables" / "hops").to_pyarrow_table())
+            found = connection.sql("SELECT a, c, n FROM hops ORDER BY ALL").fetchall()
+            assert found == connection.sql(f"{HOPS} ORDER BY ALL").fetchall()
+            assert len(found) > 100
+        if number == 0:
+            jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+            executors = [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/cmdline") if is_executor(file)]
+            mine = [process for process in executors if parent_of(process) == jvm]
+            assert len(mine) == 2
+            os.kill(mine[0], signal.SIGKILL)
+    spark.stop()
+
+
+def is_executor(file):
+    """Returns True for the command line of an executor; the process may be gone."""
+    with suppress(OSError):
+        return b"CoarseGrainedExecutorBackend" in file.read_bytes()
+    return False
+
+
 def kill_an_executor(scratch):
     """Kills the executor whose worker has cell 0; returns False if the worker is gone."""
     (lock,) = scratch.glob("*/*/crown/0/lock")
     with suppress(OSError, ValueError):
         executor = parent_of(parent_of(int(lock.read_text())))
-        if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes():
+        if is_executor(Path(f"/proc/{executor}/cmdline")):
             os.kill(executor, signal.SIGKILL)
             return True
     return False
