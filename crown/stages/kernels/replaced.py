@@ -21,7 +21,7 @@ from crown.stages.kernels.picks import PICK, pick_rows
 
 HANDLE, LOW, HIGH, NEW_LOW, NEW_HIGH, FIRST, END = 0, 1, 2, 3, 4, 5, 6
 SPAN = 7
-_AHEAD = 8  # stretches whose leaves are on their way
+_AHEAD = 16  # stretches whose leaves are on their way
 
 
 @kernel("words, words, table, table")
@@ -62,13 +62,14 @@ def joined(order, changes, places, out):
 
 
 @device
-def _coming(arena, t, keyed, k, shape, keys, spans, m, c, leaves):
-    """Fetches what stretch ``c`` lies in, if there is one: slot, partition, and the leaf of its first change."""
+def _coming(arena, t, keyed, k, size, keys, spans, m, c, leaves):
+    """Fetches what stretch ``c`` lies in, if there is one: slot, partition, and ``size`` words of the leaf of its first
+    change."""
     if c < m:
         i = spans[FIRST * m + c]
         prefetch(arena, slot_of(arena, t, hash_key(arena, keyed, 0, k, keys, i)))
         prefetch(arena, spans[HANDLE * m + c])
-        for word in range(0, node_words(shape, full(shape, 0), 0), LINE):
+        for word in range(0, size, LINE):
             prefetch(arena, leaves[i] + word)
 
 
@@ -97,6 +98,7 @@ def replaced(
     picks, outputs, spans, leaves = constants(picks), constants(outputs), words(spans), words(leaves)
     values, octets, path, out = words(values), words(octets), words(path), words(out)
     progress, done = words(progress), words(done)
+    size = node_words(shape, full(shape, 0), 0)
     i = near = done[0]
     while i < (spans[FIRST * m] if m > 0 else n):
         if i == near:
@@ -111,10 +113,10 @@ def replaced(
         i += 1
         done[0] = i
     for c in range(_AHEAD):
-        _coming(arena, t, keyed, k, shape, keys, spans, m, progress[0] + c, leaves)
+        _coming(arena, t, keyed, k, size, keys, spans, m, progress[0] + c, leaves)
     while progress[0] < m:
         c, x = progress[0], progress[1]
-        _coming(arena, t, keyed, k, shape, keys, spans, m, c + _AHEAD, leaves)
+        _coming(arena, t, keyed, k, size, keys, spans, m, c + _AHEAD, leaves)
         first, low = spans[FIRST * m + c], spans[NEW_LOW * m + c]
         old, new = spans[HIGH * m + c] - spans[LOW * m + c], spans[NEW_HIGH * m + c] - low
         if i == first and old > 0:  # what is before it has been changed
