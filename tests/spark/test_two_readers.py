@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 import sqlglot
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import types as T
 
 from crown.errors import SeveralRowsError
@@ -47,8 +49,13 @@ REFUSED = (
 """What Spark's analyzer does not resolve, what is refused for a reason that docs/limits.md gives, and windows inside of
 windows, which the translation makes of QUALIFY."""
 
-OPEN = ("collect_set(status) AS s", "LISTAGG(DISTINCT")
-"""Whose order is open in Spark, and what Spark 4.3 fails to run beside other aggregates (ClassCastException)."""
+OPEN = "collect_set(status) AS s"  # whose order is open in Spark
+LIMITED = re.compile(r"LATERAL \([^()]* LIMIT ")
+"""LATERAL with LIMIT, of which Spark 4.3 keeps the first rows of all, not those of each row around it."""
+
+
+class SparkFailsError(Exception):
+    """Spark cannot run a query that it has read."""
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +82,12 @@ def test_a_random_query_has_one_result_whoever_reads_it(spark, seed: int) -> Non
     for word, other in OTHERS.items():
         text = text.replace(word, other)
     text = sqlglot.transpile(text, read="duckdb", write="spark")[0]
+    if LIMITED.search(text):
+        pytest.skip("LIMIT in LATERAL means something else in Spark")
     try:
         compare(spark, text, Database(TABLES), _batches(text))
+    except SparkFailsError as error:
+        pytest.skip(f"both readers agree, and Spark fails: {error}")
     except PlanError as error:
         if not any(reason in str(error) for reason in REFUSED):
             raise
@@ -102,7 +113,7 @@ def compare(spark, text: str, database: Database, more: Callable[[Database, int]
             database.apply(changes)
         own, theirs = map(result_of, engines)
         assert rounded(own) == rounded(theirs), text
-    if not any(word in text for word in OPEN):
+    if OPEN not in text:
         assert rounded(own) == rounded(_by_spark(spark, text, database)), text
 
 
@@ -131,9 +142,12 @@ def _by_spark(spark, text: str, database: Database) -> Counter[Row]:
         apart.createDataFrame(rows, T.StructType(fields)).createOrReplaceTempView(name)
     found = apart.sql(text)
     instants = [isinstance(field.dataType, T.TimestampType) for field in found.schema]
+    try:
+        rows = found.collect()
+    except Py4JJavaError as error:
+        raise SparkFailsError(str(error.java_exception)[:200]) from None
     return Counter(
-        tuple(normalise(_plain(value, instant)) for value, instant in zip(row, instants, strict=True))
-        for row in found.collect()
+        tuple(normalise(_plain(value, instant)) for value, instant in zip(row, instants, strict=True)) for row in rows
     )
 
 
