@@ -24,7 +24,8 @@ ENDS = ("min", "max")
 OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
 """Window functions that are no aggregates."""
 
-
+EVERY_ROW = 2**31 - 1
+"""More rows than a partition has: the limit of first rows without one."""
 VALUED = ("range", "months")
 """Units of frames that are told by values."""
 

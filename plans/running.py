@@ -9,18 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plans.errors import PlanError
+from plans.expressions.build import Expr
+from plans.frames import SHIFTED
 from plans.plan import Output
 from plans.program import LinearStage, OverStage, Program, outputs_of
+
+NUMBERS = (*SHIFTED, "count")
+"""Functions that are numbers of rows, never NULL."""
+_SMALL = 2**20
 
 
 @dataclass(frozen=True)
 class Windowed:
     """The result of a program is the rows of the window `stage`, number `number`. `columns` says, for each column of
-    the result, which one of the stage's it is."""
+    the result, which one of the stage's it is, and `added` what is added to it: to numbers of rows alone."""
 
     number: int
     stage: OverStage
     columns: tuple[int, ...]
+    added: tuple[int, ...]
 
     @property
     def names(self) -> list[str]:
@@ -49,19 +56,39 @@ def windowed(program: Program, number: int) -> Windowed | None:
     """Returns which window stage has the rows of stage `number`; None if there is none: they are computed from its
     rows, or are some of them."""
     columns = tuple(range(len(outputs_of(program.stages[number]))))
+    added = (0,) * len(columns)
     while isinstance(stage := program.stages[number], LinearStage):
         if len(stage.terms) != 1:
             return None
         (term,) = stage.terms
         if term.where is not None or term.weight != 1 or isinstance(term.source, str):
             return None
-        exprs = [term.columns[at].expr for at in columns]
         number = term.source
         below = [output.name for output in outputs_of(program.stages[number])]
-        if any(expr.op != "col" or expr.value not in below for expr in exprs):
+        parts = [_sum(term.columns[at].expr) for at in columns]
+        if any(column.op != "col" or column.value not in below for column, _ in parts):
             return None
-        columns = tuple(below.index(expr.value) for expr in exprs)
-    return Windowed(number, stage, columns) if isinstance(stage, OverStage) else None
+        columns = tuple(below.index(column.value) for column, _ in parts)
+        added = tuple(one + more for one, (_, more) in zip(added, parts, strict=True))
+    if not isinstance(stage, OverStage):
+        return None
+    numbers = [len(stage.shown) + i for i, one in enumerate(stage.functions) if one.function in NUMBERS]
+    if any(by and column not in numbers for column, by in zip(columns, added, strict=True)):
+        return None
+    return Windowed(number, stage, columns, added)
+
+
+def _sum(expr: Expr) -> tuple[Expr, int]:
+    """Returns a number as another one, and what is added to it; only small numbers are, so that no sum leaves its
+    type."""
+    if expr.op in ("add", "sub") and expr.type in ("int32", "int64"):
+        left, right = expr.args
+        if expr.op == "add" and left.op == "literal":
+            left, right = right, left
+        if right.op == "literal" and isinstance(right.value, int) and abs(right.value) < _SMALL:
+            inner, by = _sum(left.args[0] if left.op == "cast" and left.args[0].type == "int32" else left)
+            return inner, by + (right.value if expr.op == "add" else -right.value)
+    return expr, 0
 
 
 def ranged(program: Program) -> Ranged:

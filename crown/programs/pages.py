@@ -24,6 +24,7 @@ class Pages:
         self._over = over
         self._dictionary = dictionary
         self._shown = np.array(windowed.columns, np.int64)
+        self._added = np.array(windowed.added, np.int64)[:, None]
         feed = {output.name: i for i, output in enumerate(windowed.stage.feed.columns)}
         self._width = len(feed)
         self._keys, self._order = (
@@ -50,7 +51,7 @@ class Pages:
             return np.empty((len(self._shown), 0), np.int64)
         size = int(self._over.sizes(handles)[0])
         low, high = (np.array([min(at, size)], np.int64) for at in (offset, offset + limit))
-        return self._over.page(handles, low, high)[self._shown]
+        return self._read(handles, low, high)
 
     def row_of(self, key: Mapping[str, Any]) -> np.ndarray:
         """Returns the row with a key, if it is there: codes, int64[columns, n]. O(log n).
@@ -70,7 +71,10 @@ class Pages:
             more = names[len(given) :]
             said = f"give a value for {more[0]} too, or read them with page()" if more else "read them with page()"
             raise ChangeError(f"{int(high[0] - low[0])} rows have this key: {said}")
-        return self._over.page(handles, low, high)[self._shown]
+        return self._read(handles, low, high)
+
+    def _read(self, handles: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+        return self._over.page(handles, lows, highs)[self._shown] + self._added
 
     def _demand(self, given: Mapping[str, Any], wanted: Sequence[str], what: str) -> None:
         if set(given) != set(wanted):

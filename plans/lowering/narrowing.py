@@ -36,7 +36,11 @@ def _source(source: Source, read: set[tuple[str, str]]) -> Source:
         return replace(source, input=exploded, table=Table(source.table.name, tuple(map(_column, exploded.columns))))
     if not isinstance(over, Over):
         return source
-    functions = tuple(one for one in over.functions if one.name in wanted) or over.functions[:1]
+    functions = tuple(one for one in over.functions if one.name in wanted)
+    if not functions:
+        return replace(
+            source, input=over.input, table=Table(source.table.name, tuple(map(_column, over.input.columns)))
+        )
     wanted |= {*over.keys, *(one.column for one in over.order), *(name for one in functions for name in one.read)}
     rows = _with(over.input, [column.name in wanted for column in over.input.columns])
     shown = {column.name for column in over.shown}

@@ -15,12 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plans.expressions.build import MIRROR, Expr, call, cast, col, conjoin, lit
-from plans.frames import RANKS, Frame, WindowFunction
+from plans.frames import EVERY_ROW, RANKS, Frame, WindowFunction
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Over, Query, Relation, Source, Top, rebuilt, unused
 from plans.schema import Column, Table
-
-_MOST = 2**31 - 1
 
 
 def ranked(relation: Relation) -> Relation:
@@ -48,7 +46,7 @@ def _first_rows(query: Query, source: Source, over: Over) -> Query:
     parts = [part for one in conditions for part in one.conjuncts()]
     bounds = _Bounds()
     rest = tuple(part for part in parts if not bounds.takes(part, number))
-    if bounds.last is None:
+    if bounds.last is None and (bounds.first <= 1 or function.function == "rank"):
         return query
     made = source if source.join == "inner" else replace(source, on=rest)
     less = replace(query, conditions=rest) if source.join == "inner" else query
@@ -58,11 +56,12 @@ def _first_rows(query: Query, source: Source, over: Over) -> Query:
     if function.function != "row_number":
         made = replace(made, input=_by_values(over, bounds))
     elif any(number.value in expr.columns for expr in read):
-        first = Top(over.input, over.keys, over.order, max(0, bounds.last))
-        made = replace(made, input=_from(replace(over, input=first), bounds.first))
+        if bounds.last is None:
+            return query  # the numbers of all rows that are let through move, too
+        made = replace(made, input=_from(replace(over, input=bounds.rows(over, over.input)), bounds.first))
     else:
         columns = tuple(column for column in source.table.columns if column.name != function.name)
-        top = Top(over.input, over.keys, over.order, bounds.count, bounds.first - 1, over.hidden)
+        top = replace(bounds.rows(over, over.input), hidden=over.hidden)
         made = replace(made, table=replace(source.table, columns=columns), input=top)
     return replace(less, sources=tuple(made if one is source else one for one in less.sources))
 
@@ -73,20 +72,28 @@ def _source(alias: str, relation: Relation) -> Source:
 
 
 def _from(over: Over, first: int) -> Relation:
-    """Returns the rows whose number is not below ``first``."""
+    """Returns the rows with their numbers from ``first`` on."""
     if first <= 1:
         return over
     rows = _source("rows", over)
-    shown = tuple((column.name, rows.qualified(column.name)) for column in over.columns)
-    number = rows.qualified(over.functions[0].name)
-    return Query(over.text, (rows,), (call("ge", number, lit(first, number.type)),), shown, False)
+    (function,) = over.functions
+    shown = tuple((c.name, rows.qualified(c.name)) for c in over.shown)
+    return Query(
+        over.text, (rows,), (), (*shown, (function.name, _beyond(rows.qualified(function.name), first))), False
+    )
+
+
+def _beyond(number: Expr, first: int) -> Expr:
+    """Returns the position of a row that is number 1, 2, ... of those from position ``first`` on."""
+    return number if first <= 1 else call("add", number, lit(first - 1, number.type))
 
 
 def _by_values(over: Over, bounds: _Bounds) -> Relation:
     """Returns the rows with RANK() or DENSE_RANK(): each is joined with what its order says of its rank.
 
     The different values of the order, with how many rows each has, are ranked among one another: DENSE_RANK is their
-    number, RANK is 1, and how many rows come before. With a bound there are so many values of each group at most.
+    number, RANK is 1, and how many rows come before. With bounds there are only the values of each group whose number
+    is in them, or, as a value has one row at least, as many as the last RANK says.
     """
     rows, (function,) = _source("rows", over.input), over.functions
     keys = tuple(dict.fromkeys((*over.keys, *(one.column for one in over.order))))
@@ -97,16 +104,21 @@ def _by_values(over: Over, bounds: _Bounds) -> Relation:
     values: Relation = inner
     if many:
         values = Group(inner, keys, (Aggregate(n, "int64", "count"),), (*same, (n, col(n, "int64"))))
-    if bounds.last is not None:
+    if bounds.last is not None and many:
         values = Top(values, over.keys, over.order, max(0, bounds.last))
+    elif bounds.last is not None or bounds.first > 1:
+        values = bounds.rows(over, values)
     before = WindowFunction(number, "int64", "sum", (n,), frame=Frame("rows", None, -1))
     counted = before if many else WindowFunction(number, "int32", "row_number")
     numbered = _source("numbered", Over(values, over.keys, over.order, (counted,)))
     rank = numbered.qualified(number)
+    limits = []
     if many:
         rank = cast(call("add", call("coalesce", rank, lit(0, "int64")), lit(1, "int64")), "int32")
-    limits = [call("le", rank, lit(bounds.last, "int32"))] if bounds.last is not None else []
-    limits += [call("ge", rank, lit(bounds.first, "int32"))] if bounds.first > 1 else []
+        limits += [call("le", rank, lit(bounds.last, "int32"))] if bounds.last is not None else []
+        limits += [call("ge", rank, lit(bounds.first, "int32"))] if bounds.first > 1 else []
+    else:
+        rank = _beyond(rank, bounds.first)
     own = (*((key, numbered.qualified(key)) for key in keys), (function.name, rank))
     ranks = _source("ranks", Query(over.text, (numbered,), (conjoin(limits),) if limits else (), own, False))
     joins = tuple(call("nseq", rows.qualified(key), ranks.qualified(key)) for key in keys)
@@ -139,10 +151,10 @@ class _Bounds:
     first: int = 1
     last: int | None = None
 
-    @property
-    def count(self) -> int:
-        """Returns how many positions there are, if there is a last one."""
-        return _MOST if self.last is None else max(0, self.last - self.first + 1)
+    def rows(self, over: Over, of: Relation) -> Top:
+        """Returns the rows ``of`` a relation at these positions of the order of window functions."""
+        count = EVERY_ROW if self.last is None else max(0, self.last - self.first + 1)
+        return Top(of, over.keys, over.order, count, self.first - 1)
 
     def takes(self, part: Expr, number: Expr) -> bool:
         """Returns whether a condition is a bound on the number, which is noted then."""
@@ -153,7 +165,7 @@ class _Bounds:
             op, left, right = MIRROR[op], right, left
         if left != number or right.op != "literal" or not isinstance(right.value, int):
             return False
-        bound = min(right.value, _MOST)
+        bound = min(right.value, EVERY_ROW)
         if op in ("ge", "gt", "eq"):
             self.first = max(self.first, bound + (op == "gt"))
         if op in ("le", "lt", "eq"):

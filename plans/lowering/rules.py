@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from plans.lowering.bests import by_bests
 from plans.lowering.clock import timed
+from plans.lowering.numbers import numbered
 from plans.lowering.ranks import ranked
 from plans.queries.algebra import Relation
 
-RULES = (ranked, timed, by_bests)
+RULES = (numbered, ranked, timed, by_bests)
 """Functions from relation to relation; each returns an equivalent one."""
 
 

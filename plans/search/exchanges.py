@@ -22,6 +22,7 @@ from plans.program import (
     LinearStage,
     Program,
     Stage,
+    TopStage,
     outputs_of,
     passed,
 )
@@ -141,7 +142,12 @@ def _round(cut: Cut, cells: int) -> Exchange:
 
 
 def splits(program: Program) -> Iterator[Split]:
-    """Yields the ways to split a program, the latest stage first."""
+    """Yields the ways to split a program, the latest stage first: behind the last one where that is of first rows of
+    groups, of which each can be in one cell."""
+    last = program.stages[-1]
+    if isinstance(last, TopStage) and last.keys:
+        rows = passed(Column(out.name, out.type) for out in outputs_of(last))
+        program = replace(program, stages=(*program.stages, LinearStage((Feed(len(program.stages) - 1, rows),))))
     for number in reversed(range(len(program.stages) - 1)):
         found = _split_at(program, number) if _alone(program, number) else None
         if found is not None:

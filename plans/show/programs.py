@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from plans import durations
 from plans.bands import PairTerm
 from plans.expressions.sqltext import identifier
-from plans.frames import SESSIONS, VALUED, Frame, WindowFunction, kinds
+from plans.frames import EVERY_ROW, SESSIONS, VALUED, Frame, WindowFunction, kinds
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
@@ -167,7 +167,8 @@ def lines_of(stage: Stage) -> list[str]:
         return [*lines, f"output {_columns(stage.outputs)}"]
     if isinstance(stage, TopStage):
         skipped = f" after {stage.offset}" if stage.offset else ""
-        lines = [f"of {_feed(stage.feed)}", f"the first {stage.limit}{skipped} by {_order(stage.order)}"]
+        first = f"the first {stage.limit}{skipped}" if stage.limit < EVERY_ROW else f"all{skipped}"
+        lines = [f"of {_feed(stage.feed)}", f"{first} by {_order(stage.order)}"]
         return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
     if isinstance(stage, OverStage):
         lines = [f"of {_feed(stage.feed)}", f"by {_order(stage.order) or 'all columns'}"]

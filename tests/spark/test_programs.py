@@ -39,9 +39,21 @@ QUERIES = {
         "SELECT r.k, r.x, q.y FROM r ASOF LEFT JOIN (SELECT k, y FROM s GROUP BY k, y) q ON r.k = q.k AND r.x >= q.y",
         (1, 2),
     ),
+    "band": ("SELECT r.k, COUNT(*) AS n, SUM(s.y) AS t FROM r JOIN s ON r.x < s.y GROUP BY r.k", (2,)),
+    "exists by the least": ("SELECT k, x FROM r WHERE EXISTS (SELECT * FROM s WHERE s.k = r.k AND s.y < r.x)", (2,)),
+    "not exists by the least": ("SELECT k, x FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.y < r.x)", (2,)),
+    "slice": (
+        "SELECT x FROM (SELECT x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x NULLS FIRST) AS n FROM r) "
+        "WHERE n BETWEEN 2 AND 3",
+        (2,),
+    ),
+    "numbers": (
+        "SELECT MAX(n) AS m, SUM(n) AS s FROM (SELECT ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM r)",
+        (2,),
+    ),
     "not exists": ("SELECT DISTINCT k FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.k = r.k)", (1,)),
 }
-EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("not exists", 1)]
+EVERY_RUN = [("grouped", 2), ("merged", 2), ("outer", 2), ("not exists by the least", 2), ("not exists", 1)]
 CASES = [
     pytest.param(name, cells, id=f"{name}-{cells}", marks=[] if (name, cells) in EVERY_RUN else [pytest.mark.slow])
     for name, (_, cut) in QUERIES.items()

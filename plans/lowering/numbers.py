@@ -1,0 +1,94 @@
+"""Aggregates over the numbers of the rows of whole partitions: they are functions of how many rows there are.
+
+>>> from plans import parse
+>>> text = "SELECT b, MAX(n) AS m FROM (SELECT b, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a) AS n FROM r) GROUP BY b"
+>>> made = numbered(parse(text, {"r": {"a": "int64", "b": "int64"}}))
+>>> type(made).__name__, type(made.input.sources[0].input).__name__
+('Group', 'Group')
+
+ROW_NUMBER is 1, 2, ..., n in a partition of n rows, in whichever order. So COUNT, SUM, MIN and MAX of it are n,
+n (n + 1) / 2, 1 and n, and neither is a row numbered nor kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plans.expressions.build import Expr, call, cast, col, lit
+from plans.expressions.functions.apply import apply
+from plans.lowering.stages import renamed
+from plans.payloads.sums import ONCE
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Over, Query, Relation, rebuilt, split, unused
+from plans.schema import Column, Table
+
+
+def numbered(relation: Relation) -> Relation:
+    """Returns an equivalent relation in which no row is numbered for aggregates over the numbers of whole
+    partitions."""
+    return rebuilt(relation, _by_count)
+
+
+def _by_count(relation: Relation) -> Relation:
+    if not isinstance(relation, Group) or not isinstance(relation.input, Query):
+        return relation
+    query = relation.input
+    if len(query.sources) != 1 or query.distinct or not isinstance(query.sources[0].input, Over):
+        return relation
+    source, over = query.sources[0], query.sources[0].input
+    exprs = dict(query.outputs)
+    numbers = [source.qualified(one.name) for one in over.functions if one.function == "row_number"]
+    told = {name for name, expr in exprs.items() if expr in numbers}
+    of_partitions = [*query.conditions, *(expr for name, expr in exprs.items() if name not in told)]
+    read = {split(name)[1] for expr in of_partitions for name in expr.columns}
+    if not told or not read <= set(over.keys) or not all(_is_of_numbers(one, told) for one in relation.aggregates):
+        return relation
+    if told & set(relation.keys):
+        return relation
+    there = unused("rows", over.keys)
+    keys = tuple(
+        (column.name, col(column.name, column.type)) for column in over.input.columns if column.name in over.keys
+    )
+    count = Aggregate(there, "int64", "count")
+    rows = Group(over.input, over.keys, (count,), (*keys, (there, col(there, "int64"))), whole=not over.keys)
+    table = Table(source.alias, tuple(Column(column.name, column.type) for column in rows.columns))
+    inner = replace(source, table=table, input=rows)
+    n = inner.qualified(there)
+    outputs = [(name, expr) for name, expr in query.outputs if name not in told]
+    aggregates: list[Aggregate] = []
+    counts: dict[str, Expr] = {}
+    for one in relation.aggregates:
+        argument = unused(f"{one.name} part", [*exprs, *(name for name, _ in outputs)])
+        outputs.append((argument, _value(one, n)))
+        function = "sum" if one.function == "count" else one.function
+        aggregates.append(replace(one, function=function, arguments=(argument,)))
+        if one.function == "count":
+            counts[one.name] = call("coalesce", col(one.name, one.type), lit(0, one.type))
+    return replace(
+        relation,
+        input=replace(
+            query,
+            sources=(inner,),
+            conditions=(*query.conditions, call("gt", n, lit(0, n.type))),
+            outputs=tuple(outputs),
+        ),
+        aggregates=tuple(aggregates),
+        outputs=tuple((name, renamed(expr, counts)) for name, expr in relation.outputs),
+        having=None if relation.having is None else renamed(relation.having, counts),
+    )
+
+
+def _is_of_numbers(one: Aggregate, told: set[str]) -> bool:
+    """Returns whether the value of an aggregate follows from how many rows each partition has."""
+    if one.distinct or one.where is not None or one.function not in ("count", "sum", *ONCE):
+        return False
+    return set(one.arguments) <= told and (bool(one.arguments) or one.function == "count")
+
+
+def _value(one: Aggregate, n: Expr) -> Expr:
+    """Returns what a partition of ``n`` rows has of an aggregate."""
+    if one.function == "count":
+        return n
+    if one.function == "sum":
+        return apply("shiftright", (call("mul", n, call("add", n, lit(1, n.type))), lit(1)))
+    return cast(n if one.function == "max" else lit(1, one.type), one.type)
