@@ -58,6 +58,11 @@ DUCKDB = (
     "SELECT id, time_bucket(INTERVAL '5' MONTH, d) AS m, time_bucket(INTERVAL '3' DAY, d) AS w, time_bucket(INTERVAL "
     "'2' MONTH, r.at, TIMESTAMP '2019-04-17 10:00:00') AS o, time_bucket(INTERVAL '11' MINUTE, r.at, INTERVAL '3' "
     "SECOND) AS f FROM r",
+    "SELECT a, b FROM r UNION BY NAME SELECT v AS b, a FROM u",
+    "SELECT a, b, s FROM r UNION ALL BY NAME SELECT v AS C, A FROM u UNION ALL BY NAME (SELECT b FROM r UNION SELECT v "
+    "FROM u)",
+    "(SELECT a, COUNT(*) AS n FROM r GROUP BY a UNION ALL BY NAME SELECT 1.5 AS x, v AS n FROM u) EXCEPT ALL "
+    "SELECT 1, 2, 3",
     "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
     "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
     "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",
@@ -79,6 +84,12 @@ DUCKDB = (
     "DISTINCT id, b FROM r) AS q WINDOW w AS (ORDER BY id, b ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING)",
 )
 OTHERS: tuple[tuple[str, str, str], ...] = (
+    ("bigquery", "SELECT id, s IN UNNEST(tags) AS x, a NOT IN UNNEST([0, 7]) AS y FROM r",
+     "SELECT id, s IN (SELECT UNNEST(tags)), a NOT IN (0, 7) FROM r"),
+    ("bigquery", "SELECT a, ANY_VALUE(id * 10 HAVING MAX id) AS x, ANY_VALUE(b HAVING MIN b) AS y FROM r GROUP BY a",
+     "SELECT a, MAX(id) * 10, MIN(b) FROM r GROUP BY a"),
+    ("snowflake", "SELECT id, b, RATIO_TO_REPORT(b + 1) OVER (PARTITION BY a) AS x FROM r",
+     "SELECT id, b, (b + 1) / NULLIF(SUM(b + 1) OVER (PARTITION BY a), 0) FROM r"),
     ("bigquery", "SELECT a, ARRAY_AGG(s ORDER BY id DESC, s LIMIT 2) AS l FROM r GROUP BY a",
      "SELECT a, list_slice(list(s ORDER BY id DESC, s NULLS FIRST), 1, 2) FROM r GROUP BY a"),
     ("bigquery", "SELECT a, ARRAY_AGG(b ORDER BY id DESC, b LIMIT 1)[OFFSET(0)] AS l FROM r GROUP BY a",
@@ -189,6 +200,8 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
             "SELECT ARRAY_AGG(s LIMIT a) AS l FROM r",
             "LIMIT of ARRAY_AGG takes a whole number up to 2147483647",
         ),
+        ("duckdb", "SELECT a, b AS A FROM r UNION BY NAME SELECT v FROM u", "two columns of this SELECT are called a"),
+        ("snowflake", "SELECT RATIO_TO_REPORT(b) FROM r", "RATIO_TO_REPORT is not supported"),
         ("duckdb", "SELECT COLUMNS('zzz') FROM r", "no column is called so"),
         ("duckdb", "SELECT COLUMNS('a') + COLUMNS('b') FROM r", "several COLUMNS in one expression are not supported"),
         (

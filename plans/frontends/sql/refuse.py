@@ -41,7 +41,6 @@ _CALLED = {
 _HINTS = {
     "TABLESAMPLE": "sample the input stream instead",
     "FOR UPDATE": "leave it out: a view locks no rows",
-    "BY NAME": "list the columns of each branch in the same order",
 }
 _INSTEAD = {
     **dict.fromkeys(("CREATE", "INSERT"), "give the SELECT alone: a view keeps its result, a sink writes its changes"),
@@ -57,7 +56,7 @@ _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", 
            "group", "having", "windows", "qualify", "order", "limit", "offset", "laterals"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
-_SET_OPERATION = {"this", "expression", "distinct", "with_", "with", "order", "limit", "offset"}
+_SET_OPERATION = {"this", "expression", "distinct", "by_name", "with_", "with", "order", "limit", "offset"}
 _SUBQUERY = {"pivots", "this", "alias", "joins", "with_", "with"}
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from sqlglot import exp
 
+from plans.expressions.build import NULL
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.sql.from_clause import with_clause
@@ -25,6 +26,8 @@ def nest(node: exp.SetOperation, scope: Scope) -> Relation:
     """Returns the relation of a nest of set operations, without ORDER BY and LIMIT of the outermost one."""
     branches: _Branches = []
     function = _operation(node, scope, branches)
+    if node.args.get("by_name"):
+        branches = _by_name(branches, scope)
     first = branches[0][0].outputs
     types = [expr.type for _, expr in first]
     for relation, place in branches[1:]:
@@ -49,15 +52,39 @@ def nest(node: exp.SetOperation, scope: Scope) -> Relation:
     return SetOperation(inputs, function)
 
 
-def _branch(node: exp.Expression, scope: Scope, branches: _Branches) -> Function:
-    """Adds the branches that a branch is; their function of multiplicities."""
+def _by_name(branches: _Branches, scope: Scope) -> _Branches:
+    """Returns branches with the columns of all, in the order in which their names are first met: NULL where one has
+    none."""
+    names: dict[str, str] = {}
+    for relation, place in branches:
+        own = [name.lower() for name, _ in relation.outputs]
+        for name, _ in relation.outputs:
+            if own.count(name.lower()) > 1:
+                raise scope.text.error(
+                    f"two columns of this SELECT are called {name}", place, "BY NAME needs one of each"
+                )
+            names.setdefault(name.lower(), name)
+    found: _Branches = []
+    for relation, place in branches:
+        query = _over(relation, scope)
+        has = {name.lower(): expr for name, expr in query.outputs}
+        outputs = tuple((name, has.get(key, NULL)) for key, name in names.items())
+        found.append((replace(query, outputs=outputs), place))
+    return found
+
+
+def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bool) -> Function:
+    """Adds the branches that a branch is, which are one if columns are found by name; their function of
+    multiplicities."""
     while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
         scope = replace(scope, ctes=with_clause(node, scope))
         node = node.this
-    if isinstance(node, exp.SetOperation) and not limited(node):
+    if isinstance(node, exp.SetOperation) and not (limited(node) or by_name or node.args.get("by_name")):
         return _operation(node, scope, branches)
     beside = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
-    made = scope.reading.read(node, beside, around=scope.outer is not None, unique=not branches, typed=False)
+    made = scope.reading.read(
+        node, beside, around=scope.outer is not None, unique=not (branches or by_name), typed=False
+    )
     if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
         first = len(branches)
         branches += [(part if isinstance(part, (Query, Group)) else _over(part, scope), node) for part in made.inputs]
@@ -69,18 +96,20 @@ def _branch(node: exp.Expression, scope: Scope, branches: _Branches) -> Function
 def _operation(node: exp.SetOperation, scope: Scope, branches: _Branches) -> Function:
     """Adds the branches of a nest; their function of multiplicities."""
     chain: list[tuple[exp.SetOperation, Scope]] = []
-    outermost, inner = node, scope
+    outermost, inner, by_name = node, scope, bool(node.args.get("by_name"))
     left: exp.Expression = node
     while isinstance(left, exp.SetOperation) and (left is node or not limited(left)):  # A - B - C lean to the left
+        if bool(left.args.get("by_name")) != by_name:
+            break
         inner = replace(inner, ctes=with_clause(left, inner))
         scope.text.check_set_operation(left)
         chain.append((left, inner))
         left = left.this
-    found = with_room(_branch, left, inner, branches)
+    found = with_room(_branch, left, inner, branches, by_name)
     runs: list[tuple[str, list[Function]]] = []
     for operation, visible in reversed(chain):
         operator = _OPERATORS[type(operation)] + ("" if operation.args.get("distinct") else "_all")
-        right = with_room(_branch, operation.expression, visible, branches)
+        right = with_room(_branch, operation.expression, visible, branches, by_name)
         if not runs or runs[-1][0] != operator:
             runs.append((operator, []))
         runs[-1][1].append(right)

@@ -35,6 +35,7 @@ from plans.frontends.sql.text.translate import (
     with_moments,
     with_own_names,
     with_samples,
+    with_shorthands,
     with_wall_clocks,
 )
 
@@ -92,7 +93,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is none
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
-        found = [with_samples(statement, dialect) for statement in found]
+        found = [with_shorthands(with_samples(statement, dialect)) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(statement, dialect) for statement in found]
