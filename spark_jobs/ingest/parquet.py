@@ -91,7 +91,7 @@ class ParquetRows:
                 found[name] = ValueRange(None, None, said.num_rows)
             elif place is not None and said.column(place).is_stats_set:
                 told = said.column(place).statistics
-                least, greatest = (told.min, told.max) if told.has_min_max else (None, None)
+                least, greatest = (told.min_raw, told.max_raw) if told.has_min_max else (None, None)
                 found[name] = ValueRange(least, greatest, told.null_count if told.has_null_count else None)
         return found
 

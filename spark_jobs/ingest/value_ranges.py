@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from plans.expressions.build import MIRROR, Expr
 
 _ORDERED = {"int32", "int64", "string", "date", "bool"}  # not doubles: NaN is greater than what a file calls greatest
@@ -14,7 +16,11 @@ _ORDERED = {"int32", "int64", "string", "date", "bool"}  # not doubles: NaN is g
 @dataclass(frozen=True)
 class ValueRange:
     """The least and the greatest value of some rows, and how many of them are NULL; None: it is not known, or there is
-    none."""
+    none.
+
+    Values are as Parquet stores them, a date as days since 1970 and a text as bytes: Python has no date behind the year
+    9999, and files have.
+    """
 
     least: Any
     greatest: Any
@@ -53,7 +59,15 @@ def _may_compare(op: str, column: Expr, value: Expr, known: Mapping[str, ValueRa
     of = known.get(_named(column))
     if of is None or of.least is None or value.op != "literal" or value.type not in _ORDERED or value.value is None:
         return True
-    return _HOLDS[op](of, value.scalar.as_py())
+    return _HOLDS[op](of, _stored(value.scalar))
+
+
+def _stored(value: Any) -> Any:
+    """Returns a value as Parquet stores it."""
+    if pa.types.is_date(value.type):
+        return value.value
+    found = value.as_py()
+    return found.encode() if isinstance(found, str) else found
 
 
 def _named(expr: Expr) -> str:

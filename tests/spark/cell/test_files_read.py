@@ -146,3 +146,25 @@ def test_a_file_that_says_nothing_of_its_values_is_read_whole(tmp_path):
     path = written(tmp_path / "1.parquet", random.Random(2))
     pq.write_table(pq.read_table(path), path, row_group_size=GROUP, write_statistics=False)
     assert rows_of("SELECT a, b FROM t WHERE a > 90", path)[1] == [200]
+
+
+def test_values_that_python_has_not_are_compared_as_a_file_has_them(tmp_path):
+    """Dates before the year 1 or behind 9999, and texts that are no UTF-8."""
+
+    def decoded(where, cells):
+        reader, tag = reader_of(f"SELECT b FROM t WHERE {where}", cells)
+        with pytest.MonkeyPatch.context() as patch:
+            seen: list[int] = []
+            patch.setattr(files, "_demand_good", partial(_counted, files._demand_good, seen))
+            kept = sum(rows.num_rows for cell in range(cells) for rows in reader._of_files([(tag, cell, str(path), 0)]))
+        return sum(seen), kept
+
+    far = pa.array([-1_000_000 + 20_000 * i for i in range(200)], pa.int32()).cast(pa.date32())
+    sizes = pa.py_buffer(np.arange(201, dtype=np.int32))
+    broken = pa.StringArray.from_buffers(200, sizes, pa.py_buffer(b"\xff" * 200))
+    path = written(tmp_path / "1.parquet", random.Random(1), d=far, s=broken)
+    late = sum(days > 2_932_532 for days in far.cast(pa.int32()).to_pylist())
+    for cells in (1, 2):
+        assert decoded("d > DATE '9999-01-01'", cells) == (25 * cells, late)
+        assert decoded("s = 'a'", cells) == (0, 0)
+        assert decoded("a >= 0", cells)[0] == 200 * cells
