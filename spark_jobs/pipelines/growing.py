@@ -103,17 +103,22 @@ class Beside:
         if self._growing is None and _only_added(analysis, note):
             full = again() if any(view.relation is None for view in analysis.views) else analysis
             added = tuple(view for view in full.views if view.definition.name not in note["views"])
+            unknown = [name for name in reversed(database.views) if name not in note["views"]]
+            database.define({}, drop=unknown)  # a process that died had registered them, and no version has them
             self._growing = Growing(database, note, added, self._delivery)
         growing = self._growing
         if growing is None:
             return analysis, note
-        if any(growing.digests.get(v.definition.name, v.digest) != v.digest for v in analysis.views):
+        expected = {**note["views"], **growing.digests}
+        found = {view.definition.name: view.digest for view in analysis.views}
+        if any(found.get(name) != digest for name, digest in expected.items()):
             self.end()  # another definition by now
             return analysis, note
+        later = [name for name in found if name not in expected]  # it is their turn when these are there
         if not growing.caught_up(note["version"]):
-            return analysis.without(growing.digests), note
+            return analysis.without({*growing.digests, *later}), note
         self._growing = None
-        return analysis, growing.adopted(database, note)
+        return analysis.without(later), growing.adopted(database, note)
 
     def follow(self, version: int, batches: Batches) -> None:
         """Has the views take a version of the pipeline."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
 
 from crown.databases import Database
 from crown.durable.database import DurableDatabase
 from crown.errors import CrownError
 from spark_jobs.pipelines.delivery import Delivery
+from spark_jobs.pipelines.growing import Growing
 from spark_jobs.pipelines.pipeline import Pipeline
+from spark_jobs.pipelines.reports import Report
 
 TOTALS = {"totals": "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s"}
 ADDED = {
@@ -151,3 +155,80 @@ def test_what_stops_the_computation_of_views_ends_the_pipeline(orders: Orders, m
             list(orders.pipeline(TOTALS | ADDED).watch(0.0))
     orders.pipeline(TOTALS | ADDED).run()
     orders.check(TOTALS | ADDED)
+
+
+def test_a_process_that_ends_before_the_version_is_written_is_followed_by_one_that_watches(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The views are registered in the state then, and no version has them."""
+    apply = DurableDatabase.apply
+
+    def ending(self: DurableDatabase, *args: object, **more: object) -> object:
+        if "pairs" in self.views:
+            raise CrownError("the process ends")
+        return apply(self, *args, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DurableDatabase, "apply", ending)
+        with pytest.raises(CrownError, match="the process ends"):
+            orders.pipeline(TOTALS | ADDED).run()
+    report = _until_shown(orders, orders.pipeline(TOTALS | ADDED), "pairs")
+    assert {"totals", "pairs"} <= set(report.changed)
+    orders.check(TOTALS | ADDED)
+
+
+@pytest.mark.parametrize("late", ["SELECT s, k FROM orders WHERE k > 1", "SELECT s, k FROM pairs WHERE k > 1"])
+def test_a_view_that_is_added_while_others_are_computed_comes_after_them(
+    orders: Orders, gate: Event, late: str
+) -> None:
+    made = orders.pipeline(TOTALS | {"pairs": ADDED["pairs"]})
+    with closing(made.watch(0.0)) as rounds:
+        next(rounds)
+        made.view("late", late)
+        orders.change()
+        assert set(next(rounds).changed) == {"totals"}
+        gate.set()
+        changed: set[str] = set()
+        while "late" not in changed:
+            orders.change()
+            changed = set(next(rounds).changed)
+            orders.check(TOTALS)
+    assert changed == {"totals", "pairs", "late"}
+    text = late.replace("FROM pairs", f"FROM ({ADDED['pairs']})")
+    orders.check(TOTALS | {"pairs": ADDED["pairs"], "late": text})
+
+
+def test_a_view_that_changes_while_others_are_computed_is_the_new_one(
+    orders: Orders, gate: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a definition in Python returns may change at any time. What is computed beside is given up then."""
+    least, end = [0], Growing.end
+
+    def ending(self: Growing) -> None:
+        gate.set()
+        end(self)
+
+    monkeypatch.setattr(Growing, "end", ending)
+    made = orders.pipeline(TOTALS)
+    made.view("some", lambda: SparkSession.active().table("orders").where(f"k > {least[0]}"))
+    made.run()
+    made.view("pairs", ADDED["pairs"])
+    with closing(made.watch(0.0)) as rounds:
+        next(rounds)
+        least[0] = 3
+        next(rounds)
+        gate.set()
+        for _ in range(2):
+            orders.change()
+            next(rounds)
+    orders.check(TOTALS | {"pairs": ADDED["pairs"], "some": "SELECT * FROM orders WHERE k > 3"})
+
+
+def _until_shown(orders: Orders, made: Pipeline, name: str) -> Report:
+    """Returns the report of the first run that has changes of a view."""
+    with closing(made.watch(0.0)) as rounds:
+        for report in rounds:
+            if name in report.changed:
+                return report
+            orders.change()
+    raise AssertionError("a watch does not end")
