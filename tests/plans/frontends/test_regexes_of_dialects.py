@@ -16,7 +16,8 @@ DUCKDB = (
     *(f"regexp_replace(s, {given})" for given in (
         r"'(a)(b)', '\2\1', 'g'", r"'(a)(b)', '\2\1'", r"'b', '[\0]'", r"'[ab]', '$1\\', 'g'", "'a', 'X', 'gi'",
         "'a', 'X', 'i'", "'b$', 'X'", r"'^\s*', '>'", "'x*', '-'", r"'(a|b)', '\10', 'g'", "'a', ''", "'[$]', 'x'",
-        r"'\$', 'x'", "'(?i)A', '-', 'g'", "'o.b', '-', 's'", "'o.b', '-'", "'(a$|b)', '-'",
+        r"'\$', 'x'", "'A', 'x', 'ic'", "'A', 'x', 'ci'",
+        "'(?i)A', '-', 'g'", "'o.b', '-', 's'", "'o.b', '-'", "'(a$|b)', '-'",
     )),
     "regexp_matches(s, 'b$')", "regexp_matches(s, '^ab', 'i')", "regexp_matches(s, '[a-]$')", "s ~ 'a.*'",
     "regexp_full_match(s, 'a.*')", "regexp_full_match(s, 'AB|ab.*', 'i')", "regexp_full_match(s, '(?i)ab ab$')",

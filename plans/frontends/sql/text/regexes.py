@@ -22,8 +22,8 @@ _REAL_ENDS = ("duckdb", "postgres", "bigquery")
 """Dialects in which `$` is the end of the text, not a place before its last line end, too."""
 _NULL_IF_NONE = ("trino", "presto", "athena")
 _REPLACES_ALL = ("redshift",)
-_READ = {"i": "i", "s": "s", "c": ""}
-"""Options and the flags that they are: `c` is the default."""
+_READ = ("i", "s", "c")
+"""Options: `i` and `s` are flags, and `c` takes back an `i` before it."""
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|[^\\\[$]+|.", re.DOTALL)
 _FLAGS = re.compile(r"\(\?([is]+)\)")
 _GROUP = re.compile(r"\\(?:([0-9&])|(\\))|([$])|([^\\$]+)", re.DOTALL)
@@ -54,7 +54,10 @@ def _pattern(node: Any, dialect: str, options: Iterable[str] = "", full: bool = 
         hint = "use 'i' (upper and lower case are one) or 's' (a point is a line end, too)"
         raise PlanError(f"the option {unknown[0]!r} of a regular expression is not read here", hint=hint)
     head = _FLAGS.match(found)
-    flags = set("".join(_READ[one] for one in options)) | set(head[1] if head else "")
+    flags: set[str] = set()
+    for one in options:
+        flags = flags - {"i"} if one == "c" else flags | {one}
+    flags |= set(head[1] if head else "")
     rest = found[head.end() :] if head else found
     flags |= {"s"} if dialect == "postgres" and "." in rest else set()
     if full or dialect in _REAL_ENDS:
