@@ -106,23 +106,6 @@ def _over(left: Expr, right: Expr) -> Expr:
     return call("coalesce", call("map_concat", rest, right), left, right)
 
 
-_MONDAY = 946_857_600_000_000
-"""2000-01-03, from which buckets of time are counted, in microseconds."""
-
-
-def _bucket(width: Expr, moment: Expr) -> Expr:
-    if width.type != "duration":
-        hint = "write a length in days or smaller units; of months DATE_TRUNC is the beginning"
-        raise PlanError(
-            f"TIME_BUCKET takes a length of time in days or less, not a value of type {width.type}", hint=hint
-        )
-    micros, size = call("unix_micros", cast(moment, "timestamp")), call("micros_of", width)
-    behind = call("mod", call("sub", micros, lit(_MONDAY, "int64")), size)
-    behind = call("case", call("lt", behind, lit(0)), call("add", behind, size), behind)
-    found = call("timestamp_micros", call("sub", micros, behind))
-    return found if moment.type == "timestamp" else cast(found, moment.type)
-
-
 def _full(pattern: str) -> Callable[[Expr], Expr]:
     return lambda moment: call("date_format", cast(moment, "timestamp"), lit(pattern))
 
@@ -141,8 +124,6 @@ TABLE = (
     macro("double_ceil", "number", _rounded("ceil"), note="DuckDB's CEIL: a DOUBLE of a DOUBLE."),
     macro("double_floor", "number", _rounded("floor"), note="DuckDB's FLOOR: a DOUBLE of a DOUBLE."),
     macro("map_merge", "any ...", _merged, note="DuckDB's MAP_CONCAT: of a key in several maps, the last value."),
-    macro("time_bucket", "any calendar", _bucket,
-          note="The beginning of the stretch of that length, counted from 2000-01-03, that a moment is in."),
     macro("full_dayname", "calendar", _full("EEEE"), note="DAYNAME of DuckDB and MySQL: in full."),
     macro("full_monthname", "calendar", _full("MMMM"), note="MONTHNAME of DuckDB and MySQL: in full."),
 )  # fmt: skip

@@ -37,5 +37,18 @@ def test_every_name_of_a_function_is_used_in_an_expression_that_spark_is_asked()
     assert set(NAMES) - used == set()
 
 
+def test_every_entry_of_a_name_is_meant_by_some_call() -> None:
+    hidden = {
+        (name, entry.name)
+        for name, found in NAMES.items()
+        for number, entry in enumerate(found)
+        if not any(
+            entry.kinds(count) is not None and all(one.kinds(count) is None for one in found[:number])
+            for count in range(20)
+        )
+    }
+    assert hidden == set(), "an entry before it takes as many arguments: one of both is never used"
+
+
 def test_the_page_of_limits_leads_to_the_list() -> None:
     assert "expressions.md" in PAGE.with_name("limits.md").read_text(encoding="utf-8")
