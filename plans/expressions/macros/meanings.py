@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit, typed
@@ -74,14 +74,14 @@ _WHOLE = 2.0**53
 """Doubles from here on are whole numbers."""
 
 
-def _rounded(name: str) -> Callable[[Expr], Expr]:
-    """Returns CEIL or FLOOR, which make a DOUBLE of a DOUBLE."""
+def _rounded(whole_of: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    """Returns CEIL, FLOOR or TRUNC, which make a DOUBLE of a DOUBLE."""
 
     def made(number: Expr) -> Expr:
         if number.type != "float64":
-            return call(name, number)
+            return whole_of(number)
         whole = call("ge", call("abs", number), lit(_WHOLE))  # or none, or without end
-        return call("case", whole, number, cast(call(name, number), "float64"))
+        return call("case", whole, number, cast(whole_of(number), "float64"))
 
     return made
 
@@ -121,8 +121,10 @@ TABLE = (
     macro("json_exists", "string =string", _exists, note="Whether something stands at the path, null too."),
     macro("signed_left", "string integer", _side("left"), note="DuckDB's LEFT: below 0, all characters but so many."),
     macro("signed_right", "string integer", _side("right"), note="DuckDB's RIGHT: as SIGNED_LEFT."),
-    macro("double_ceil", "number", _rounded("ceil"), note="DuckDB's CEIL: a DOUBLE of a DOUBLE."),
-    macro("double_floor", "number", _rounded("floor"), note="DuckDB's FLOOR: a DOUBLE of a DOUBLE."),
+    macro("double_ceil", "number", _rounded(partial(call, "ceil")), note="DuckDB's CEIL: a DOUBLE of a DOUBLE."),
+    macro("double_floor", "number", _rounded(partial(call, "floor")), note="DuckDB's FLOOR: a DOUBLE of a DOUBLE."),
+    macro("double_trunc", "number", _rounded(lambda number: cast(number, "int64")),
+          note="DuckDB's TRUNC of one argument: a DOUBLE of a DOUBLE."),
     macro("map_merge", "any ...", _merged, note="DuckDB's MAP_CONCAT: of a key in several maps, the last value."),
     macro("full_dayname", "calendar", _full("EEEE"), note="DAYNAME of DuckDB and MySQL: in full."),
     macro("full_monthname", "calendar", _full("MMMM"), note="MONTHNAME of DuckDB and MySQL: in full."),

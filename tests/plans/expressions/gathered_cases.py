@@ -283,6 +283,7 @@ GATHERED_GROUPS = (
             ("SIGNED_RIGHT(str, num2)", "RIGHT(str, IF(num2 < 0, GREATEST(LENGTH(str) + num2, 0), num2))"),
             ("DOUBLE_CEIL(dbl)", "IF(ABS(dbl) >= 9007199254740992D, dbl, CAST(CEIL(dbl) AS DOUBLE))"),
             ("DOUBLE_FLOOR(dec)", "FLOOR(dec)"),
+            ("DOUBLE_TRUNC(dbl)", "IF(ABS(dbl) >= 9007199254740992D, dbl, CAST(CAST(dbl AS BIGINT) AS DOUBLE))"),
             ("MAP_ENTRIES(MAP_MERGE(MAP('a', num, 'b', 1), MAP('a', 3)))", "MAP_ENTRIES(MAP('a', 3, 'b', 1))"),
             ("TIME_BUCKET(INTERVAL '1' DAY, ntz)", "CAST(DATE_TRUNC('DAY', ntz) AS TIMESTAMP_NTZ)"),
             ("NUMBER_TO_CHAR(dec, 'FM999999990.00')", "CAST(CAST(dec AS DECIMAL(38,2)) AS STRING)"),

@@ -70,7 +70,7 @@ DUCKDB = (
     "strptime('at 2024-01-02', 'at %Y-%m-%d')::DATE", "s[i:n]", "s[n:]", "s[i:2]",
     "date_add(ts, INTERVAL 1 HOUR)", "date_add(d, INTERVAL 1 MONTH)",
     *(f"{side}(s, {count})" for side in ("left", "right") for count in ("-1", "-9", "i - 2", "2", "n")),
-    *(f"{call}({x})" for call in ("ceil", "floor") for x in ("x", "'nan'::double", "a", "1e300", "n::double")),
+    *(f"{call}({x})" for call in ("ceil", "floor", "trunc") for x in ("x", "'nan'::double", "a", "1e300", "n::double")),
     "ceil('nan'::double) > 1", "map_concat(map {'a': a, s: 5}, map {'a': a + 1})", "map_concat(map {s: i}, NULL)",
     "map_concat(if(a > 0, map {'x': a}, NULL), map {'y': a})",
     "map_concat(map {'x': 1}, map {'y': 2}, map {'x': 3})",

@@ -139,7 +139,7 @@ def with_own_names(tree: Any, dialect: str) -> Any:
     own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
     for node in _inner_first(tree, *own, exp.Anonymous, exp.IsNan) if own else ():
         given = [one.copy() for one in node.iter_expressions()]
-        if type(node) in own:
+        if type(node) in own and not node.args.get("decimals"):
             name = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
             made = exp.Anonymous(this=name, expressions=given)
             rows = isinstance(node, exp.ExplodingGenerateSeries)
@@ -163,8 +163,8 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
         exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
         exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", exp.Transform: "LIST_TRANSFORM",
-        exp.ArrayFilter: "LIST_FILTER", exp.Ceil: "DOUBLE_CEIL", exp.Floor: "DOUBLE_FLOOR", exp.JSONKeys: "JSON_NAMES",
-        exp.DateBin: "TIME_BUCKET", **_FULL_NAMES, **_SIDES, **_MOMENTS,
+        exp.ArrayFilter: "LIST_FILTER", exp.Ceil: "DOUBLE_CEIL", exp.Floor: "DOUBLE_FLOOR", exp.Trunc: "DOUBLE_TRUNC",
+        exp.JSONKeys: "JSON_NAMES", exp.DateBin: "TIME_BUCKET", **_FULL_NAMES, **_SIDES, **_MOMENTS,
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
