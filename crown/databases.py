@@ -187,7 +187,7 @@ class Database(
         """Goes on with the views of a fork, to which the same batches were applied: views that were registered there
         meanwhile are here in one step, without being filled. O(1); the fork cannot be used any more.
 
-        Raises CrownError if the fork has other tables, lacks a view, or has had more or fewer batches.
+        Raises CrownError if the fork is no database, has other tables, lacks a view, or has had more or fewer batches.
 
         >>> import crown
         >>> db = crown.database({"r": {"a": "int64"}})
@@ -201,6 +201,8 @@ class Database(
         [2, 3]
         """
         self._changeable()
+        if not isinstance(fork, Database):
+            raise CrownError(f"adopt takes a database that fork() has made, not {fork!r:.100}")
         fork._changeable()
         engine = fork._engine
         if fork.tables != self.tables or not set(self.views) <= set(fork.views):

@@ -190,7 +190,7 @@ FUNCTION_GROUPS = (
          ("TIME_BUCKET('1 week', inst)", "DATE_TRUNC('WEEK', inst)"),
          ("TIME_BUCKET(INTERVAL '7' DAY, day)", "CAST(DATE_TRUNC('WEEK', day) AS DATE)"),
          ("TIME_BUCKET(INTERVAL '3' MONTH, inst)", "DATE_TRUNC('QUARTER', inst)"),
-         ("TIME_BUCKET(INTERVAL '12' MONTH, day)", "TRUNC(day, 'YEAR')"),
+         ("TIME_BUCKET(INTERVAL '12' MONTH, inst)", "DATE_TRUNC('YEAR', inst)"),
          ("TIME_BUCKET(INTERVAL '1' DAY, inst, INTERVAL '3' HOUR)",
           "DATE_TRUNC('DAY', inst - INTERVAL '3' HOUR) + INTERVAL '3' HOUR"),
          ("DATE_BIN(INTERVAL '1' HOUR, inst, TIMESTAMP '2020-01-01 00:30:00')",
