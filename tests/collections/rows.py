@@ -109,7 +109,8 @@ def rows(tree: exp.Expression, collection: str, seed: int) -> Database:
 
 
 def answer(tree: exp.Expression, collection: str) -> dict[str, list[tuple[Row, int]]]:
-    """Returns rows of tables, one per name in FROM, that make a row of a join together; none of another query.
+    """Returns rows of tables, one per name in FROM, that make a row of a join together; none of a query
+    with groups, subqueries or conditions on two names.
 
     Columns that are equal have one number. Of what a query compares columns with, DuckDB looks for values that fit.
     """
@@ -124,8 +125,10 @@ def answer(tree: exp.Expression, collection: str) -> dict[str, list[tuple[Row, i
         if isinstance(condition, exp.EQ) and len(columns) == 2:
             one, two = (same.get(column, column) for column in columns)
             same |= {column: two for column in (*same, one) if same.get(column, one) == one}
-        else:
+        elif len({column.partition(".")[0] for column in columns}) == 1 and "." in columns[0]:
             kept[columns[0].partition(".")[0]].append(condition)
+        else:
+            return found
     numbers = {root: 100 + number for number, root in enumerate(dict.fromkeys(same.values()))}
     for number, table in enumerate(tree.find_all(exp.Table)):
         alias, name = table.alias_or_name, table.name
@@ -142,9 +145,12 @@ def answer(tree: exp.Expression, collection: str) -> dict[str, list[tuple[Row, i
 
 def _tried(wishes: list[Any], type_: str) -> list[Any]:
     """Returns the values of which one should fit: those that are wished for, and some near them."""
-    if type_ != "string":
-        return [0, *(int(wish) + near for wish in wishes for near in (0, 1, -1)), None]
-    return ["a", *map(str, wishes), *(f"{one}{two}" for one in wishes for two in wishes if one != two), None]
+    if type_ == "string":
+        return ["a", *map(str, wishes), *(f"{one}{two}" for one in wishes for two in wishes if one != two), None]
+    dated = type_ in ("date", "timestamp_ntz")
+    made = [_value(Random(0), wish, type_, exact=True) for wish in (wishes if wishes or not dated else [_FIRST.date()])]
+    step: Any = datetime.timedelta(days=1) if dated else 1
+    return [*([] if dated else [0]), *(near for one in made for near in (one, one + step, one - step)), None]
 
 
 def _fitting(alias: str, tried: dict[str, list[Any]], conditions: list[exp.Expression]) -> Row:
