@@ -1,7 +1,8 @@
-"""Joins of values that are computed: `CAST(a.t AS DATE) = b.d`, or columns whose types differ. They become columns.
+"""Joins of values that are computed: `CAST(a.t AS DATE) = b.d`, `a.x % 10 = b.y`, or columns whose types differ. They
+become columns.
 
-A join core joins columns of one type. So a value that is cast to another one is computed where the rows of its source
-enter: a linear stage without state.
+A join core joins columns of one type. So a value that is cast to another one, or by which alone two sources are tied,
+is computed where the rows of its source enter: a linear stage without state.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call
+from plans.lowering.matches import aliases_of, together
 from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
 from plans.plan import Output
 from plans.program import Feed, passed
@@ -17,11 +19,51 @@ from plans.queries.algebra import Query, split, unused
 from plans.queries.variables import join_type
 
 
-def computed_sides(part: Expr) -> tuple[Expr, ...]:
-    """Returns the sides of `CAST(a.x AS ...) = b.y` that are computed, if the columns themselves do not join."""
+def has_computed_joins(query: Query) -> bool:
+    """Returns whether a query joins by values that are computed."""
+    return bool(_computed(query))
+
+
+def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
+    """Returns equalities that are to tie two sources, with the sides that are computed.
+
+    `CAST(a.x AS ...) = b.y` where the columns themselves do not join; other values, of one source each, where the
+    columns that are equal leave the two sources in different parts of a product.
+    """
+    parts = [part for one in query.conditions for part in one.conjuncts()]
+    found = {part: sides for part in parts if (sides := _casts(part))}
+    equal = [
+        part for part in parts if part.op in ("eq", "nseq") and all(len(aliases_of(side)) == 1 for side in part.args)
+    ]
+    ties = [aliases_of(part) for part in equal if part in found or all(_bare(side).op == "col" for side in part.args)]
+    for part in equal:
+        one, two = (aliases_of(side) for side in part.args)
+        apart = not any(one | two <= tied for tied in together(query.sources, ties))
+        if part not in found and one != two and apart and _joins(part):
+            found[part] = tuple(side for side in part.args if side.op != "col")
+            ties.append(one | two)
+    return found
+
+
+def _bare(side: Expr) -> Expr:
+    return side.args[0] if side.op == "cast" else side
+
+
+def _joins(part: Expr) -> bool:
+    """Returns whether values of the types of both sides of an equality can be joined."""
+    try:
+        one, two = part.args
+        join_type(one, two, one.type, two.type)
+    except PlanError:
+        return False
+    return True
+
+
+def _casts(part: Expr) -> tuple[Expr, ...]:
+    """Returns the sides of `CAST(a.x AS ...) = b.y` that are casts, if the columns themselves do not join."""
     if part.op not in ("eq", "nseq"):
         return ()
-    bare = [side.args[0] if side.op == "cast" else side for side in part.args]
+    bare = [_bare(side) for side in part.args]
     if any(column.op != "col" for column in bare) or len({split(column.value)[0] for column in bare}) < 2:
         return ()
     try:
@@ -31,20 +73,16 @@ def computed_sides(part: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def has_computed_joins(query: Query) -> bool:
-    """Returns whether a query joins by values that are computed."""
-    return any(computed_sides(part) for one in query.conditions for part in one.conjuncts())
-
-
 def with_columns_for_joins(query: Query, stages: Stages) -> Query:
     """Returns an equivalent query that joins by columns."""
-    if not has_computed_joins(query):
+    computed = _computed(query)
+    if not computed:
         return query
     read = columns_read(query)
     conditions: list[Expr] = []
     for part in (part for one in query.conditions for part in one.conjuncts()):
         columns = {}
-        for side in computed_sides(part):
+        for side in computed.get(part, ()):
             query, columns[side] = _with_column(query, side, read, stages)
         conditions.append(call(part.op, *(columns.get(arg, arg) for arg in part.args)) if columns else part)
     return replace(query, conditions=tuple(conditions))
@@ -53,9 +91,10 @@ def with_columns_for_joins(query: Query, stages: Stages) -> Query:
 def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tuple[Query, Expr]:
     """Returns the query in which the source of a value has it as a column, and that column, which is then `read`.
 
-    A DISTINCT subquery that has the value or its column in its select list has this one, too.
+    A DISTINCT subquery that has the value or its columns in its select list has this one, too.
     """
-    source = query.source(split(side.args[0].value)[0])
+    (alias,) = aliases_of(side)
+    source = query.source(alias)
     name = unused("k", [column.name for column in source.table.columns])
     rows = Feed(origin(source.table), (*passed(visible_columns(source, read)), Output(name, side.type, local(side))))
     made = stages.source(source.alias, stages.linear(rows), source.table.key, source.table.distinct)
@@ -63,5 +102,9 @@ def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tu
     column = made.qualified(name)
     read.add(str(column.value))
     sources = tuple(made if s.alias == source.alias else s for s in query.sources)
-    keys = tuple((group, (*exprs, column) if {side, side.args[0]} & {*exprs} else exprs) for group, exprs in query.keys)
+    of = set(side.columns)
+    keys = tuple(
+        (group, (*exprs, column) if side in exprs or of <= {e.value for e in exprs if e.op == "col"} else exprs)
+        for group, exprs in query.keys
+    )
     return replace(query, sources=sources, keys=keys), column
