@@ -63,6 +63,12 @@ DUCKDB = (
     "FROM u)",
     "(SELECT a, COUNT(*) AS n FROM r GROUP BY a UNION ALL BY NAME SELECT 1.5 AS x, v AS n FROM u) EXCEPT ALL "
     "SELECT 1, 2, 3",
+    "SELECT id, v, s FROM r JOIN u ON r.a % 3 = u.v",
+    "SELECT r.b, COUNT(*) AS n, SUM(u.v) AS t FROM r, u WHERE ABS(r.b) = ABS(u.a) GROUP BY r.b",
+    "SELECT id, v FROM r LEFT JOIN u ON r.a + r.b = u.v - 1",
+    "SELECT DISTINCT q.b, y.v FROM r, u AS x, (SELECT DISTINCT a + 1 AS c, b FROM r) AS q, u AS y WHERE r.a * 2 = x.v "
+    "AND x.a + 1 = q.c AND COALESCE(q.b, 0) = y.v",
+    "SELECT id FROM r WHERE EXISTS (SELECT * FROM u WHERE LENGTH(r.s) = u.v + 1)",
     "SELECT id, COLUMNS('^[ab]$') + 1 FROM r",
     "SELECT s, MAX(COLUMNS(['a', 'b'])), COUNT(*) AS n FROM r GROUP BY s",
     "SELECT COLUMNS('^(i|a)(d?)$') AS 'x_\\1\\2', s FROM r WHERE COLUMNS('^[ab]$') >= 0",
@@ -175,6 +181,14 @@ def test_the_result_is_that_of_duckdb_after_every_batch(dialect: str, query: str
     for number in range(4):
         driver.step(_changed(random, driver), again=number % 2 == 1)
     driver.remove_everything()
+
+
+@pytest.mark.parametrize(
+    ("condition", "stages"),
+    [("r.a % 3 = u.v", 2), ("r.a % 3 = u.v + 1", 3), ("r.a = u.a AND r.b % 3 = u.v", 1), ("r.a < u.v", 2)],
+)
+def test_computed_values_are_keys_where_nothing_else_ties_two_tables(condition: str, stages: int) -> None:
+    assert len(program(f"SELECT id, v FROM r JOIN u ON {condition}", SCHEMA).stages) == stages
 
 
 def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_too_often() -> None:
