@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import Pipeline
-from tests.spark.pipelines.test_pipelines import table
+from tests.spark.pipelines.shop import table
 
 SCHEMA = "default"
 

@@ -24,7 +24,7 @@ from spark_jobs.tables.iceberg import IcebergResult
 from spark_jobs.tables.kafka import KafkaResult
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.postgres import PostgresResult
-from tests.spark.pipelines.test_pipelines import Died, _dies, table
+from tests.spark.pipelines.shop import Died, dies, table
 from tests.spark.tables.test_kafka_results import rows as in_kafka
 
 QUERY = "SELECT k, COUNT(*) AS n, SUM(x) AS x FROM r GROUP BY k"
@@ -102,12 +102,12 @@ STEPS = [
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "behind"])
 @pytest.mark.parametrize(("of", "name"), STEPS, ids=lambda given: given if isinstance(given, str) else given.__name__)
-def test_every_place_has_each_version_once_whatever_dies(
+def test_every_place_has_each_version_once_whateverdies(
     places: Places, monkeypatch, of, name: str, before: bool
 ) -> None:
     for first in (True, False):  # of the pipeline, too
         with monkeypatch.context() as patch:
-            patch.setattr(of, name, _dies(getattr(of, name), 0, before))
+            patch.setattr(of, name, dies(getattr(of, name), 0, before))
             with pytest.raises(Died):
                 places.pipeline().run()
         if not first:
@@ -175,7 +175,7 @@ def test_a_topic_is_one_of_the_places(places: Places, kafka: str, monkeypatch: p
         for before in (True, False):
             places.change()
             with monkeypatch.context() as patch:
-                patch.setattr(KafkaResult, step, _dies(getattr(KafkaResult, step), 0, before))
+                patch.setattr(KafkaResult, step, dies(getattr(KafkaResult, step), 0, before))
                 with pytest.raises(Died):
                     places.pipeline().run()
             places.pipeline().run()
@@ -189,7 +189,7 @@ def test_an_iceberg_table_is_one_of_the_places(places: Places, iceberg_catalog, 
     for step, before in (("_opened", False), ("_commit", True), ("_commit", False)):
         places.change()
         with monkeypatch.context() as patch:
-            patch.setattr(IcebergResult, step, _dies(getattr(IcebergResult, step), 0, before))
+            patch.setattr(IcebergResult, step, dies(getattr(IcebergResult, step), 0, before))
             with pytest.raises(Died):
                 places.pipeline().run()
         places.pipeline().run()

@@ -21,7 +21,7 @@ from spark_jobs.pipelines.given import given_by, versions_of
 from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import changes_of_versions
-from tests.spark.pipelines.test_pipelines import table
+from tests.spark.pipelines.shop import table
 from tests.spark.pipelines.test_sources import counted
 
 QUERY = "SELECT s, COUNT(*) AS n, SUM(k) AS k FROM r GROUP BY s"

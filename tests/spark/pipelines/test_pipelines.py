@@ -1,25 +1,20 @@
 """Pipelines: after random changes of the sources, every table of a view holds what Spark computes from scratch.
 
-Oracles: the same definitions, run over the same tables by DuckDB, and once by Spark. A run may die at every step of its
-commit.
+Oracles: the same definitions, run over the same tables by DuckDB, and once by Spark.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
-from pyarrow.dataset import dataset
+from deltalake import write_deltalake
 
 import crown
-from crown.durable.database import DurableDatabase
 from crown.errors import CrownError
 from plans.expressions.functions import user
 from plans.search.groups import Group
@@ -30,115 +25,7 @@ from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.reports import group_lines
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
-from spark_jobs.tables.merge import DeltaResult
-from tests.marks import slow
-from tests.oracles import duck
-
-SQL = """
-CREATE MATERIALIZED VIEW big AS SELECT * FROM totals WHERE total > 10; -- before what it reads
-CREATE MATERIALIZED VIEW totals COMMENT 'by shop' AS
-SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop;
-CREATE MATERIALIZED VIEW ranks AS SELECT shop, RANK() OVER (ORDER BY total DESC, shop) AS k FROM totals;
-CREATE MATERIALIZED VIEW running AS SELECT shop, SUM(total) OVER (ORDER BY shop) AS up_to FROM totals;
-CREATE MATERIALIZED VIEW counted AS SELECT shop, BIT_OR(n) OVER (ORDER BY shop) AS bits FROM totals;
-CREATE MATERIALIZED VIEW quiet AS
-SELECT s.city FROM {shops} s WHERE NOT EXISTS (SELECT 1 FROM {sales} x WHERE x.shop = s.shop);
-"""
-PYTHON = """
-from pyspark import pipelines as dp
-from pyspark.sql import SparkSession, functions as F
-
-@dp.temporary_view
-def named():
-    return spark.table("{sales}").join(spark.table("{shops}"), "shop")
-
-@dp.materialized_view(name="by_city")
-def cities():
-    return SparkSession.active().table("named").groupBy("city").agg(F.sum("amount").alias("amount"))
-"""
-RECOMPUTED = {
-    "totals": "SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop",
-    "big": "SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM {sales} GROUP BY shop HAVING total > 10",
-    "ranks": "SELECT shop, RANK() OVER (ORDER BY total DESC, shop) AS k "
-    "FROM (SELECT shop, SUM(amount) AS total FROM {sales} GROUP BY shop)",
-    "running": "SELECT shop, SUM(total) OVER (ORDER BY shop) AS up_to "
-    "FROM (SELECT shop, SUM(amount) AS total FROM {sales} GROUP BY shop)",
-    "counted": "SELECT shop, BIT_OR(n) OVER (ORDER BY shop) AS bits "
-    "FROM (SELECT shop, COUNT(*) AS n FROM {sales} GROUP BY shop)",
-    "quiet": "SELECT s.city FROM {shops} s WHERE NOT EXISTS (SELECT 1 FROM {sales} x WHERE x.shop = s.shop)",
-    "by_city": "SELECT city, SUM(amount) AS amount FROM {sales} JOIN {shops} USING (shop) GROUP BY city",
-}
-SHOPS = "abcde"
-CREATE = "CREATE MATERIALIZED VIEW"
-
-
-class Shop:
-    """A project in a folder, and two tables of the catalog that change."""
-
-    def __init__(self, spark, folder: Path, name: str) -> None:
-        self.spark = spark
-        self.names = {"sales": f"sales_{name}", "shops": f"shops_{name}"}
-        self.folder = folder
-        (folder / "transformations").mkdir(parents=True)
-        (folder / "spark-pipeline.yml").write_text(
-            "name: shop\nstorage: storage\nlibraries: [{glob: {include: transformations/**}}]\n"
-        )
-        self.define("a.sql", SQL)
-        self.define("b.py", PYTHON)
-        spark.sql(f"CREATE TABLE {self.names['sales']} (shop STRING, amount BIGINT) USING parquet")
-        spark.sql(f"CREATE TABLE {self.names['shops']} (shop STRING, city STRING) USING parquet")
-
-    def define(self, file: str, text: str) -> None:
-        for name, table in self.names.items():
-            text = text.replace(f"{{{name}}}", table)
-        (self.folder / "transformations" / file).write_text(text)
-
-    def change(self, source: random.Random, columns: int = 2) -> None:
-        rows = ", ".join(f"('{source.choice(SHOPS)}', {source.randrange(-5, 20)})" for _ in range(4))
-        self.spark.sql(f"INSERT INTO {self.names['sales']} VALUES {rows}")
-        if source.random() < 0.6:
-            kept = source.sample(SHOPS, source.randrange(1, 5))
-            more = ", NULL" * (columns - 2)
-            rows = ", ".join(f"('{shop}', '{source.choice('XYZ')}'{more})" for shop in kept)
-            self.spark.sql(f"INSERT OVERWRITE {self.names['shops']} VALUES {rows}")
-
-    def pipeline(self) -> Pipeline:
-        return Pipeline.of(self.spark, Project.of(self.folder))
-
-    def check(self) -> None:
-        with duck.holding({table: self.rows(table) for table in self.names.values()}) as cursor:
-            self.compare(lambda text: cursor.execute(text).fetchall())
-
-    def compare(self, computed: Callable[[str], Iterable[Iterable[object]]]) -> None:
-        """Compares every table of a view with the rows that ``computed`` has of its query."""
-        for view, text in RECOMPUTED.items():
-            wanted = Counter(map(tuple, computed(text.format(**self.names))))
-            assert table(self.folder / "storage" / "tables" / view) == wanted, view
-
-    def rows(self, table: str) -> pa.Table:
-        """The rows of a table of Spark's, from its files."""
-        folder = Path(self.spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / table
-        schema = pa.schema([("shop", pa.string()), ("amount", pa.int64()), ("city", pa.string())])
-        read = schema.remove(2 if table == self.names["sales"] else 1)
-        return dataset(sorted(map(str, folder.glob("*.parquet"))), schema=read).to_table()
-
-
-def table(folder: Path) -> Counter[tuple[object, ...]]:
-    """The rows of a Delta table, as often as its column _count says."""
-    found: Counter[tuple[object, ...]] = Counter()
-    for row in DeltaTable(str(folder)).to_pyarrow_table().to_pylist():
-        copies = row.pop("_count", 1)
-        found[tuple(row.values())] += copies
-    return found
-
-
-@pytest.fixture
-def shop(spark, tmp_path: Path, request: pytest.FixtureRequest):
-    name = f"t{abs(hash(request.node.nodeid)) % 10**8}"
-    made = Shop(spark, tmp_path / "project", name)
-    yield made
-    for known in made.names.values():
-        spark.sql(f"DROP TABLE {known}")
+from tests.spark.pipelines.shop import CREATE, Shop, table
 
 
 def test_every_table_holds_what_spark_computes_from_scratch(shop: Shop) -> None:
@@ -233,62 +120,6 @@ def test_views_call_functions_that_a_file_of_the_project_registers(
     shop.pipeline().full_refresh()
     sums = spark.sql(f"SELECT shop, SUM(2 * amount) + COUNT(amount) FROM {shop.names['sales']} GROUP BY shop")
     assert table(shop.folder / "storage" / "tables" / "called") == Counter(map(tuple, sums.collect()))
-
-
-class Died(BaseException):
-    """The process is gone."""
-
-
-STEPS = [
-    slow("before the log"),
-    "behind the log",
-    slow("before the tables"),
-    slow("in the tables"),
-    slow("before the mark"),
-]
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_a_run_that_dies_is_finished_by_the_next(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    source = random.Random(3)
-    shop.change(source)
-    shop.pipeline().run()
-    shop.change(source)
-    with monkeypatch.context() as patch:
-        if step == "before the log":
-            patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0, before=True))
-        elif step == "behind the log":
-            patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0))
-        elif step == "before the tables":
-            patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 0, before=True))
-        elif step == "in the tables":
-            patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 2))
-        else:
-            patch.setattr(PipelineState, "commit", _dies(PipelineState.commit, 0, before=True))
-        with pytest.raises(Died):
-            shop.pipeline().run()
-    shop.pipeline().run()
-    shop.check()
-    shop.change(source)
-    shop.pipeline().run()
-    shop.check()
-
-
-def _dies(function, calls: int, before: bool = False):
-    """The function, which ends the process at its call number ``calls``."""
-    made = []
-
-    def wrapped(*args, **kwargs):
-        made.append(1)
-        last = len(made) > calls
-        if last and before:
-            raise Died
-        result = function(*args, **kwargs)
-        if last:
-            raise Died
-        return result
-
-    return wrapped
 
 
 def test_new_files_are_found_whatever_they_are_called(spark, tmp_path: Path) -> None:
@@ -399,110 +230,3 @@ def test_a_project_names_delta_tables_in_its_configuration(spark, tmp_path: Path
     (tmp_path / "spark-pipeline.yml").write_text(f"{text}data/r\n")
     with pytest.raises(SourceError, match="write the kind of the table, a colon and where it is"):
         Pipeline.of(spark, Project.of(tmp_path))
-
-
-def _tables(shop: Shop) -> dict[str, Counter[tuple[object, ...]]]:
-    return {view: table(shop.folder / "storage" / "tables" / view) for view in RECOMPUTED}
-
-
-@pytest.mark.parametrize("step", [slow(""), "behind the log", slow("in the tables"), slow("before the mark")])
-def test_every_version_in_the_history_can_be_restored(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    file = shop.folder / "spark-pipeline.yml"
-    file.write_text(file.read_text() + "configuration: {crown.keep: 100}\n")
-    source = random.Random(6)
-    after = {}
-    for _ in range(4):
-        shop.change(source)
-        version = shop.pipeline().run().version
-        after[version] = _tables(shop)
-    assert shop.pipeline().status()["history"] == sorted(after)
-    for wanted in (2, 4, 1):
-        with monkeypatch.context() as patch:
-            if step == "behind the log":
-                patch.setattr(DurableDatabase, "apply", _dies(DurableDatabase.apply, 0))
-            elif step == "in the tables":
-                patch.setattr(DeltaResult, "apply", _dies(DeltaResult.apply, 2))
-            elif step == "before the mark":
-                patch.setattr(PipelineState, "commit", _dies(PipelineState.commit, 0, before=True))
-            if step:
-                with pytest.raises(Died):
-                    shop.pipeline().restore(wanted)
-            else:
-                shop.pipeline().restore(wanted)
-        if step:  # the version stands, so what opens the state next finishes it
-            latest = shop.pipeline().status()["history"][-1]
-            shop.pipeline().restore(latest)
-        assert _tables(shop) == after[wanted]
-    shop.pipeline().run()
-    shop.check()
-    shop.change(source)
-    shop.pipeline().run()
-    shop.check()
-
-
-def test_a_version_that_cannot_be_restored_is_said(spark, tmp_path: Path) -> None:
-    made = crown.spark.pipeline(spark, tmp_path / "state", keep=0)
-    with pytest.raises(SourceError, match="this pipeline has not run yet"):
-        made.restore(1)
-    made.source("r", lambda: spark.range(3))
-    made.view("v", "SELECT id % 2 AS k, COUNT(*) AS n FROM r GROUP BY id % 2")
-    made.run()
-    with pytest.raises(SourceError, match="version 7 cannot be restored: the state goes back to these versions: 1"):
-        made.restore(7)
-    with pytest.raises(crown.CrownError, match="keep must be a whole number"):
-        crown.spark.pipeline(spark, tmp_path / "other", keep=-1)
-
-
-def test_one_view_is_computed_again_with_those_that_read_it(shop: Shop) -> None:
-    source = random.Random(8)
-    shop.change(source)
-    shop.pipeline().run()
-    (shop.folder / "storage" / "tables" / "totals" / "_delta_log" / "00000000000000000000.json").unlink()
-    before = _inode(shop, "by_city")
-    report = shop.pipeline().full_refresh("TOTALS")
-    assert set(report.changed) == set(RECOMPUTED)
-    assert {name for name, (inserted, _) in report.changed.items() if inserted} <= {*RECOMPUTED} - {"by_city", "quiet"}
-    assert _inode(shop, "by_city") == before, "it reads no totals"
-    shop.check()
-    shop.change(source)
-    shop.pipeline().run()
-    shop.check()
-    with pytest.raises(SourceError, match=r"there is no view called nothing; there are: .*totals"):
-        shop.pipeline().full_refresh("nothing")
-
-
-def _inode(shop: Shop, view: str) -> int:
-    return (shop.folder / "storage" / "tables" / view).stat().st_ino
-
-
-CALLS = [
-    ("rename", False),
-    slow("rename", True),
-    *(slow(name, when) for name in ("unlink", "rmdir") for when in (True, False)),
-]
-
-
-@pytest.mark.parametrize(("name", "before"), CALLS)
-def test_a_refresh_and_another_column_are_whole_whatever_dies(
-    shop: Shop, spark, monkeypatch: pytest.MonkeyPatch, name: str, before: bool
-) -> None:
-    source = random.Random(9)
-    for _ in range(2):
-        shop.change(source)
-        shop.pipeline().run()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, name, _dies(getattr(os, name), 0, before))
-        with pytest.raises(Died):
-            shop.pipeline().full_refresh()
-    shop.change(source)
-    shop.pipeline().run()
-    shop.check()
-    for number in range(2):
-        spark.sql(f"ALTER TABLE {shop.names['shops']} ADD COLUMN more{number} INT")
-        with monkeypatch.context() as patch:
-            patch.setattr(os, name, _dies(getattr(os, name), number, before))
-            with pytest.raises(Died):
-                shop.pipeline().run()
-        shop.change(source, columns=3 + number)
-        shop.pipeline().run()
-        shop.check()

@@ -24,7 +24,7 @@ from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState, damage
 from spark_jobs.pipelines.vitals import Record, lines, prometheus, vitals
 from spark_jobs.tables.merge import DeltaResult
-from tests.spark.pipelines.test_pipelines import Died, _dies, table
+from tests.spark.pipelines.shop import Died, dies, table
 
 VIEWS = {
     "joined": "SELECT r.k, r.x, s.y FROM r JOIN s ON r.k = s.k",
@@ -214,7 +214,7 @@ def test_rows_are_counted_right_after_a_run_that_died(project: Project, monkeypa
     project.pipeline().run()
     project.change()
     with monkeypatch.context() as patch:
-        patch.setattr(of, name, _dies(getattr(of, name), 0, before=of is Record))
+        patch.setattr(of, name, dies(getattr(of, name), 0, before=of is Record))
         with pytest.raises(Died):
             project.pipeline().run()
     project.change()
