@@ -250,8 +250,8 @@ def insert(arena, t, tag, handle):
 
 @device
 def made_in(arena, t, tag, s, plan, pos, k, src, base, size):
-    """Returns a new record of ``size`` words with a key that is not there; ``s``: the empty slot where it was not
-    found. The words behind the key are 0. Amortized O(size).
+    """Adds a record of ``size`` words for a key that has none, and returns it. ``s`` is the empty slot at which the
+    search for the key ended. The words behind the key are 0. Amortized O(size).
 
     The table grows before there is a record: an exhausted arena then leaves nothing half done.
     """

@@ -124,7 +124,7 @@ class Records:
         return self._margin
 
     def _one_by_one(self, columns: np.ndarray, weights: np.ndarray, nulls: bool = True) -> pa.RecordBatch:
-        """Returns a record batch of columns of codes, int64[columns, n]. No code is NULL if ``nulls`` is False."""
+        """Decodes columns of codes, int64[columns, n], into a record batch. With ``nulls`` False, no code is NULL."""
         extern = self._dictionary.extern
         arrays = [
             decode(np.ascontiguousarray(columns[word]), kind, extern, may and nulls)

@@ -92,7 +92,7 @@ class Entry:
         self._forms = forms.reshape(-1)
 
     def begun(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
-        """Returns a batch that has not begun. ``width`` is the number of words that the sums of a group take."""
+        """Returns a batch that has not started. ``width`` is the number of words that the sums of a group take."""
         net, reader = nets[0], self._reader
         if reader.places is not None:
             weights, inputs = reader.weights(net), np.ascontiguousarray(net.columns()).reshape(-1)

@@ -173,7 +173,7 @@ class Groups(Stage):
         return self._changed(batch) if batch.changed is None else batch.changed
 
     def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
-        """Returns a batch that has not begun."""
+        """Returns a batch that has not started."""
         net, far = nets[0], self._far.words and self.parts[0][A.H_FAR]
         batch = self._entry.begun(nets, self._with_far if far else self._near, self._layout.words)
         n = len(batch.weights)

@@ -109,8 +109,6 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
     for i in range(done[0], n):
         if i == near:
             near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
-        if changes[i] > 0 and arena[H_LIVE] > arena[H_BUDGET]:
-            return OVER_BUDGET
         status = change_row(
             arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
         )  # fmt: skip
@@ -124,8 +122,11 @@ def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sum
 def change_row(
     arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
 ):  # fmt: skip
-    """Changes the copies of one row (see ``change``); returns DONE, or ABSENT where nothing was changed. O(log n)."""
+    """Changes the copies of one row (see ``change``). Returns DONE, or why nothing was changed: OVER_BUDGET, ABSENT.
+    O(log n)."""
     d, size = changes[i], shape[1]
+    if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+        return OVER_BUDGET
     tag, group = entered(arena, t, keyed, k, keys, i, d)
     if group == 0:
         return ABSENT

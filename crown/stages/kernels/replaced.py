@@ -8,7 +8,7 @@ comes from memory once for all of that.
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, LINE
+from crown.kernels.arena import LINE
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import find, hash_key, slot_of
@@ -16,7 +16,7 @@ from crown.stages.kernels import partitions as places_of
 from crown.stages.kernels.nodes import full, node_words
 from crown.stages.kernels.ordered import EXACT
 from crown.stages.kernels.ordered_ahead import near_keys
-from crown.stages.kernels.partitions import DONE, OVER_BUDGET, change_row
+from crown.stages.kernels.partitions import DONE, change_row
 from crown.stages.kernels.picks import PICK, pick_rows
 
 HANDLE, LOW, HIGH, NEW_LOW, NEW_HIGH, FIRST, END = 0, 1, 2, 3, 4, 5, 6
@@ -103,8 +103,6 @@ def replaced(
     while i < (spans[FIRST * m] if m > 0 else n):
         if i == near:
             near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
-        if changes[i] > 0 and arena[H_LIVE] > arena[H_BUDGET]:
-            return OVER_BUDGET
         status = change_row(
             arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
         )  # fmt: skip
@@ -128,8 +126,6 @@ def replaced(
                 out[sign * room + y] = -1
         x += old
         while i < spans[END * m + c]:
-            if changes[i] > 0 and arena[H_LIVE] > arena[H_BUDGET]:
-                return OVER_BUDGET
             status = change_row(
                 arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets,
                 path,
