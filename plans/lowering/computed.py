@@ -15,7 +15,7 @@ from plans.lowering.matches import aliases_of, together
 from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
 from plans.plan import Output
 from plans.program import Feed, passed
-from plans.queries.algebra import Query, split, unused
+from plans.queries.algebra import Query, unused
 from plans.queries.variables import join_type
 
 
@@ -30,47 +30,34 @@ def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
     `CAST(a.x AS ...) = b.y` where the columns themselves do not join; other values, of one source each, where the
     columns that are equal leave the two sources in different parts of a product.
     """
-    parts = [part for one in query.conditions for part in one.conjuncts()]
-    found = {part: sides for part in parts if (sides := _casts(part))}
-    equal = [
-        part for part in parts if part.op in ("eq", "nseq") and all(len(aliases_of(side)) == 1 for side in part.args)
-    ]
-    ties = [aliases_of(part) for part in equal if part in found or all(_bare(side).op == "col" for side in part.args)]
-    for part in equal:
-        one, two = (aliases_of(side) for side in part.args)
-        apart = not any(one | two <= tied for tied in together(query.sources, ties))
-        if part not in found and one != two and apart and _joins(part):
+    parts = [part for one in query.conditions for part in one.conjuncts() if part.op in ("eq", "nseq")]
+    ties, loose = [], []
+    found: dict[Expr, tuple[Expr, ...]] = {}
+    for part in parts:
+        if len(aliases_of(part)) != 2 or any(len(aliases_of(side)) != 1 for side in part.args):
+            continue
+        bare = [side.args[0] if side.op == "cast" else side for side in part.args]
+        if any(side.op != "col" for side in bare):
+            loose.append(part)
+            continue
+        ties.append(aliases_of(part))
+        if not _join(*bare):
+            found[part] = tuple(side for side in part.args if side.op == "cast")
+    for part in loose:
+        tied = aliases_of(part)
+        if _join(*part.args) and not any(tied <= one for one in together(query.sources, ties)):
             found[part] = tuple(side for side in part.args if side.op != "col")
-            ties.append(one | two)
-    return found
+            ties.append(tied)
+    return {part: sides for part, sides in found.items() if sides}
 
 
-def _bare(side: Expr) -> Expr:
-    return side.args[0] if side.op == "cast" else side
-
-
-def _joins(part: Expr) -> bool:
-    """Returns whether values of the types of both sides of an equality can be joined."""
+def _join(one: Expr, two: Expr) -> bool:
+    """Returns whether values of the types of both can be joined."""
     try:
-        one, two = part.args
         join_type(one, two, one.type, two.type)
     except PlanError:
         return False
     return True
-
-
-def _casts(part: Expr) -> tuple[Expr, ...]:
-    """Returns the sides of `CAST(a.x AS ...) = b.y` that are casts, if the columns themselves do not join."""
-    if part.op not in ("eq", "nseq"):
-        return ()
-    bare = [_bare(side) for side in part.args]
-    if any(column.op != "col" for column in bare) or len({split(column.value)[0] for column in bare}) < 2:
-        return ()
-    try:
-        join_type(bare[0], bare[1], bare[0].type, bare[1].type)
-    except PlanError:
-        return tuple(side for side in part.args if side.op == "cast")
-    return ()
 
 
 def with_columns_for_joins(query: Query, stages: Stages) -> Query:

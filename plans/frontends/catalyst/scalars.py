@@ -170,7 +170,8 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
 
 
 def _narrow(node: Node, value: Expr, target: str) -> Expr:
-    """Returns a whole number of 8 or 16 bits as one of 32: GROUPING, which is 0 or 1, or a constant that fits."""
+    """Returns an 8-bit or 16-bit integer as a 32-bit one. Raises PlanError unless it is GROUPING, which is 0 or 1, or a
+    constant that fits."""
     most, other = _NARROW[target]
     bit = node.child.kind == "BitwiseAnd" and node.child.children[1].fields.get("value") == "1"
     if bit or (value.op == "literal" and isinstance(value.value, int) and -most <= value.value < most):

@@ -22,7 +22,7 @@ _PLAIN = ("spark", "ansi", "flink", "databricks", "snowflake", "redshift")
 
 
 def with_paths(tree: Any) -> Any:
-    """Returns a statement in which a path of several words is one text, as Spark writes it."""
+    """Writes each JSON path of several words as one string, as Spark does."""
     return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _made)
 
 

@@ -117,9 +117,7 @@ class Noting(_Base):
         return super()._parse_wrapped(self._parse_disjunction if matches else parse_method, optional)
 
     def _parse_in(self, this: Any, alias: bool = False) -> Any:
-        if self._curr is not None and self._curr.token_type == TokenType.UNNEST:
-            return super()._parse_in(this, alias)
-        if self._curr is None or self._curr.token_type != TokenType.L_PAREN:
+        if self._curr is None or self._curr.token_type not in (TokenType.L_PAREN, TokenType.UNNEST):
             self.raise_error("IN takes a list or a query in parentheses")
         return super()._parse_in(this, alias)
 

@@ -30,14 +30,14 @@ _GROUP = re.compile(r"\\(?:([0-9&])|(\\))|([$])|([^\\$]+)", re.DOTALL)
 
 
 def with_regexes(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect whose regular expressions are Spark's."""
+    """Rewrites the regular expressions of another dialect into Spark's."""
     if dialect in _AS_SPARK:
         return tree
     return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
 
 
 def _text(node: Any) -> str | None:
-    """Returns a text that is written in the query."""
+    """Returns the value of a string literal. Returns None for other expressions."""
     if isinstance(node, exp.RawString):
         return str(node.this)
     return str(node.name) if isinstance(node, exp.Literal) and node.is_string else None
@@ -109,7 +109,7 @@ def _replaced(node: Any, dialect: str) -> Any:
 
 
 def _in_java(text: str) -> str:
-    """Returns a replacement whose groups are Java's: `$1` for `\\1`, and `\\$` for a dollar sign."""
+    """Rewrites a replacement for Java: `$1` for `\\1`, and `\\$` for a dollar sign."""
     made, at, group = "", 0, False
     while at < len(text):
         part = _GROUP.match(text, at)

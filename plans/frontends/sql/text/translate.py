@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from plans.frontends.sql.text.json_paths import as_json
-from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.place import extent, rewritten
 from plans.frontends.sql.text.reader import reader
 
 _KEPT = (
@@ -253,25 +253,25 @@ _OF_SAMPLES = {
 def with_shorthands(tree: Any) -> Any:
     """Returns a statement in which some forms are written out: ``ANY_VALUE(x HAVING MAX y)`` and RATIO_TO_REPORT by
     aggregates, ``x IN UNNEST(a)`` by a function; of an array that is NULL or empty it is false."""
-    for node in _inner_first(tree, exp.AnyValue, exp.Window, exp.In):
-        made: Any = None
-        if isinstance(node, exp.AnyValue) and isinstance(node.this, exp.HavingMax):
-            best = exp.ArgMax if node.this.args.get("max") else exp.ArgMin
-            made = best(this=node.this.this.copy(), expression=node.this.expression.copy())
-        elif isinstance(node, exp.Window) and node.this.name.upper() == "RATIO_TO_REPORT":
-            given = node.this.expressions
-            if isinstance(node.this, exp.Anonymous) and len(given) == 1:
-                total = node.copy()
-                total.set("this", exp.Sum(this=given[0].copy()))
-                made = exp.paren(exp.Div(this=exp.paren(given[0].copy()), expression=exp.func("NULLIF", total, "0")))
-        elif isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):
-            array = node.args["unnest"].expressions[0]
-            some = exp.GT(this=exp.func("CARDINALITY", array.copy()), expression=exp.Literal.number(0))
-            found = exp.ArrayContains(this=array.copy(), expression=node.this.copy())
-            made = exp.If(this=some, true=found, false=exp.false())
-        if made is not None:
-            node.replace(_marked(made, node))
-    return tree
+    return rewritten(tree, (exp.AnyValue, exp.Window, exp.In), _written_out)
+
+
+def _written_out(node: Any) -> Any:
+    if isinstance(node, exp.AnyValue) and isinstance(node.this, exp.HavingMax):
+        best = exp.ArgMax if node.this.args.get("max") else exp.ArgMin
+        return best(this=node.this.this.copy(), expression=node.this.expression.copy())
+    if isinstance(node, exp.Window) and isinstance(node.this, exp.Anonymous):
+        given = node.this.expressions
+        if node.this.name.upper() == "RATIO_TO_REPORT" and len(given) == 1:
+            total = node.copy()
+            total.set("this", exp.Sum(this=given[0].copy()))
+            return exp.paren(exp.Div(this=exp.paren(given[0].copy()), expression=exp.func("NULLIF", total, "0")))
+    if isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):
+        array = node.args["unnest"].expressions[0]
+        some = exp.GT(this=exp.func("CARDINALITY", array.copy()), expression=exp.Literal.number(0))
+        found = exp.ArrayContains(this=array.copy(), expression=node.this.copy())
+        return exp.If(this=some, true=found, false=exp.false())
+    return None
 
 
 def with_groupings(tree: Any, dialect: str) -> Any:
