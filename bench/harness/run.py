@@ -55,8 +55,8 @@ def run_section(
         bar.set_postfix_str(f"{cell['workload']} {cell['engine']} {cell['mode']}")
         cell["data_path"] = cell.pop("data", data)
         done.append(_measured(cell, scale, folder, expected))
-        report(done[-1])
         results.write(folder, name, here, scale, done)
+        report(done[-1])
     return folder / f"{name}.json"
 
 

@@ -128,6 +128,9 @@ def line_of(cell: dict[str, Any]) -> str:
         )
     if "curves" in cell:
         return f"{head} slopes " + ", ".join(f"{name} {abs(c['slope']):.2f}" for name, c in cell["curves"].items())
+    if "nights" in cell and cell["status"] == "ok":
+        shown = (f"{night['share']:.1%} in {night['run']:.1f} s" for night in cell["nights"])
+        return f"{head} {', '.join(shown)}"
     if "updates_per_s" not in cell:
         return f"{head} {cell['status']}: {cell['reason']}"
     text = f"{head} {quantity(cell['updates_per_s']):>7} updates/s"

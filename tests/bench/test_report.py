@@ -7,6 +7,7 @@ import re
 from bench.report import report, tables
 from bench.report.page import PAGE
 from bench.report.style import COLOURS
+from bench.report.text import line_of
 from bench.subjects.catalogue import ENGINES
 
 
@@ -79,3 +80,10 @@ def test_only_engines_of_others_are_faster_than_ours() -> None:
     cells = [measured("crown", 9.0), measured("crown-view", 7.0), measured("dd", 8.0), measured("flink", 1.0)]
     found = tables.losses({"engines": {"cells": cells}})
     assert [row[2] for row in found.rows] == ["differential dataflow"]
+
+
+def test_a_cell_of_nights_is_a_line_with_the_seconds_of_each() -> None:
+    nights = [{"share": 0.001, "rows": 10, "run": 4.04}, {"share": 0.01, "rows": 100, "run": 6.0}]
+    cell = {"title": "Views after a night", "engine_title": "crown", "mode": "pipelines", "nights": nights}
+    assert line_of(cell | {"status": "ok"}).endswith("0.1% in 4.0 s, 1.0% in 6.0 s")
+    assert line_of(cell | {"status": "wrong", "reason": "other rows"}).endswith("wrong: other rows")
