@@ -65,16 +65,3 @@ def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, flo
         if not 0.0 <= value <= 1.0:
             raise TriangleError(f"epsilon is {value}; choose it between 0 and 1 (1/2 is worst-case optimal)")
     return tuple(map(float, values))  # type: ignore[return-value]
-
-
-def after_update(base: int, size: int) -> int:
-    """Returns the threshold base after one update that left |D| = `size`: doubled, halved or unchanged (article,
-    Figure 6).
-
-    The size invariant is floor(N / 4) <= |D| < N. A changed base means: do a major rebalancing. O(1).
-    """
-    if size == base:
-        return 2 * base
-    if size < base // 4:
-        return base // 2 - 1
-    return base

@@ -47,11 +47,6 @@ class View:
     of: int = -1
     bucket: str = ""
 
-    @property
-    def presence(self) -> bool:
-        """Returns True if the view depends on which tuples are there, not on how often."""
-        return self.kind in (SET, LIST, ROOT, PAIRS)
-
 
 @dataclass(frozen=True)
 class Step:

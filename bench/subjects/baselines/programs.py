@@ -18,7 +18,6 @@ import numpy as np
 
 from bench.subjects.baselines.kernels import propagate as K
 from bench.subjects.baselines.kernels import store as S
-from crown.kernels.arena import header_words
 from crown.kernels.tables import table_at
 from plans.plan import Plan
 
@@ -249,8 +248,3 @@ class Programs:
             atoms[atom.node] = place([relations[i], attrs, len(atom.attributes), len(programs), listed])
         depth = max(len(p.steps) for programs in self.programs for p in programs) if self.atoms else 0
         return Compiled(np.array(cells, np.int64), len(self.relations) + tables, atoms, len(number), depth)
-
-
-def arena_words(tables: int) -> int:
-    """Returns the header words of an arena with that many tables."""
-    return header_words(tables)

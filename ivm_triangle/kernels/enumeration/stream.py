@@ -290,15 +290,6 @@ def keyed_rows(arena, halves, view, width, cur, out):
 # -- composite keys ----------------------------------------------------------------------------------------------------
 
 
-@kernel("words, int, table, words, int, words")
-def code_rows(arena, k, codes, flat, w, places):
-    """Writes the codes of composite keys of all rows to `codes` as `stream_rows` does, 0 for an unknown key."""
-    n = codes.shape[0]
-    arena, codes, flat, places = words(arena), words(codes), words(flat), constants(places)
-    for i in range(n):
-        _code_row(arena, k, places, flat, w, i, False, codes)
-
-
 @kernel("words, int, words, words")
 def forget_keys(arena, domain, order, codes):
     """Frees the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""

@@ -12,7 +12,7 @@ from itertools import product
 
 from ivm_triangle.contents import Contents, IndexedSet, Node, Triple, part
 from ivm_triangle.errors import NegativeMultiplicityError
-from ivm_triangle.partition import RELATIONS, after_update, epsilons
+from ivm_triangle.partition import RELATIONS, epsilons
 from ivm_triangle.terms import (
     DOMAINS,
     LIST,
@@ -104,7 +104,7 @@ class Reference(Contents):
         key = self._key(view, step.updated, xyz)
         if view.kind == TOTAL and self.emit and flip:
             self.emit(self._abc(step.updated, xyz), flip)
-        if not view.presence:
+        if view.kind not in (SET, LIST, ROOT, PAIRS):
             self._add_sum(index, key, m * others)
         elif view.kind == PAIRS:
             self._add_sum(index, key, flip)
@@ -284,3 +284,16 @@ class Reference(Contents):
             for k in range(3):
                 for (x, y), m in self.rows[k].items():
                     self._apply(k, self.part(k, x, y), x, y, m, 1, steps, totals)
+
+
+def after_update(base: int, size: int) -> int:
+    """Returns the threshold base after one update that left |D| = `size`: doubled, halved or unchanged (article,
+    Figure 6).
+
+    The size invariant is floor(N / 4) <= |D| < N. A changed base means: do a major rebalancing. O(1).
+    """
+    if size == base:
+        return 2 * base
+    if size < base // 4:
+        return base // 2 - 1
+    return base
