@@ -4,7 +4,8 @@
 >>> sorted(crown.spark.__all__)
 ... # doctest: +NORMALIZE_WHITESPACE
 ['DeltaFeed', 'KafkaFeed', 'bulk_load', 'delta_changes', 'delta_files', 'delta_table', 'handover', 'local_session',
- 'maintain', 'metrics', 'pipeline', 'read_deltas', 'read_view', 'split', 'to_table', 'view_batch', 'write_deltas']
+ 'maintain', 'metrics', 'pipeline', 'read_deltas', 'read_view', 'rollback', 'split', 'to_table', 'view_batch',
+ 'write_deltas']
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.feeds.split import split
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.metrics import metrics
+    from spark_jobs.job.rollback import rollback
     from spark_jobs.operator import maintain
     from spark_jobs.pipelines.pipeline import pipeline
     from spark_jobs.session import local_session
@@ -43,6 +45,7 @@ __all__ = [
     "pipeline",
     "read_deltas",
     "read_view",
+    "rollback",
     "split",
     "to_table",
     "view_batch",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.failures import plain_errors
     from spark_jobs.job.metrics import metrics
+    from spark_jobs.job.rollback import rollback
     from spark_jobs.operator import maintain
     from spark_jobs.pipelines.pipeline import pipeline
     from spark_jobs.session import local_session
@@ -33,6 +34,7 @@ __all__ = [
     "plain_errors",
     "read_deltas",
     "read_view",
+    "rollback",
     "split",
     "to_table",
     "view_batch",
@@ -54,6 +56,7 @@ _HOME = {
     "plain_errors": "job.failures",
     "read_deltas": "tables.write",
     "read_view": "tables.view",
+    "rollback": "job.rollback",
     "split": "feeds.split",
     "to_table": "tables.results",
     "view_batch": "tables.view",

@@ -232,6 +232,7 @@ RIGHT: dict[str, Values] = {
     "crown.ml.Regression": {"view": lambda: model().view},
     "crown.ml.monomials": {"over": lambda: ["a", "b"]},
     "crown.spark.delta_files": {"path": new},
+    "crown.spark.rollback": {"checkpoint": lambda: "checkpoint", "batch": lambda: 3},
     "crown.spark.to_table": {"target": lambda: "table", "keys": lambda: ["a"]},
     "crown.spark.view_batch": {"checkpoint": lambda: "checkpoint"},
 }

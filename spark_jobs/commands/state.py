@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_location import HERE, current, elsewhere
-from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_note, strangers
+from spark_jobs.log.state_log import CellLog, cell_folders, read_note, strangers
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
@@ -33,14 +33,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hot", type=int, metavar="N", help="rebuild every cell in memory, and show the N keys that most rows have"
     )
     change = parser.add_mutually_exclusive_group()
-    change.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
+    change.add_argument(
+        "--rollback-to",
+        type=int,
+        metavar="BATCH",
+        help="take a stopped job back to the end of this batch: its tables, Spark's checkpoint and its state",
+    )
     change.add_argument(
         "--recell", type=int, metavar="N", help="cut the state of a stopped job into N cells; the old one is put aside"
+    )
+    parser.add_argument(
+        "--into",
+        action="append",
+        default=[],
+        metavar="TABLE",
+        help="--rollback-to: a table that the job writes, such as FOLDER, FOLDER?key=a,b or "
+        "postgresql://user@host/database?table=totals; the output of crown submit is known",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shows, checks, rolls back or cuts anew; exit code 1 if a check finds something broken."""
+    """Shows, checks, goes back or cuts anew; exit code 1 if a check finds something broken."""
+    if args.into and args.rollback_to is None:
+        raise CheckpointError("crown state takes --into TABLE with --rollback-to BATCH only")
+    if args.rollback_to is not None:
+        go_back(args.checkpoint, args.rollback_to, args.into, args.json)
+        return 0
     if args.recell is not None:
         cut_anew(folder_at(args.checkpoint), args.recell, args.json)
         return 0
@@ -53,8 +71,6 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print(f"{folder}\n  query  {query}\n  plan   {meta['fingerprint']}")
         for log in cells(folder, meta):
-            if args.rollback_to is not None:
-                roll_back(log, args.rollback_to)
             found = list(troubles(log)) if args.check else None
             broken += len(found or ())
             shown[-1]["cells"].append(described(log, found))
@@ -73,6 +89,19 @@ def run(args: argparse.Namespace) -> int:
     elif args.check:
         print("whole" if not broken else f"{broken} troubles")
     return 1 if broken else 0
+
+
+def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> None:
+    """Takes a stopped job back to a batch, and says what went with it. See ``spark_jobs.job.rollback.rollback``."""
+    from spark_jobs.job.rollback import rollback  # which imports pyspark
+
+    done = rollback(checkpoint, batch, into)
+    if as_json:
+        print(json.dumps(asdict(done)))
+        return
+    print(f"back at batch {done.batch}, from {done.before}: the state and Spark's checkpoint")
+    for table in done.tables:
+        print(f"  table  {table}")
 
 
 def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
@@ -193,13 +222,3 @@ def read_snapshot(path: Path) -> dict[str, Any]:
     Raises ``SnapshotError`` if it is not whole.
     """
     return snapshot.load(path)[1]
-
-
-def roll_back(log: CellLog, batch: int) -> None:
-    """Forgets everything after ``batch``: the cell restores from what is left. Spark's own checkpoint is not
-    touched."""
-    batches, snapshots = log.listed()
-    from_the_start = not snapshots if not batches else log.read(batches[0]).prev in (EMPTY, BACKFILL)
-    if not from_the_start and not any(version <= batch for version in snapshots):
-        raise CheckpointError(f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept")
-    log.forget(batch)

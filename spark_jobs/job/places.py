@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,7 +20,7 @@ from typing import Any
 
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import LOCK, held
-from spark_jobs.job.sinks import SPARK
+from spark_jobs.job.sinks import LOG, SPARK, newest_logged
 from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
@@ -36,7 +35,6 @@ OPERATOR = "crown"
 _OWN, _MARK = "output.json", "_crown.json"
 _NOTED = {LOCK, _OWN}  # of a job that has not begun, too
 _STATE = {"metadata", "offsets", "commits", "sources", "crown"}
-_SINK = re.compile(r"([0-9]+)(?:\.compact)?")
 
 
 def check_apart(checkpoint: Path | None, output: Folder | None, inputs: Mapping[str, Path]) -> None:
@@ -66,6 +64,11 @@ def check_checkpoint(folder: Path) -> None:
             f"--checkpoint {folder} holds files that are not of a job ({found[0]}, for one): give an empty folder, or "
             "a new one"
         )
+
+
+def output_of(checkpoint: Folder) -> str | None:
+    """Returns where the job of a checkpoint writes to; None if it writes no files, or is no job of ``crown submit``."""
+    return (_read(checkpoint, _OWN) or {}).get("output")
 
 
 def without_output(checkpoint: Path) -> None:
@@ -131,7 +134,7 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
     mine, theirs = _read(LocalFolder(checkpoint), _OWN), _read(folder, _MARK)
     _claimable(folder, checkpoint)
     written = _written(folder, stream_of(checkpoint))
-    found = sorted(entries(folder) - {"_spark_metadata"} - OURS)
+    found = sorted(entries(folder) - {LOG} - OURS)
     if mine is not None and (wrote := mine.get("sink", SPARK)) != sink:
         raise SparkJobError(
             f"the job of {checkpoint} has written {folder} with --sink {wrote}, and two sinks do not see each other's "
@@ -195,8 +198,7 @@ def _where(mine: dict[str, Any] | None) -> str:
 
 def _written(folder: Folder, stream: str | None) -> int:
     """Returns the newest batch in the log of Spark's file sink, or of a table of the stream's; −1 if there is none."""
-    names = (folder / "_spark_metadata").files()
-    newest = max((int(found[1]) for found in map(_SINK.fullmatch, names) if found is not None), default=-1)
+    newest = newest_logged(folder)
     if stream is not None and "_delta_log" in folder.folders():
         newest = max(newest, delta.newest_batch(folder, f"{stream}/{OPERATOR}"))
     return max(newest, newest_manifest(folder))

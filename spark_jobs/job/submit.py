@@ -108,6 +108,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
         with held(checkpoint), plain_errors(job.checkpoint):
+            located(str(checkpoint), job.options.place.state).demand_settled()
             if job.to_files:
                 with places.held_output(job.target(), checkpoint, job.sink):
                     return _run(job, checkpoint, say)

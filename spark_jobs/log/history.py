@@ -206,8 +206,8 @@ def behind(
     it."""
     where = folder / "offsets" if folder is not None else "Spark"
     repair = (
-        f"To repair, stop the query, run `crown state {state} --rollback-to {batch - 1}`, and delete offsets and "
-        f"commits from {batch} on in Spark's own checkpoint"
+        f"To repair, stop the query, and run `crown state {folder or 'CHECKPOINT'} --rollback-to {batch - 1}`, with "
+        "--into for every table that it writes"
     )
     if partial:
         return BrokenChainError(
@@ -228,9 +228,9 @@ def ahead(folder: Folder | None, batch: int, version: int, cell: str, state: Fol
     return BrokenChainError(
         f"Spark goes on with batch {batch}{where}, but cell {cell} is at batch {version} already ({state}): offsets "
         "and commits of Spark's checkpoint were lost or set back, or a second job writes here. Put them back "
-        f"from a copy; or, if batches from {batch} on shall be executed again, run `crown state {state} --rollback-to "
-        f"{batch - 1}`; "
-        "or start again with a new checkpoint and a new output"
+        f"from a copy; or, if batches from {batch} on shall be executed again, run `crown state "
+        f"{folder or 'CHECKPOINT'} --rollback-to {batch - 1}`, with --into for every table that the query writes; or "
+        "start again with a new checkpoint and a new output"
     )
 
 

@@ -25,6 +25,8 @@ HERE = "crown"
 _ELSEWHERE = "elsewhere.json"
 HANDOVER = "handover.json"
 """Where feeds were when a load from them began, see ``spark_jobs.feeds.handover``."""
+ROLLBACK = "rollback.json"
+"""That the stream is going back to an earlier batch, see ``spark_jobs.job.rollback``."""
 CURRENT = "current.json"
 _CUT_ANEW = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
 
@@ -74,6 +76,28 @@ class Whereabouts:
         except OSError as error:
             raise CheckpointError(f"cannot read {self.checkpoint / HERE}: {error.strerror}") from None
 
+    def rolling_back(self) -> dict[str, int] | None:
+        """Returns the batches ``to`` which and ``from`` which the stream is going back; None if it is not."""
+        try:
+            return dict(json.loads((self.checkpoint / HERE).read(ROLLBACK)))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise CheckpointError(f"cannot read {(self.checkpoint / HERE).at(ROLLBACK)}: {error.strerror}") from None
+
+    def unfinished(self, batch: int) -> CheckpointError:
+        """Returns the error for a stream that is going back to a batch, which was not finished."""
+        return CheckpointError(
+            f"the stream of {self.checkpoint} was to go back to batch {batch}, which was not finished: run "
+            f"`crown state {self.checkpoint} --rollback-to {batch}` again, with the same --into"
+        )
+
+    def demand_settled(self) -> None:
+        """Raises :class:`CheckpointError` if the stream is going back to an earlier batch."""
+        begun = self.rolling_back()
+        if begun is not None:
+            raise self.unfinished(begun["to"])
+
     def claim(self) -> None:
         """Sees that both folders can be written and no other process holds the checkpoint; then notes in the checkpoint
         where the state is.
@@ -81,6 +105,7 @@ class Whereabouts:
         Raises :class:`FolderError` or :class:`CheckpointError`.
         """
         ready(self.checkpoint, "checkpoint")
+        self.demand_settled()
         if isinstance(self.checkpoint, LocalFolder):
             unclaimed(self.checkpoint.path)
         if self.home != self.checkpoint / HERE:

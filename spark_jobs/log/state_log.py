@@ -308,8 +308,21 @@ class CellLog:
         self._delete(f"{v}.snapshot" for v in snapshots if v < base)
         self._delete(file for number in gone for file in (f"{number}.delta", f"{number}.json"))
 
+    def demand_kept(self, batch: int) -> None:
+        """Raises :class:`CheckpointError` unless the state after a batch can be rebuilt."""
+        batches, snapshots = self.listed()
+        from_the_start = not snapshots if not batches else self.read(batches[0]).prev in (EMPTY, BACKFILL)
+        if not from_the_start and not any(version <= batch for version in snapshots):
+            raise CheckpointError(
+                f"cell {self.cell} cannot go back to batch {batch}: what led there is no longer kept in {self.folder}. "
+                "Give a later batch"
+            )
+
     def forget(self, batch: int) -> None:
-        """Deletes every delta, snapshot and note after a batch, and remembers the digests of the deltas."""
+        """Deletes every delta, snapshot and note after a batch, and remembers the digests of the deltas.
+
+        Raises :class:`CheckpointError` if the state after that batch cannot be rebuilt."""
+        self.demand_kept(batch)
         batches, snapshots = self.listed()
         gone = [number for number in batches if number > batch]
         self.disown({self.digest(number) for number in gone})

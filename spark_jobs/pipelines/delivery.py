@@ -54,15 +54,14 @@ class Delivery:
         mine = self._places.setdefault(view.lower(), {})
         for one in given:
             place = one if callable(one) else place_at(one)
-            name = _called(place)
-            if self._folder.resolve() in (Path(name).resolve(), *Path(name).resolve().parents):
-                raise SourceError(
-                    f"view {view}: {name} is in the folder of the pipeline's own tables: give another one"
-                )
             table = _table(place)
+            if self._folder.resolve() in (Path(table).resolve(), *Path(table).resolve().parents):
+                raise SourceError(
+                    f"view {view}: {table} is in the folder of the pipeline's own tables: give another one"
+                )
             if any(_table(known) == table for places in self._places.values() for known in places.values()):
                 raise SourceError(f"view {view}: a view writes to {table} already; give it a place of its own")
-            mine[name] = place
+            mine[_called(place)] = place
 
     def since(self, analysis: Analysis, note: Mapping[str, Any], version: int) -> dict[str, dict[str, int]]:
         """Returns for each view that has places with which version each of them begins, if the next one is ``version``.

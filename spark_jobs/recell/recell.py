@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from spark_jobs.cell.kept_plan import keep_plan, kept_plan
 from spark_jobs.cell.restored import rebuilt
 from spark_jobs.dispatch.chain import ExchangeStep
 from spark_jobs.errors import BrokenChainError, CheckpointError
-from spark_jobs.folders import held, usable
+from spark_jobs.folders import alone
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_location import CURRENT, fresh, located, make_current
@@ -66,12 +66,9 @@ def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = N
         raise CheckpointError(f"--recell {cells}: give a number of cells from 1 to {MOST:,}")
     try:
         where = located(str(checkpoint), None, options)
-        if isinstance(checkpoint, LocalFolder) and stream_of(checkpoint) is not None:
-            usable(checkpoint.path, "checkpoint")
-            alone: AbstractContextManager[None] = held(checkpoint.path)
-        else:
-            alone = nullcontext()  # there is nothing that could be held, or nothing to be cut
-        with alone:
+        nothing = stream_of(checkpoint) is None
+        with nullcontext() if nothing else alone(checkpoint):
+            where.demand_settled()
             job = job_of(where, cells)
             state = fresh(where.home, cells, job.batch)
             result = _written(job, state / job.stream)

@@ -78,13 +78,14 @@ class Commits:
         self._swept = True
 
 
-def follows(table: Folder | str, newest: int, batch: int) -> bool:
+def follows(table: Folder | str, newest: int, batch: int, after: int | None = None) -> bool:
     """Returns True if a batch is the next one of a table, False if it is the newest there: it is executed again.
 
-    Raises :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
+    ``after``: the batch that it follows, where that is not the one before it: the table goes back. Raises
+    :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
     """
-    if newest <= batch <= newest + 1:
-        return batch > newest
+    if newest in (batch, batch - 1 if after is None else after):
+        return batch != newest
     has = "no batch" if newest < 0 else f"batches up to {newest}"
     why = (
         "what lies between is missing" if batch > newest else "the checkpoint was set back, or belongs to another table"

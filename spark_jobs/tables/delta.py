@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -184,6 +184,49 @@ def opened(folder: Folder) -> DeltaTable | None:
 def newest_batch(folder: Folder | Path, stream: str) -> int:
     """Returns the newest batch of a stream in a Delta table; −1 if there is none."""
     return _newest(opened(folder_at(folder)), stream)
+
+
+def back(folder: Folder, stream: str, batch: int) -> Callable[[], None]:
+    """Returns what takes a table of deltas back to the version with which a batch ended, in one transaction.
+
+    O(versions since). Raises :class:`CheckpointError` if the table does not go back so far.
+    """
+    from deltalake.exceptions import DeltaError
+
+    version = _version_of(opened(folder), stream, batch)
+    if version is None:
+        raise CheckpointError(
+            f"the Delta table {folder} has no version that ends with batch {batch}: its log is kept for some time "
+            "only. Give a later batch"
+        )
+
+    def restored() -> None:
+        table = opened(folder)
+        assert table is not None, "it has been read"
+        try:
+            table.restore(version, commit_properties=by_batch(stream, batch))
+        except (DeltaError, OSError) as error:
+            raise CheckpointError(
+                f"the Delta table {folder} cannot go back to version {version} ({_reason(folder, error)}): mend that, "
+                "and run this again"
+            ) from None
+
+    return restored
+
+
+def _version_of(table: DeltaTable | None, stream: str, batch: int) -> int | None:
+    """Returns the newest version that ends with a batch; None if the log has none."""
+    from deltalake.exceptions import DeltaError
+
+    assert table is not None, "it has batches of the stream"
+    for version in range(table.version(), -1, -1):
+        try:
+            table.load_as_version(version)
+        except (DeltaError, OSError):
+            return None
+        if _newest(table, stream) == batch:
+            return version
+    return None
 
 
 def _newest(table: DeltaTable | None, stream: str) -> int:

@@ -38,7 +38,21 @@ class IcebergResult:
             import pyiceberg  # noqa: F401
         self._name = name
 
-    def apply(self, stream: str, batch: int, net: Net) -> bool:
+    def newest(self, stream: str) -> int:
+        """Returns the newest batch of a stream in the table; −1 if there is none."""
+        with iceberg_catalogs.telling(self._unread):
+            known, name = iceberg_catalogs.opened(self._name)
+            if not known.table_exists(name):
+                return -1
+            properties = known.load_table(name).properties
+            if properties.get(_STREAM, stream) != stream:
+                raise another_s(self._name, f"the result of the stream {properties[_STREAM]}")
+            return int(properties.get(_BATCH, -1))
+
+    def _unread(self, reason: str, where: str) -> CheckpointError:
+        return CheckpointError(f"the Iceberg table {self._name} cannot be read ({reason}): mend that; {where}")
+
+    def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
         """Applies a batch, once. False if it was applied before."""
 
         def told(reason: str, where: str) -> CheckpointError:
@@ -56,7 +70,7 @@ class IcebergResult:
             if owner is None and table.current_snapshot() is not None:
                 raise another_s(self._name, "an Iceberg table with rows that this stream has not written")
             demand_columns(f"the Iceberg table {self._name}", table.schema().fields, kept, "table")
-            if not follows(self._name, newest, batch):
+            if not follows(self._name, newest, batch, after):
                 return False
             gone, fresh = self._changed(table, batch, net) if net.rows.num_rows else ([], None)
             self._commit(table, {_STREAM: stream, _BATCH: str(batch)}, gone, fresh)

@@ -12,6 +12,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from crown.errors import needs
@@ -50,26 +51,36 @@ class KafkaResult:
         self._producer: Producer | None = None
         self._stream, self._newest = "", -1
 
-    def apply(self, stream: str, batch: int, net: Net) -> bool:
-        """Sends a batch, once. False if it was sent before."""
-        from confluent_kafka import KafkaException
+    def newest(self, stream: str) -> int:
+        """Returns the newest batch of a stream in the topic; −1 if there is none. An earlier writer is fenced off."""
+        with self._telling("the newest batch cannot be read of"):
+            self._open(stream)
+        return self._newest
 
+    def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
+        """Sends a batch, once. False if it was sent before."""
         if not net.keyed:
             raise SourceError(f"{self._name} needs keys: name columns that no two rows of the result share")
-        try:
+        with self._telling(f"batch {batch} cannot be written to"):
             if self._producer is None or self._stream != stream:
                 self._open(stream)
-            if not follows(self._name, self._newest, batch):
+            if not follows(self._name, self._newest, batch, after):
                 return False
             self._send(stream, batch, net)
+        return True
+
+    @contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        """Has an error of the client end in one sentence, which begins with ``what``."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
         except BaseException as error:
             self._producer = None  # the next one looks again what was committed
             if not isinstance(error, KafkaException):
                 raise
-            raise CheckpointError(
-                f"batch {batch} cannot be written to {self._name} ({in_a_line(error)}): mend that, and run again"
-            ) from None
-        return True
+            raise CheckpointError(f"{what} {self._name} ({in_a_line(error)}): mend that, and run again") from None
 
     def _open(self, stream: str) -> None:
         """Makes the topics and the producer, and finds out which batch is the newest."""

@@ -8,7 +8,7 @@ newest perhaps not yet all files; ``delta_files`` leaves out such a batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,21 @@ def delta_files(path: str | Path | Folder, storage_options: Options | None = Non
         if not gone:
             found += map(folder.at, files)
     return found
+
+
+def back(folder: Folder, batch: int) -> Callable[[], None]:
+    """Returns what deletes the files and manifests of all batches after ``batch``, the newest first.
+
+    A reader meanwhile has all files of the batches before the one that goes. Raises :class:`DamagedStateError` if a
+    manifest is gone."""
+    gone = {number: read_manifest(folder, number) for number in range(newest_manifest(folder), batch, -1)}
+
+    def deleted() -> None:
+        for number, said in gone.items():
+            folder.delete(part["file"] for part in said["files"])
+            (folder / MANIFESTS).delete([f"{number}.json"])
+
+    return deleted
 
 
 def newest_manifest(folder: Folder) -> int:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
 from spark_jobs.tables.commits import entries, follows
-from spark_jobs.tables.delta import by_batch, opened, options_of, require, uncommitted
+from spark_jobs.tables.delta import by_batch, newest_batch, opened, options_of, require, uncommitted
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, unfit
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ class DeltaResult:
         ready(folder, "target")
         self._folder = folder
 
-    def apply(self, stream: str, batch: int, net: Net) -> bool:
+    def newest(self, stream: str) -> int:
+        """Returns the newest batch of a stream in the table; −1 if there is none."""
+        return newest_batch(self._folder, stream)
+
+    def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
         """Merges a batch, once. False if it was merged before."""
         from deltalake import DeltaTable, Schema
         from deltalake.exceptions import DeltaError
@@ -55,7 +59,7 @@ class DeltaResult:
         if broken is not None:
             raise unfit(str(self._folder), int(broken))
         demand_columns(f"the Delta table {self._folder}", table.schema().fields, kept, "folder")
-        if not follows(self._folder, newest, batch):
+        if not follows(self._folder, newest, batch, after):
             return False
         try:
             if not net.rows.num_rows:

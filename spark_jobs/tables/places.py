@@ -1,6 +1,6 @@
 """Where a result is kept, as one text: a folder, or what names a table elsewhere and can say its key, too.
 
-- a folder, or ``s3://``, ``gs://``, ``az://``: a Delta table
+- a folder, or ``s3://``, ``gs://``, ``az://``: a Delta table; ``folder?key=shop``
 - ``postgresql://user@host/database?table=totals&key=shop``
 - ``kafka://host:9092,host2:9092/topic?key=shop``
 - ``iceberg:CATALOG.NAMESPACE.TABLE?key=shop``
@@ -18,6 +18,7 @@ from typing import Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from spark_jobs.errors import SourceError
+from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.iceberg import IcebergResult
 from spark_jobs.tables.kafka import KafkaResult
@@ -32,9 +33,15 @@ _POSTGRES, _KAFKA, _ICEBERG = ("postgresql", "postgres"), "kafka", "iceberg:"
 class Target(Protocol):
     """A table that holds a result."""
 
-    def apply(self, stream: str, batch: int, net: Net) -> bool:
+    def newest(self, stream: str) -> int:
+        """Returns the newest batch of a stream in the table; −1 if there is none. Raises ``CheckpointError`` and its
+        kin if the table is another stream's or cannot be read."""
+        ...
+
+    def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
         """Applies a batch of a stream, which follows the one applied last, in one transaction.
 
+        ``after``: the batch that was applied last, where it is not the one before: ``net`` takes the table back.
         False if it was applied before: nothing happens then. Raises ``CheckpointError`` and its kin if the table is
         another stream's, lacks batches or cannot be written, and ``SparkJobError`` if the batch does not fit it.
         """
@@ -43,12 +50,14 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """A place: its name, without credentials; the columns of the key, None if it does not say; how it is reached."""
+    """A place: its name, without credentials; the columns of the key, None if it does not say; how it is reached; the
+    folder that it is, None if it is a table elsewhere."""
 
     name: str
     keys: tuple[str, ...] | None
     needs_key: bool
     target: Callable[[], Target]
+    folder: Folder | None = None
 
     @property
     def table(self) -> str:
@@ -73,8 +82,10 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
     if scheme != _KAFKA and scheme not in _POSTGRES:
         if table is not None:
             raise SourceError(f"table={table!r} is for a database: leave it out for the folder {given}")
-        folder = folder_at(given, "target", storage_options)
-        return Place(str(folder), None, False, partial(DeltaResult, folder))
+        path, said, key = given.partition("?key=")
+        folder = folder_at(path, "target", storage_options)
+        columns = tuple(key.split(",")) if said else None
+        return Place(f"{folder}{said}{key}", columns, False, partial(DeltaResult, folder), folder)
     parts = urlsplit(given)
     asked = dict(parse_qsl(parts.query))
     keys = tuple(asked.pop("key").split(",")) if "key" in asked else None

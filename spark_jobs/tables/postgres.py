@@ -57,14 +57,33 @@ class PostgresResult:
         self._table = table
         self._name = f"{table} in {known.get('host', 'the local host')}/{known.get('dbname', '')}"
 
-    def apply(self, stream: str, batch: int, net: Net) -> bool:
+    def newest(self, stream: str) -> int:
+        """Returns the newest batch of a stream in the table; −1 if there is none."""
+        import psycopg
+
+        try:
+            with psycopg.connect(self._conninfo) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT to_regclass('crown_batches')")
+                if _row(cursor)[0] is None:
+                    return -1
+                cursor.execute("SELECT stream, batch FROM crown_batches WHERE target = %s", (self._table,))
+                owner, newest = cursor.fetchone() or (stream, -1)
+        except psycopg.Error as error:
+            raise CheckpointError(
+                f"{self._name} cannot be read ({' '.join(str(error).split())}): mend that, and run again"
+            ) from None
+        if owner != stream:
+            raise another_s(self._name, f"the result of the stream {owner}")
+        return int(newest)
+
+    def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
         """Applies a batch, once. False if it was applied before."""
         import psycopg
 
         try:
             with psycopg.connect(self._conninfo) as connection, connection.cursor() as cursor:
                 newest = self._newest(cursor, stream, net)
-                if not follows(self._name, newest, batch):
+                if not follows(self._name, newest, batch, after):
                     return False
                 if net.rows.num_rows:
                     self._applied(cursor, batch, net)

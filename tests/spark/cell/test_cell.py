@@ -19,7 +19,6 @@ from crown.errors import MissingDeleteError
 from crown.programs.program import ProgramEngine
 from spark_jobs.cell import live
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.commands.state import roll_back
 from spark_jobs.errors import (
     BrokenChainError,
     CheckpointError,
@@ -308,7 +307,7 @@ def test_retention_keeps_what_the_last_batches_need(make, tmp_path, monkeypatch)
     for back in range(3):
         shutil.rmtree(tmp_path / "here")
         batch = 11 - back
-        roll_back(log, batch - 1)
+        log.forget(batch - 1)
         assert apply(make(keep=3), batch, changes[batch])[0] == deltas[batch]
 
 

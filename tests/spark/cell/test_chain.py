@@ -15,7 +15,7 @@ import pytest
 
 from spark_jobs.cell import step as steps
 from spark_jobs.cell.cell import Cell
-from spark_jobs.commands.state import roll_back, troubles
+from spark_jobs.commands.state import troubles
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import BACKFILL, NOTES, CellLog, strangers
@@ -36,7 +36,7 @@ def forked(job, at, folder):
     shutil.copytree(job.state, folder)
     shutil.rmtree(job.scratch)
     for number in (0, 1):
-        roll_back(job.cell(number).log, at - 1)
+        job.cell(number).log.forget(at - 1)
         for batch in range(at, 4):
             apply(job.cell(number), batch, OTHER[batch])
 
@@ -71,7 +71,7 @@ def test_a_live_engine_of_another_history_gives_way_to_the_log(job, tmp_path):
     job.run(CHANGES[:3])
     aside = job.scratch.rename(tmp_path / "aside")
     for number in (0, 1):
-        roll_back(job.cell(number).log, 1)
+        job.cell(number).log.forget(1)
         for batch in (2, 3):
             apply(job.cell(number), batch, OTHER[batch])
     shutil.rmtree(job.scratch)
@@ -86,7 +86,7 @@ def test_after_going_back_the_same_application_goes_on(job, again):
     """Its live engine has applied what was forgotten, and gives way to the log."""
     job.run(CHANGES[:4])
     for number in (0, 1):
-        roll_back(job.cell(number).log, 1)
+        job.cell(number).log.forget(1)
     assert not strangers(job.cell(0).log)
     for batch in (2, 3, 4):
         got, report = apply(job.cell(0), batch, again[batch])

@@ -396,7 +396,7 @@ def test_a_job_that_asks_for_another_number_of_cells_is_told_of_the_command(tmp_
 
 def test_the_command_says_what_it_did_and_where_the_old_state_is(tmp_path, capsys):
     job, _ = running(tmp_path, "groups", 2)
-    arguments = ["checkpoint", "check", "json", "hot", "rollback_to", "recell"]
+    arguments = ["checkpoint", "check", "json", "hot", "rollback_to", "recell", "into"]
     given = dict.fromkeys(arguments) | {"checkpoint": str(job.folder), "check": False, "json": False, "recell": 3}
     assert command.run(type("Arguments", (), given)) == 0
     said = capsys.readouterr().out

@@ -18,7 +18,7 @@ import pytest
 
 from spark_jobs.cell import step as steps
 from spark_jobs.commands import state as state_command
-from spark_jobs.commands.state import roll_back, troubles
+from spark_jobs.commands.state import troubles
 from spark_jobs.errors import BrokenChainError, CheckpointError, InputChangedError
 from spark_jobs.log import state_log
 from spark_jobs.log.history import reconcile
@@ -115,7 +115,7 @@ def test_another_host_restores_from_log_and_snapshots_and_retention_keeps_what_i
     assert log.batches() == [4, 5, 6, 7]
     assert not list(troubles(log))
     assert not list((tmp_path / "here").glob("crown-*"))
-    roll_back(log, 5)
+    log.forget(5)
     assert site.apply(6, CHANGES[6]) == DELTAS[6]
 
 

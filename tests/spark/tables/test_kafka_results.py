@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from spark_jobs.errors import BrokenChainError, CheckpointError, ForeignRowsError, SourceError
@@ -147,3 +148,23 @@ def test_values_are_json() -> None:
     expected = {"k": 1, "d": "1.50", "t": "2020-01-02T03:04:05.000006", "b": "AP8=", "f": "inf", "n": None}
     assert json.loads(value) == expected
     assert headers == [("crown.stream", "s"), ("crown.batch", "4"), ("crown.offset", "0")]
+
+
+def test_a_topic_goes_back_to_an_earlier_batch_with_what_takes_its_rows_back(kafka: str) -> None:
+    deltas, results = zip(*grouped(4), strict=True)
+    first = KafkaResult(kafka, "back", {})
+    assert first.newest(STREAM) == -1
+    for batch, delta in enumerate(deltas):
+        first.apply(STREAM, batch, net_of(delta, ["a"], batch))
+    gone = pa.concat_tables(deltas[2:])
+    weights = gone.column_names.index("_weight")
+    taken = gone.set_column(weights, "_weight", pc.negate(gone["_weight"]))
+    again = KafkaResult(kafka, "back", {})
+    assert again.newest(STREAM) == 3
+    assert again.apply(STREAM, 1, net_of(taken, ["a"], 1), after=3)
+    assert rows(kafka, "back") == results[1]
+    assert KafkaResult(kafka, "back", {}).newest(STREAM) == 1
+    assert KafkaResult(kafka, "back", {}).apply(STREAM, 2, net_of(deltas[2], ["a"], 2))
+    assert rows(kafka, "back") == results[2]
+    with pytest.raises(ForeignRowsError, match="result of the stream"):
+        KafkaResult(kafka, "back", {}).newest("another")

@@ -1,0 +1,239 @@
+"""``rollback``: a stopped stream back at an earlier batch: its tables, Spark's checkpoint and its state.
+
+    tables, each in one step -> Spark's commits and offsets -> the logs of the cells
+
+A table of deltas loses those of later batches. A table that holds the result is given the difference between the result
+of the earlier batch and that of its newest one, both out of the state, in one transaction. So tables are first: when
+they are back, the state of later batches is needed no more.
+
+A note in the checkpoint is there from the first step to the last. While it is, no stream starts, and the same call
+again goes on: every step that was taken is one that has nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from crown.durable.files import sync
+from crown.guards.arguments import number_of
+from crown.ingest.columns import WEIGHT
+from plans.types import arrow_type
+from spark_jobs.cell.kept_plan import kept_plan
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.folders import alone
+from spark_jobs.job import sinks
+from spark_jobs.job.places import OPERATOR, output_of
+from spark_jobs.log.history import SparkHistory, stream_of
+from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_location import HERE, ROLLBACK, Whereabouts, located
+from spark_jobs.log.state_log import CellLog, cell_folders
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.tables import delta, manifests
+from spark_jobs.tables.net import net_of
+from spark_jobs.tables.places import Place, place_at
+from spark_jobs.tables.view import Place as View
+from spark_jobs.tables.view import cell_rows, place_of
+
+Step = Callable[[], object]
+_LOGGED = re.compile(r"\.?([0-9]+)(\.crc)?")
+_SET_ASIDE = re.compile(r"([0-9]+)\.[0-9]+\.jsonl")
+
+
+@dataclass(frozen=True)
+class RolledBack:
+    """What was done: the batch that is the newest now, the one that was, and the tables that went back with it."""
+
+    batch: int
+    before: int
+    tables: tuple[str, ...]
+
+
+def rollback(
+    checkpoint: str,
+    batch: int,
+    into: str | Sequence[str] = (),
+    *,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    operator: str = OPERATOR,
+) -> RolledBack:
+    """Takes a stopped stream back to the end of an earlier batch: its tables, Spark's checkpoint and its state.
+
+    ``batch``: one that Spark has committed and still keeps (``minBatchesToRetain``, 100 by default); −1 is before the
+    first one, and takes no tables. ``into``: the tables that the stream writes, as texts. A folder or URI is that of
+    ``write_deltas``, of Spark's file sink, or of ``to_table``; a table elsewhere is named as ``to_table`` knows it. The
+    result's key stands behind them, ``?key=a,b``, if it has one. The output of ``crown submit`` is known. ``state``,
+    ``storage_options`` and ``operator`` as for ``maintain``.
+
+    The sources give again what came after the batch. Whatever stops this, the same call finishes it; until then no
+    stream starts on the checkpoint. O(state + result) for a table that holds a result, else O(files).
+
+    Raises ``CheckpointError`` and its kin if the stream runs, or one of its tables cannot go back: nothing has changed
+    then.
+    """
+    named = [into] if isinstance(into, str) else into
+    if not isinstance(named, (list, tuple)) or not all(isinstance(text, str) for text in named):
+        raise SourceError(f"into={into!r:.100}: give a table, or a list of tables")
+    batch = number_of(batch, "batch", -1)
+    where = located(checkpoint, state, storage_options)
+    stream = stream_of(where.checkpoint)
+    if stream is None:
+        raise CheckpointError(
+            f"{where.checkpoint} has no checkpoint of Spark's, which must go back, too: give the checkpoint of the "
+            "stream, in which Spark keeps its own"
+        )
+    output = output_of(where.checkpoint)
+    others = [output] if output is not None and output not in named else []
+    try:
+        with alone(where.checkpoint):
+            return _Stream(where, stream, operator, batch, storage_options).back([*others, *named])
+    except OSError as error:
+        raise CheckpointError(
+            f"the stream of {checkpoint} cannot go back to batch {batch}: {error.strerror}; mend that, and run this "
+            "again"
+        ) from None
+
+
+class _Stream:
+    """A stopped stream, and the batch that it goes back to."""
+
+    def __init__(
+        self, where: Whereabouts, stream: str, operator: str, batch: int, options: Mapping[str, str] | None
+    ) -> None:
+        self._where = where
+        self._name = stream
+        self._operator = operator
+        self._batch = batch
+        self._options = options
+        self._spark = SparkHistory(where.checkpoint)
+        states = where.root / stream
+        self._operators = [states / name for name in sorted(states.folders())]
+
+    def back(self, tables: Sequence[str]) -> RolledBack:
+        """Goes back, with these tables."""
+        begun = self._where.rolling_back()
+        if begun is None:
+            self._demand_batch()
+            newest = self._spark.begun()
+        else:
+            newest = int(begun["from"])
+            if begun["to"] != self._batch:
+                raise self._where.unfinished(int(begun["to"]))
+        logs = [log for operator in self._operators for log in _logs(operator)]
+        for log in logs:
+            log.demand_kept(self._batch)
+        places = [place_at(text, storage_options=self._options) for text in tables]
+        steps = [self._table(place, newest) for place in places]
+        note = self._where.checkpoint / HERE
+        note.make()
+        note.replace(ROLLBACK, json.dumps({"to": self._batch, "from": newest}).encode())
+        for step in steps:
+            step()
+        for kind in ("commits", "offsets"):
+            _delete(self._where.checkpoint / kind, _LOGGED, self._batch)
+        for log in logs:
+            log.forget(self._batch)
+            _synced(log.folder)
+        for name in self._where.quarantine.folders():
+            _delete(self._where.quarantine / name, _SET_ASIDE, self._batch)
+        note.delete([ROLLBACK])
+        return RolledBack(self._batch, newest, tuple(place.name for place in places))
+
+    def _demand_batch(self) -> None:
+        committed, folder = self._spark.committed(), self._where.checkpoint
+        if not -1 <= self._batch <= committed:
+            raise CheckpointError(
+                f"there is no batch {self._batch} to go back to: the stream of {folder} has committed "
+                f"{f'the batches up to {committed}' if committed >= 0 else 'none'}"
+            )
+        kept = all((folder / kind).has(str(self._batch)) for kind in ("offsets", "commits"))
+        if self._batch >= 0 and not kept:
+            raise CheckpointError(
+                f"Spark's checkpoint {folder} does not go back to batch {self._batch}: it keeps its newest batches "
+                "only (spark.sql.streaming.minBatchesToRetain). Give a later batch"
+            )
+
+    def _table(self, place: Place, newest: int) -> Step:
+        """Returns what takes a table back. Raises if that cannot be done."""
+        if self._batch < 0:
+            raise CheckpointError(f"{place.name} cannot go back to before its first batch: delete it, and leave it out")
+        at, step = self._result(place) if place.folder is None else self._in_folder(place, place.folder)
+        if at == self._batch:
+            return lambda: None
+        if at < 0:
+            raise SourceError(f"{place.name} has no batch of the stream of {self._where.checkpoint}: leave it out")
+        if not self._batch < at <= newest:
+            raise CheckpointError(
+                f"{place.name} is at batch {at} and the stream of {self._where.checkpoint} at {newest}, so it cannot "
+                f"go back to {self._batch}: put back the one of them that belongs to the other"
+            )
+        return step(at)
+
+    def _in_folder(self, place: Place, folder: Folder) -> tuple[int, Callable[[int], Step]]:
+        """Returns the newest batch of the table in a folder, and what takes it back from there."""
+        if sinks.LOG in folder.folders():
+            return sinks.newest_logged(folder), lambda at: sinks.back(folder, self._batch)
+        writer = f"{self._name}/{self._operator}"
+        if manifests.MANIFESTS in folder.folders():
+            at = manifests.newest_manifest(folder)
+            mine = at < 0 or manifests.read_manifest(folder, at)["stream"] == writer
+            return at if mine else -1, lambda at: manifests.back(folder, self._batch)
+        if (at := delta.newest_batch(folder, writer)) >= 0:
+            return at, lambda at: delta.back(folder, writer, self._batch)
+        return self._result(place)
+
+    def _result(self, place: Place) -> tuple[int, Callable[[int], Step]]:
+        """Returns the newest batch of a table that holds the result, and what takes it back from there."""
+        target = place.target()
+
+        def step(at: int) -> Step:
+            view = place_of(self._where, self._operator, None)
+            then = pa.concat_tables([_weighted(_rows(view, self._batch), 1), _weighted(_rows(view, at), -1)])
+            net = net_of(then, place.keys, self._batch)
+            return lambda: target.apply(self._name, self._batch, net, at)
+
+        return target.newest(self._name), step
+
+
+def _logs(operator: Folder) -> list[CellLog]:
+    meta = read_meta(operator)
+    return [] if meta is None else [CellLog.of(cell, meta) for cell in cell_folders(operator)]
+
+
+def _rows(view: View, batch: int) -> pa.Table:
+    """Returns the result after a batch. O(state + result), a cell at a time."""
+    for cell in range(view.meta["cells"]):
+        batches, snapshots = CellLog.of(view.operator / str(cell), view.meta).listed()
+        if batch not in (*batches, *snapshots):
+            raise CheckpointError(
+                f"the result after batch {batch} is not known, because cell {cell} does not have that batch: leave the "
+                "table out, and begin it anew"
+            )
+    at = replace(view, batch=batch)
+    output = kept_plan(view.operator, view.meta["fingerprint"]).program.output
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in output])
+    found = [rows for cell in range(view.meta["cells"]) for rows in cell_rows(at, cell, None)]
+    return pa.concat_tables([schema.empty_table(), *(pa.table(rows).cast(schema) for rows in found)])
+
+
+def _weighted(rows: pa.Table, weight: int) -> pa.Table:
+    return rows.append_column(WEIGHT, pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows))
+
+
+def _delete(folder: Folder, names: re.Pattern[str], batch: int) -> None:
+    """Deletes the files whose names are those of batches after ``batch``, the newest first."""
+    found = [(int(match[1]), match[0]) for match in map(names.fullmatch, folder.files()) if match is not None]
+    folder.delete(name for number, name in sorted(found, reverse=True) if number > batch)
+    _synced(folder)
+
+
+def _synced(folder: Folder) -> None:
+    """Sees that what was deleted is gone for good before the note is."""
+    if isinstance(folder, LocalFolder) and folder.path.exists():
+        sync(folder.path)
