@@ -1,7 +1,8 @@
 """A query as Spark reads it: its analyzed plan, which `plans.frontends.catalyst` turns into the query algebra.
 
 Spark's analyzer resolves names, types, casts and views. Of Spark's optimizer only the rules run that make joins of
-correlated subqueries: no rule looks at data, at statistics or at the clock.
+correlated subqueries, and the one that drops unread columns where some number rows: no rule looks at data, at
+statistics or at the clock.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _RULES = (
     "RewritePredicateSubquery",
     "RewriteLateralSubquery",
 )
+_NUMBERED = re.compile(r"\.(AttachDistributedSequence|MonotonicallyIncreasingID)\"")
+"""Numbers of rows in the order in which Spark has them: pandas-on-Spark adds such columns, and reads few of them."""
 _TEXT = "a DataFrame of {}"
 _CATALYST = "org.apache.spark.sql.catalyst."
 _DEPTH = 20  # of subqueries within one another
@@ -56,6 +59,8 @@ def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> 
     try:
         execution: Any = frame._jdf.queryExecution()
         plan = _joined(spark, execution.analyzed())
+        if _NUMBERED.search(plan.toJSON()):
+            plan = _rule(spark, "ColumnPruning").apply(plan)
         written, zone = plan.toJSON(), str(_jvm(spark).java.util.TimeZone.getDefault().getID())
         _check_escapes(spark, execution.analyzed(), written)
         nodes = filled(plan, json.loads(written), zone)
@@ -111,8 +116,7 @@ def unlogged() -> Iterator[None]:
 def _joined(spark: SparkSession, plan: JavaObject) -> JavaObject:
     """Returns a plan whose correlated subqueries are joins: the rules run until they change nothing, since a subquery
     may hold another one."""
-    optimizer = _jvm(spark).org.apache.spark.sql.catalyst.optimizer
-    rules = [getattr(getattr(optimizer, f"{rule}$"), "MODULE$") for rule in _RULES]
+    rules = [_rule(spark, name) for name in _RULES]
     for _ in range(_DEPTH):
         before = plan
         for rule in rules:
@@ -120,6 +124,11 @@ def _joined(spark: SparkSession, plan: JavaObject) -> JavaObject:
         if plan.fastEquals(before):
             break
     return plan
+
+
+def _rule(spark: SparkSession, name: str) -> Any:
+    """Returns a rule of Spark's optimizer."""
+    return getattr(getattr(_jvm(spark).org.apache.spark.sql.catalyst.optimizer, f"{name}$"), "MODULE$")
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,8 @@ def _steps(view: crown.View) -> int:
 
 
 def test_the_ways_to_write_it_are_one_plan() -> None:
-    def stages(join: str, schema: Any = QUOTES, **options: Any) -> Any:
-        query = f"SELECT x, p FROM trades t ASOF {join}"
+    def stages(join: str, schema: Any = QUOTES, before: str = "", **options: Any) -> Any:
+        query = f"SELECT x, p FROM trades t {before}ASOF {join}"
         return plans.program(query, schema, **options).stages
 
     inner = stages("JOIN quotes q ON t.k = q.k AND t.at >= q.at")
@@ -128,8 +128,11 @@ def test_the_ways_to_write_it_are_one_plan() -> None:
     assert inner == stages("JOIN quotes q USING (k, at)")
     outer = stages("LEFT JOIN quotes q ON t.k = q.k AND t.at >= q.at")
     assert outer != inner
-    for dialect in ("spark", "snowflake", "duckdb"):
-        assert outer == stages("JOIN quotes q MATCH_CONDITION (t.at >= q.at) ON t.k = q.k", dialect=dialect)
+    matches = "JOIN quotes q MATCH_CONDITION (t.at >= q.at) ON t.k = q.k"
+    assert inner == stages(matches) == stages(matches, before="INNER ", dialect="ansi")
+    assert outer == stages(matches, before="LEFT ") == stages(matches, before="LEFT OUTER ")
+    for dialect in ("snowflake", "duckdb"):
+        assert outer == stages(matches, dialect=dialect)
         assert outer == stages("JOIN quotes q MATCH_CONDITION (q.at <= t.at) USING (k)", dialect=dialect)
 
 

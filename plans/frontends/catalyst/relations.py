@@ -11,6 +11,7 @@ from plans.clock import CLOCK, NOW
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, col
 from plans.frontends.catalyst import constants, groups, sessions, windows
+from plans.frontends.catalyst.asof import as_of
 from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names, united
 from plans.frontends.catalyst.generate import generate
 from plans.frontends.catalyst.scalars import CLOCKS, Meaning, literal, scalar, type_of
@@ -210,7 +211,7 @@ def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
     condition = node.tree("condition")
     assert condition is not None, "a filter has a condition"
     conditions = []
-    for part in _parts(condition):
+    for part in condition.conjuncts():
         if part.kind == "Exists" and not part.fields.get("joinCond"):
             added.append(replace(_rows_of(part, reading, ctes), group=reading.group()))
         else:
@@ -218,11 +219,6 @@ def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
     return replace(
         block, sources=(*block.sources, *added), conditions=(*block.conditions, *conjuncts(tuple(conditions)))
     )
-
-
-def _parts(node: Node) -> list[Node]:
-    """Returns the operands of a conjunction."""
-    return [part for child in node.children for part in _parts(child)] if node.kind == "And" else [node]
 
 
 # Joins
@@ -414,6 +410,13 @@ _OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
         node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
     ),
     "Join": _join,
+    "AsOfJoin": lambda node, reading, ctes: as_of(
+        node,
+        _block(node.children[0], reading, ctes),
+        _block(node.children[1], reading, ctes),
+        reading,
+        partial(_expr, reading=reading, ctes=ctes),
+    ),
     "Aggregate": lambda node, reading, ctes: groups.grouped(
         node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
     ),

@@ -45,6 +45,10 @@ class Node:
         given = self.fields.get(name)
         return _short(given["object"]) if isinstance(given, Mapping) and "object" in given else ""
 
+    def conjuncts(self) -> list[Node]:
+        """Returns the operands of a conjunction; the node itself if it is none."""
+        return [part for child in self.children for part in child.conjuncts()] if self.kind == "And" else [self]
+
     def walk(self) -> Iterator[Node]:
         """Yields the node and all below it, parents first."""
         todo = [self]

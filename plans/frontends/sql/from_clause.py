@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from plans.clock import CLOCK
 from plans.expressions.build import NULL, Expr, call, cast
-from plans.frontends.sql.asof import MATCHED, RIGHT, VERSIONS, match_of, matched, moment_of, version_of
+from plans.frontends.asof import MATCHED, RIGHT, match_of, matched
+from plans.frontends.sql.asof import VERSIONS, moment_of, version_of
 from plans.frontends.sql.columns import listed
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
@@ -384,8 +385,7 @@ def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Express
 def _add_asof(
     join: exp.Join, kind: str, moment: exp.Expression | None, written: list[exp.Expression], scope: Scope
 ) -> None:
-    """Adds an ASOF JOIN, or a join with versions at a `moment`: both sides become one source, that of their rows in
-    order."""
+    """Adds an ASOF JOIN, or a join with versions at a `moment`: the rows of both sides in order become one source."""
     frame, nearest = scope.frame, join.args.get("match_condition")
     if nearest is not None and not isinstance(nearest, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
         message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "write equalities behind ON"
@@ -411,7 +411,7 @@ def _add_asof(
         relation.rename({expr: made.qualified(name) for expr, name in names.items()})
     frame.sources[:] = [made]
     frame.conditions.append(call("not", made.qualified(RIGHT)))
-    if kind == "INNER" and nearest is None:
+    if kind == "INNER":
         frame.conditions.append(made.qualified(MATCHED))
 
 

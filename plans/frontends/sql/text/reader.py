@@ -42,6 +42,9 @@ class Fault(ParseError):
 class Noting(_Base):
     """What all parsers here do besides: they note places, and do not run out of stack."""
 
+    PADS: ClassVar[bool] = True
+    """An ASOF JOIN with MATCH_CONDITION keeps the left rows without a partner."""
+
     def reset(self) -> None:
         """Begins a new text."""
         super().reset()
@@ -83,6 +86,8 @@ class Noting(_Base):
         node = self._inside(0, super()._parse_join, *args, **kwargs)
         if comma is not None and node is None:
             self.raise_error("no table stands behind this comma", comma)
+        if self.PADS and node is not None and node.args.get("match_condition") is not None and not node.side:
+            node.set("side", "LEFT")
         return node
 
     def expression(self, *args: Any, **kwargs: Any) -> Any:
@@ -172,6 +177,12 @@ class SparkSQL(Spark):
             **Spark.Parser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: self._parse_plus(),
         }
+
+        PADS: ClassVar[bool] = False
+
+        def _parse_join_parts(self) -> Any:
+            method, side, kind = super()._parse_join_parts()
+            return self._prev if self._match(TokenType.ASOF) else method, side, kind
 
         def _parse_plus(self) -> Any:
             value = self._parse_unary()
