@@ -31,6 +31,10 @@ _NAMED = {
 }  # fmt: skip
 
 
+WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+"""What stands around the call of an aggregate."""
+
+
 def function_of(node: exp.Expression) -> str | None:
     """Returns the aggregate that a call is, a user's by its name in capitals; None if it is none that is maintained."""
     if isinstance(node, exp.Anonymous):
@@ -50,10 +54,9 @@ def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:
         if isinstance(part, exp.Filter) or function_of(part) is not None:
             yield part
         elif isinstance(part, exp.Window):  # what it reads may be aggregates, it is none itself
-            called = part.this
-            while isinstance(called, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
-                called = called.this
-            todo += [other for other in part.iter_expressions() if other is not part.this]
-            todo += called.iter_expressions()
+            while isinstance(part, (exp.Window, *WRAPPERS)):
+                todo += [other for other in part.iter_expressions() if other is not part.this]
+                part = part.this
+            todo += part.iter_expressions()
         else:
             todo += part.iter_expressions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from plans.expressions.build import Expr, check_ordered
 from plans.frontends.sql.refuse import NO_ORDER, Text
 from plans.frontends.sql.scope import Scope, value_of
 from plans.frontends.sql.shape import limited
+from plans.frontends.sql.text.place import extent
 from plans.frontends.sql.values import Meaning
 from plans.program import Order
 from plans.queries.algebra import Relation, Top, unused
@@ -146,7 +148,7 @@ def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidd
             scope.note(text.phrase("ORDER BY", by), "ORDER BY without LIMIT has no effect", NO_ORDER)
         return relation
     if by is None:
-        word = "OFFSET" if limit is None else "FETCH" if isinstance(limit, exp.Fetch) else "LIMIT"
+        word = "OFFSET" if limit is None else _word(limit, text)
         message = f"{word} without ORDER BY keeps the first rows in the order of all of their columns"
         scope.note(text.phrase(word, limit or offset), message, "say which rows: ORDER BY ... LIMIT ...")
     first = 0 if offset is None else _whole(offset.expression, "OFFSET", text)
@@ -156,14 +158,18 @@ def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidd
 
 def _rows(limit: exp.Expression, text: Text) -> int:
     """Returns the number of rows that LIMIT or FETCH FIRST names."""
-    word = "FETCH" if isinstance(limit, exp.Fetch) else "LIMIT"
+    word = _word(limit, text)
     options = limit.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-        hint = "write LIMIT" if word == "FETCH" else "write how many"
+        hint = "write how many" if options.args.get("percent") else "put the query into FROM"
         raise text.error(f"{word} takes a number of rows only", limit, hint, text.phrase(word, limit))
-    if word == "LIMIT":
-        return _whole(limit.expression, word, text)
-    return _whole(limit.args.get("count"), "FETCH", text)
+    return _whole(limit.args.get("count") if isinstance(limit, exp.Fetch) else limit.expression, word, text)
+
+
+def _word(limit: exp.Expression, text: Text) -> str:
+    """Returns what the text calls a LIMIT."""
+    found = re.findall(r"\b(?:LIMIT|FETCH|TOP|ROWNUM)\b", text.text[: (extent(limit) or (0, 0))[1]].upper())
+    return found[-1] if found else "LIMIT"
 
 
 def _whole(node: Any, clause: str, text: Text) -> int:

@@ -12,33 +12,33 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.expressions.build import TRUE, Expr, call, cast, col, mean, of_units, units
+from plans.expressions.build import Expr, call, cast, col, mean, of_units, units
 from plans.expressions.coercion import common
-from plans.frames import NEIGHBOURS, PARTITION, PICKED, RANKS, WindowFunction
+from plans.frames import NEIGHBOURS, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
 from plans.frontends.frames import below, count_of, default_frame
-from plans.frontends.sql.aggregates import function_of
+from plans.frontends.sql.aggregates import WRAPPERS, function_of
 from plans.frontends.sql.framed import OWN, frame_in, spelled
 from plans.frontends.sql.ordering import Columns, Item, orders
-from plans.frontends.sql.scope import Frame, Names, Scope
+from plans.frontends.sql.partitions import Partitions, of_all
+from plans.frontends.sql.scope import Frame, Scope
 from plans.frontends.sql.shape import limited
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
-from plans.program import Aggregate, Order
-from plans.queries.algebra import Group, Over, Query, Relation
+from plans.program import Order
+from plans.queries.algebra import Over, Relation
 from plans.types import INTERVALS, decimal_parts
 
 
 @dataclass(frozen=True)
 class Call:
-    """A window function over columns of the rows. Without a frame or an order it is an aggregate over whole partitions:
-    `whole`. `length`: it is that of the units of a length of time of this type."""
+    """A window function over columns of the rows. `length`: it is that of the units of a length of time of this
+    type."""
 
     node: exp.Window
     keys: tuple[str, ...]
     order: tuple[Order, ...]
     function: WindowFunction
-    whole: bool = False
     length: str = ""
 
 
@@ -58,6 +58,7 @@ class Windows:
         self.below, self.plain, self.scope = below, plain, scope
         self.defined = {one.this.name.lower(): one for one in defined}  # by the WINDOW clause
         self.calls: list[Call] = []
+        self.whole: dict[tuple[str, ...], Partitions] = {}  # by what they are partitioned by
         self.outside: set[str] = set()  # columns of the rows that values over window functions read
         self.named: dict[str, Expr] = {}  # what the aliases of the SELECT list stand for
         self.selected: dict[str, Expr] = {}  # the same, of the rows: of what is no window function
@@ -102,6 +103,12 @@ class Windows:
     def call(self, node: exp.Window) -> Expr:
         """Returns the value of a window function, as a column that is not there yet; AVG of decimals and lengths of
         time is two."""
+        partition, order, spec = spelled(node, self.defined, self.scope.text)
+        if of_all(order, spec) and function_of(_called(node)) is not None and type(_called(node)) not in OWN:
+            keys = tuple(dict.fromkeys(self._read(one) for one in partition))
+            found = self.whole.setdefault(keys, Partitions([self.column(key) for key in keys], self.scope))
+            name = f"#{len(self.calls)}_{sum(len(one.values) for one in self.whole.values())}"
+            return found.aggregate(node, order, name, lambda part: self.column(self._read(part)))
         averaged = self._averaged(node)
         if averaged is not None:
             total, count = (self.call(_instead(node, kind)) for kind in (exp.Sum, exp.Count))
@@ -198,8 +205,7 @@ class Windows:
         if function is None:
             raise text.error(f"the window function {word} is not supported", node, _HINT)
         if any(isinstance(part, exp.Distinct) for part in given):
-            hint = _HINT if made.order else "group in a subquery in FROM, and join it"
-            raise text.error(f"{word}(DISTINCT ...) is not supported as a window function", node, hint)
+            raise text.error(f"{word}(DISTINCT ...) is not supported as a window function", node, _HINT)
         plain = (function in NAMES or function in _TRUTH) and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
         if not plain:
             shown = word if word.isidentifier() else function.upper()
@@ -221,7 +227,7 @@ class Windows:
         type_ = text.guarded(node, partial(result_type, function, types[0]))
         filtered = None if where is None else self._read(where)
         called = WindowFunction(made.function.name, type_, function, arguments, filtered, frame)
-        return replace(made, function=called, whole=frame == PARTITION)
+        return replace(made, function=called)
 
     def _read(self, node: exp.Expression) -> str:
         """Returns the column of the rows that has a value."""
@@ -239,13 +245,9 @@ class Windows:
         """Adds the rows to a frame, with the values of the window functions; what columns with @ stand for there."""
         text = self.scope.text
         overs: dict[tuple[tuple[str, ...], tuple[Order, ...]], list[Call]] = {}
-        groups: dict[tuple[str, ...], list[WindowFunction]] = {}
         for one in self.calls:
-            if one.whole:
-                groups.setdefault(one.keys, []).append(one.function)
-            else:
-                overs.setdefault((one.keys, one.order), []).append(one)
-        base, alone = rows, len(overs) == 1 and not groups
+            overs.setdefault((one.keys, one.order), []).append(one)
+        base, alone = rows, len(overs) == 1 and not self.whole
         for (keys, order), calls in overs.items():
             hidden = self._hidden() if alone else 0
             place = place_of(text.text, calls[0].node)
@@ -253,11 +255,11 @@ class Windows:
         source = frame.derived(base, wish)
         frame.sources.append(source)
         names = {col(f"@{c.name}", c.type): source.qualified(c.name) for c in source.table.columns}
-        for keys, functions in groups.items():
-            beside = frame.derived(self._group(rows, keys, functions), f"{wish}_groups")
+        for keys, partitions in self.whole.items():
+            beside = frame.derived(partitions.relation(rows), f"{wish}_groups")
             frame.sources.append(beside)
             frame.conditions += [call("nseq", source.qualified(key), beside.qualified(key)) for key in keys]
-            names |= {col(f"@{one.name}", one.type): beside.qualified(one.name) for one in functions}
+            names |= {made: beside.qualified(made.value[1:]) for made in partitions.values}
         return names
 
     def _hidden(self) -> int:
@@ -265,24 +267,13 @@ class Windows:
         read = (item.name in self.outside for item in reversed(self.below.hidden))
         return next((i for i, found in enumerate(read) if found), len(self.below.hidden))
 
-    def _group(self, rows: Relation, keys: tuple[str, ...], functions: list[WindowFunction]) -> Group:
-        """Returns the partitions of the rows with their aggregates."""
-        source = Frame(Names()).derived(rows, "rows")
-        read = dict.fromkeys((*keys, *(name for one in functions for name in one.read)))
-        columns = tuple((name, source.qualified(name)) for name in read) or (("one", TRUE),)
-        inner = Query(self.scope.text.text, (source,), (), columns, False)
-        aggregates = tuple(
-            Aggregate(one.name, one.type, one.function, one.arguments, False, one.where) for one in functions
-        )
-        outputs = (*((key, source.qualified(key).type) for key in keys), *((a.name, a.type) for a in aggregates))
-        shown = tuple((name, col(name, type_)) for name, type_ in outputs)
-        return Group(inner, keys, aggregates, shown, None, not keys)
-
 
 def _called(node: exp.Window) -> exp.Expression:
-    """Returns the function of a window function, without FILTER."""
+    """Returns the function of a window function, without FILTER and the like."""
     inner: exp.Expression = node.this
-    return inner.this if isinstance(inner, exp.Filter) else inner
+    while isinstance(inner, WRAPPERS):
+        inner = inner.this
+    return inner
 
 
 def _instead(node: exp.Window, kind: type[exp.AggFunc]) -> exp.Window:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.constants import with_constants
-from plans.frontends.sql.distinct_on import first_rows
+from plans.frontends.sql.first_rows import first_rows
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read

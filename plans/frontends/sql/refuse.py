@@ -123,10 +123,14 @@ class Text:
     def check_sequence(self, node: exp.Expression) -> None:
         """Refuses clauses in another sequence than that of SQL: the parser takes them in any."""
         latest, last, behind = 0, node, ""
+        listed = node.expressions if isinstance(node, exp.Select) else []
+        first = (extent(listed[0]) or (0, 0))[0] if listed else 0
         for name, words in _SEQUENCE.items():
             clause = node.args.get(name) or []
             for one in clause if isinstance(clause, list) else [clause]:
                 begin = (extent(one) or (latest, 0))[0]
+                if name == "limit" and begin < first:
+                    continue  # TOP, which stands in front of what is selected
                 if begin < latest:
                     hint = "the sequence is FROM with its joins, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT"
                     raise self.error(f"{behind} stands behind {words}", last, hint)

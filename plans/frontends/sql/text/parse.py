@@ -24,6 +24,7 @@ from plans.frontends.sql.text.place import CLOSE
 from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
 from plans.frontends.sql.text.regexes import with_regexes
+from plans.frontends.sql.text.rownum import with_limits
 from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import (
     in_spark,
@@ -96,7 +97,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_shorthands(with_samples(statement, dialect)) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
-        found = [with_pivots(statement, dialect) for statement in found]
+        found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]
         if dialect not in SPARK:
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]
