@@ -1,4 +1,4 @@
-"""Window functions as the planner has them: what each reads, and the frame of rows that it sees.
+"""Window functions as the planner has them: what each reads, the frame of rows that it sees, and slices by values.
 
 The rows of a partition are in an order, and every copy of a row has a position. *Peers* are the rows that an order says
 nothing about: they have the same values in its columns.
@@ -171,6 +171,24 @@ class WindowFunction:
         if not self.frame.bounded:
             return "partition" if self.frame.start is None and self.frame.end is None else "shift"
         return "local" if self.frame.unit == "rows" else "range"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Which rows a running sum selects: those for which it is below a bound, or those for which it is not.
+
+    `summed` names the column whose values are added up, of all rows before a row (`inclusive`: and of the row itself),
+    and `bound` the column with the bound, both of them exact numbers. A row with a bound is not selected: it says the
+    bound of its partition, which has one such row. Without it no row is selected. `comparison` is `lt`, `le`, `gt` or
+    `ge`: of the sum with the bound. A sum of no value is NULL, by which no row is selected, or 0 (`zero`).
+    """
+
+    json_row: ClassVar[bool] = True
+    summed: str
+    bound: str
+    comparison: str
+    inclusive: bool = False
+    zero: bool = False
 
 
 def kinds(functions: Iterable[WindowFunction], ordered: Iterable[str]) -> tuple[str, ...]:

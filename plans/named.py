@@ -15,8 +15,9 @@ from plans.errors import PlanError
 from plans.lowering.lower import check_names, notes_of, stage_of
 from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
+from plans.plan import Result
 from plans.planner import check_options, parse
-from plans.program import GroupStage, Program, Result, outputs_of
+from plans.program import GroupStage, Program, outputs_of
 from plans.queries.algebra import Relation, bases
 from plans.reads import each_once, sources, typed, without_others
 from plans.schema import Column, Schema, Table

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, TypeVar
 
 from plans import serial
 from plans.errors import PlanError
+from plans.expressions.build import col
 from plans.expressions.expr import Expr
 from plans.payloads.payload import Payload
-from plans.schema import Table
+from plans.schema import Column, Table
 from plans.types import shown
 
 _T = TypeVar("_T")
@@ -217,6 +218,25 @@ class Plan:
                 hint="plan the query again with this release",
             )
         return rebuilt(Plan, data, "plan")
+
+
+def passed(columns: Iterable[Output | Column]) -> tuple[Output, ...]:
+    """Returns feed columns that are the source's own."""
+    return tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One of several results of a program: the rows of stage `stage` under a `name`.
+
+    `query` is its text, `reads` are the other results that stand in it, `notes` are what the planner noted about it.
+    """
+
+    name: str
+    stage: int
+    query: str
+    reads: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def loaded(data: Any) -> Any:

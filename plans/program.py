@@ -21,9 +21,9 @@ from plans.bands import Band
 from plans.errors import PlanError
 from plans.expressions.build import col
 from plans.expressions.expr import Expr
-from plans.frames import WindowFunction
+from plans.frames import Slice, WindowFunction
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
-from plans.plan import Output, Plan, loaded, rebuilt, table_of
+from plans.plan import Output, Plan, Result, loaded, passed, rebuilt, table_of
 from plans.schema import Column, Table, upserting
 from plans.windows import Window
 
@@ -225,6 +225,22 @@ class OverStage:
 
 
 @dataclass(frozen=True)
+class SliceStage:
+    """The rows of `feed` that a slice selects, by a running sum in each partition; `keys` and `order` are those of
+    `TopStage`, the `order` is one column.
+
+    What the slice reads are the last two feed columns, which are no columns of the stage. No two rows without a bound
+    have the same values in the others.
+    """
+
+    feed: Feed
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+    slice: Slice
+    hidden: ClassVar[int] = 2
+
+
+@dataclass(frozen=True)
 class TimedStage:
     """The rows of `feed` whose period has the time in it: `since` <= time < `until`.
 
@@ -265,8 +281,9 @@ class BandStage:
 
 
 Stage = (
-    JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | TimedStage | SingleStage | BandStage
-)
+    JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage | OverStage | SliceStage | TimedStage
+    | SingleStage | BandStage
+)  # fmt: skip
 
 
 def identity(stage: Stage) -> dict[str, Any]:
@@ -287,26 +304,12 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.band.outputs
     if isinstance(stage, SingleStage):
         return stage.feed.columns
-    if isinstance(stage, (TopStage, TimedStage)):
+    if isinstance(stage, (TopStage, SliceStage, TimedStage)):
         return stage.feed.columns[: len(stage.feed.columns) - stage.hidden]
     if isinstance(stage, OverStage):
         return (*stage.shown, *(Output(one.name, one.type, col(one.name, one.type)) for one in stage.functions))
     feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
     return feeds[0].columns if feeds else ()
-
-
-@dataclass(frozen=True)
-class Result:
-    """One of several results of a program: the rows of stage `stage` under a `name`.
-
-    `query` is its text, `reads` are the other results that stand in it, `notes` are what the planner noted about it.
-    """
-
-    name: str
-    stage: int
-    query: str
-    reads: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -439,11 +442,6 @@ def program_of(plan: Plan) -> Program:
 def once_each(number: int, columns: Iterable[Output | Column]) -> PointwiseStage:
     """Returns the stage that has each row of stage `number`, which has these columns, once."""
     return PointwiseStage((Feed(number, passed(columns)),), ("distinct", 0))
-
-
-def passed(columns: Iterable[Output | Column]) -> tuple[Output, ...]:
-    """Returns feed columns that are the source's own."""
-    return tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns)
 
 
 Maintainable = Plan | Program

@@ -21,6 +21,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     SingleStage,
+    SliceStage,
     Stage,
     TimedStage,
     TopStage,
@@ -129,7 +130,7 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
     if isinstance(stage, GroupStage):
         return (stage.feed, *stage.values)
-    if isinstance(stage, (TopStage, OverStage, SingleStage)):
+    if isinstance(stage, (TopStage, OverStage, SliceStage, SingleStage)):
         return (stage.feed,)
     if isinstance(stage, TimedStage):
         return stage.feed, stage.clock

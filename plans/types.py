@@ -97,6 +97,14 @@ def decimal_parts(type_: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def exact_scale(type_: str) -> int | None:
+    """Returns how many digits behind the point exact numbers of a type have; None for other types."""
+    if type_ in ("int32", "int64"):
+        return 0
+    parts = decimal_parts(type_)
+    return None if parts is None else parts[1]
+
+
 def normal_type(type_: str) -> str:
     """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
     if not isinstance(type_, str):

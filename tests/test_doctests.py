@@ -35,6 +35,7 @@ MODULES = (
     "plans.frontends.sql.text.statements",
     "plans.lowering.numbers",
     "plans.lowering.ranks",
+    "plans.lowering.slices",
     "plans.planner",
     "plans.queries.single",
     "plans.windows",

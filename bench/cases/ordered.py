@@ -82,8 +82,6 @@ ORDERED: dict[str, Workload] = {
 }  # fmt: skip
 QUADRATIC = ("ord-before", "ord-apart")
 """Those of which another system looks at every pair of rows."""
-STEEP = ("ord-vwap",)
-"""Those whose change reaches a part of all prices, in this system too."""
 RANGES = ("ord-ranks",)
 """Those whose deltas are measured in ranges, too: by rows, a change moves half of the table."""
 

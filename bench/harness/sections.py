@@ -11,7 +11,7 @@ from typing import Any
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
-from bench.cases.ordered import ORDERED, QUADRATIC, RANGES, STEEP
+from bench.cases.ordered import ORDERED, QUADRATIC, RANGES
 from bench.cases.tpcds import FEW, TPCDS
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
@@ -159,7 +159,7 @@ def ordered(scale: str) -> list[Cell]:
         for rows in (1_000,) if quick else (1_000, 10_000)[: 2 if live > 10_000 else 1]:
             options = {"rows": live, "prefix": live + (2 if quick else 9) * rows}
             at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
-            for name in (one for one in ORDERED if one not in STEEP or live <= 10_000):
+            for name in ORDERED:
                 for mode in ("ranges", "delta") if name in RANGES else ("delta",):
                     cells.append(cell(name, "crown-view", mode, scale, **at))
                 if name in QUADRATIC and live > 10_000:

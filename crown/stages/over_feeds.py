@@ -11,14 +11,24 @@ from crown.stages.over import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage
 from crown.stages.single import Single
+from crown.stages.slices import Slices
 from crown.stages.timed import Timed
 from crown.stages.top import Top
-from plans.program import BandStage, GroupStage, OverStage, PointwiseStage, SingleStage, TimedStage, TopStage
+from plans.program import (
+    BandStage,
+    GroupStage,
+    OverStage,
+    PointwiseStage,
+    SingleStage,
+    SliceStage,
+    TimedStage,
+    TopStage,
+)
 from plans.program import Stage as Planned
 from plans.schema import Column
 
 _BY_FEED: dict[type, Callable[..., Stage]] = {
-    TopStage: Top, OverStage: Over, SingleStage: Single, TimedStage: Timed, BandStage: Bands
+    TopStage: Top, OverStage: Over, SliceStage: Slices, SingleStage: Single, TimedStage: Timed, BandStage: Bands
 }  # fmt: skip
 
 

@@ -27,8 +27,8 @@ from plans.lowering.monomials import Monomial, one_word
 from plans.lowering.offsets import ORDERING, of_sides, parted
 from plans.lowering.stages import Stages, origin, renamed
 from plans.payloads.payload import VALID, VALUE, sum_bits
-from plans.plan import Output
-from plans.program import BandStage, Feed, GroupStage, once_each, passed
+from plans.plan import Output, passed
+from plans.program import BandStage, Feed, GroupStage, once_each
 from plans.queries.algebra import Group, Query, split
 
 _LOW, _HIGH = "low", "high"

@@ -13,8 +13,8 @@ from plans.errors import PlanError
 from plans.expressions.build import Expr, call
 from plans.lowering.matches import aliases_of, together
 from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
-from plans.plan import Output
-from plans.program import Feed, passed
+from plans.plan import Output, passed
+from plans.program import Feed
 from plans.queries.algebra import Query, unused
 from plans.queries.variables import join_type
 

@@ -11,8 +11,8 @@ from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
 from plans.lowering.folding import divided, folded
 from plans.lowering.stages import Stages, condition, local, origin
-from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan
-from plans.program import Feed, JoinStage, once_each, passed
+from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan, passed
+from plans.program import Feed, JoinStage, once_each
 from plans.queries.algebra import Query
 from plans.queries.conjunction import conjunction, is_set
 from plans.search.bounds import bound_of_count

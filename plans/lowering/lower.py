@@ -20,6 +20,7 @@ from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
 from plans.lowering.values import with_values
 from plans.payloads.sums import ONCE
+from plans.plan import passed
 from plans.program import (
     Feed,
     Function,
@@ -28,12 +29,25 @@ from plans.program import (
     OverStage,
     PointwiseStage,
     Program,
+    SliceStage,
     TimedStage,
     TopStage,
-    passed,
     program_of,
 )
-from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Source, Timed, Top, Unnest, bases, walk
+from plans.queries.algebra import (
+    Group,
+    Over,
+    Query,
+    Relation,
+    SetOperation,
+    Sliced,
+    Source,
+    Timed,
+    Top,
+    Unnest,
+    bases,
+    walk,
+)
 from plans.queries.conjunction import is_set
 from plans.reads import typed
 from plans.schema import STAGE
@@ -96,6 +110,8 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(_top(relation, stages))
     if isinstance(relation, Over):
         return stages.add(_over(relation, stages))
+    if isinstance(relation, Sliced):
+        return stages.add(_sliced(relation, stages))
     if isinstance(relation, Timed):
         return stages.add(_timed(relation, stages))
     if isinstance(relation, Unnest):
@@ -182,11 +198,16 @@ def _over(over: Over, stages: Stages) -> OverStage:
     return OverStage(_feed(over.input, stages), over.keys, over.order, over.functions, over.hidden, distinct)
 
 
-def _check_orders(relation: Top | Over) -> None:
+def _check_orders(relation: Top | Over | Sliced) -> None:
     """Raises PlanError if rows are ordered by values that have no order."""
     types = {column.name: column.type for column in relation.input.columns}
     for one in relation.order:
         check_ordered(types[one.column], "ORDER BY")
+
+
+def _sliced(sliced: Sliced, stages: Stages) -> SliceStage:
+    _check_orders(sliced)
+    return SliceStage(_feed(sliced.input, stages), sliced.keys, sliced.order, sliced.slice)
 
 
 def _timed(timed: Timed, stages: Stages) -> TimedStage:
@@ -272,6 +293,8 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
         return (key if kept else ()), distinct and (kept or not relation.hidden)
     if isinstance(relation, Timed):
         return _declared_of_rows(relation)
+    if isinstance(relation, Sliced):
+        return tuple(column.name for column in relation.columns), True
     if isinstance(relation, Unnest):
         return (), False
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS

@@ -26,8 +26,8 @@ from plans.lowering.stages import (
     renamed,
     visible_columns,
 )
-from plans.plan import Output
-from plans.program import Feed, SingleStage, passed
+from plans.plan import Output, passed
+from plans.program import Feed, SingleStage
 from plans.queries.algebra import FOUND, Query, Source, split, unused
 from plans.queries.conjunction import verdict
 from plans.queries.variables import join_type

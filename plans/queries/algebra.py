@@ -1,6 +1,6 @@
 """The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Seven forms make all others:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Eight forms make all others:
 
 - `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
   outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
@@ -8,6 +8,7 @@ An expression of the algebra is a *relation*: a bag of rows with named, typed co
 - `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
 - `Top`: the first rows of one relation, or of each of its groups, in an order.
 - `Over`: the rows of one relation with window functions.
+- `Sliced`: the rows of one relation for which a running sum is on one side of a bound.
 - `Timed`: the rows of one relation whose period the clock is in.
 - `Unnest`: the rows of one relation, once for each element of an array.
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
-from plans.frames import WindowFunction
+from plans.frames import Slice, WindowFunction
 from plans.nested import element_of
 from plans.program import Aggregate, Function, Order
 from plans.schema import WEIGHT, Column, Table
@@ -231,6 +232,26 @@ class Over(_OverOne):
 
 
 @dataclass(frozen=True)
+class Sliced(_OverOne):
+    """The rows of `input` that a slice selects, for each value of `keys` apart, in the order of one column.
+
+    What the slice reads are the last two columns of `input`, which the result does not have. No two rows without a
+    bound have the same values in the others.
+    """
+
+    input: Relation
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+    slice: Slice
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result."""
+        return self.input.columns[:-2]
+
+
+@dataclass(frozen=True)
 class Unnest(_OverOne):
     """The rows of `input`, whose last column is an array, once for each element of it, which takes its place.
 
@@ -249,7 +270,7 @@ class Unnest(_OverOne):
         return (*rest, Column(array.name, element))
 
 
-Relation = Query | Group | SetOperation | Top | Over | Timed | Unnest
+Relation = Query | Group | SetOperation | Top | Over | Sliced | Timed | Unnest
 
 
 def unnested(source: Source, array: Expr, text: str) -> Source:

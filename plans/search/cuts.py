@@ -30,6 +30,7 @@ from plans.program import (
     OverStage,
     Program,
     SingleStage,
+    SliceStage,
     TimedStage,
     TopStage,
 )
@@ -244,7 +245,7 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
         shown = {out.expr.value for out in stage.outputs if out.name == by.column and out.expr.op == "col"}
         places = [i for i in keys if not by.column or terms[0].columns[i].name in shown]
-    elif isinstance(stage, (TopStage, OverStage, SingleStage)):
+    elif isinstance(stage, (TopStage, OverStage, SliceStage, SingleStage)):
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
         places = [i for i in keys if not by.column or terms[0].columns[i].name == by.column]
     elif by.column:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
+from plans.plan import passed
 from plans.program import (
     BandStage,
     Feed,
@@ -24,7 +25,6 @@ from plans.program import (
     Stage,
     TopStage,
     outputs_of,
-    passed,
 )
 from plans.queries.algebra import unused
 from plans.reads import below, fed, feeds, inputs, reading, up_to

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.program import Feed, LinearStage, Program, passed
+from plans.plan import passed
+from plans.program import Feed, LinearStage, Program
 from plans.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role

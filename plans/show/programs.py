@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from plans import durations
 from plans.bands import PairTerm
-from plans.expressions.sqltext import identifier
+from plans.expressions.sqltext import COMPARISONS, identifier
 from plans.frames import EVERY_ROW, SESSIONS, VALUED, Frame, WindowFunction, kinds
 from plans.payloads.payload import VALUE
 from plans.plan import Output
@@ -25,6 +25,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     SingleStage,
+    SliceStage,
     Stage,
     TimedStage,
     TopStage,
@@ -174,6 +175,12 @@ def lines_of(stage: Stage) -> list[str]:
         lines = [f"of {_feed(stage.feed)}", f"by {_order(stage.order) or 'all columns'}"]
         lines += [f"for each {', '.join(stage.keys)}"] if stage.keys else ["in one partition, which is in one cell"]
         return lines + [f"{one.name} = {_over(one)}" for one in stage.functions]
+    if isinstance(stage, SliceStage):
+        one = stage.slice
+        upto = "up to the row" if one.inclusive else "of the rows before"
+        total = f"SUM({one.summed}) {upto}, by {_order(stage.order)}"
+        lines = [f"of {_feed(stage.feed)}", f"while {total} {COMPARISONS[one.comparison]} {one.bound}"]
+        return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
     if isinstance(stage, TimedStage):
         since = [f"{stage.since} <= now"] if stage.since is not None else []
         until = [f"now < {stage.until}"] if stage.until is not None else []

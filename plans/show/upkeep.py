@@ -19,6 +19,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     SingleStage,
+    SliceStage,
     Stage,
     TimedStage,
     TopStage,
@@ -59,6 +60,10 @@ def upkeep(stage: Stage) -> Upkeep:
         return Upkeep("top", LOGARITHMIC, "O(log n) per change, n the rows of a group, and the rows that move", memory)
     if isinstance(stage, OverStage):
         return _of_over(stage)
+    if isinstance(stage, SliceStage):
+        update = "O(log n) per change and O(1) per row that is selected or no longer is, n the rows of a partition"
+        memory = "every value of the order, with its sums"
+        return Upkeep("slice", LOGARITHMIC, f"{update}; more where sums rise and fall around the bound", memory)
     if isinstance(stage, TimedStage):
         update = "O(log n) per change and O(1) per row whose time begins or ends, n the rows"
         return Upkeep("timed", LOGARITHMIC, update, "every row, by the time at which it is inserted or deleted")

@@ -27,6 +27,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     SingleStage,
+    SliceStage,
     Stage,
     TimedStage,
     TopStage,
@@ -153,6 +154,8 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
         fixed = _top(stage, before, labels)
     elif isinstance(stage, OverStage):
         fixed = _over(stage, before, labels)
+    elif isinstance(stage, SliceStage):
+        fixed = _slice(stage, before, labels)
     elif isinstance(stage, TimedStage):
         read = [_feed(feed, before, labels) for feed in (stage.feed, stage.clock)]
         fixed = repr(("timed", read, stage.since is None, stage.until is None))
@@ -208,6 +211,14 @@ def _top(stage: TopStage, before: tuple[Stage, ...], labels: list[int]) -> str:
     order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
     keys = [place[key] for key in stage.keys]
     return repr(("top", _feed(stage.feed, before, labels), keys, order, stage.limit, stage.offset, stage.hidden))
+
+
+def _slice(stage: SliceStage, before: tuple[Stage, ...], labels: list[int]) -> str:
+    place = {column.name: i for i, column in enumerate(stage.feed.columns)}
+    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
+    keys, named = [place[key] for key in stage.keys], replace(stage.slice, summed="", bound="")
+    read = [place[name] for name in (stage.slice.summed, stage.slice.bound)]
+    return repr(("slice", _feed(stage.feed, before, labels), keys, order, read, named))
 
 
 def _band(stage: BandStage, before: tuple[Stage, ...], labels: list[int]) -> str:

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from plans.program import Feed, LinearStage, Program, passed
+from plans.plan import passed
+from plans.program import Feed, LinearStage, Program
 from plans.reads import occurrences, used
 from plans.schema import Table
 from plans.search.cuts import Role

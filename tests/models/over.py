@@ -6,17 +6,18 @@ from calendar import monthrange
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
+from operator import ge, gt, le, lt
 from typing import Any
 
 from plans.frames import ENDS, NEIGHBOURS, PICKED, SESSIONS, Frame, WindowFunction
-from plans.program import Aggregate, OverStage, TopStage
+from plans.program import Aggregate, OverStage, SliceStage, TopStage
 from plans.types import decimal_parts
 from tests.models.aggregates import Row, aggregate, rank
 
 Bag = Counter[Row]
 
 
-def partitions(stage: TopStage | OverStage, bag: Bag) -> Iterator[list[Row]]:
+def partitions(stage: TopStage | OverStage | SliceStage, bag: Bag) -> Iterator[list[Row]]:
     """Yields the rows of each group in order, each copy by itself."""
     place = {output.name: i for i, output in enumerate(stage.feed.columns)}
     said = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
@@ -41,6 +42,23 @@ def over(stage: OverStage, bag: Bag) -> Bag:
         for i, row in enumerate(rows):
             found[(*row[: len(row) - stage.hidden], *(values.of(one, i) for one in stage.functions))] += 1
     return found
+
+
+def sliced(stage: SliceStage, bag: Bag) -> Bag:
+    """Returns the rows of a slice stage: each compares the sum over all rows before it with the bound."""
+    place, found = {output.name: i for i, output in enumerate(stage.feed.columns)}, Counter[Row]()
+    summed, bound = place[stage.slice.summed], place[stage.slice.bound]
+    for rows in partitions(stage, bag):
+        bounds = [row[bound] for row in rows if row[bound] is not None]
+        assert len(bounds) < 2, "a partition has two bounds"
+        for i, row in enumerate(rows):
+            values = [one[summed] for one in rows[: i + stage.slice.inclusive] if one[summed] is not None]
+            if row[bound] is None and bounds and (values or stage.slice.zero):
+                found[row[:-2]] += _COMPARED[stage.slice.comparison](sum(values), bounds[0])
+    return +found
+
+
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {"lt": lt, "le": le, "gt": gt, "ge": ge}
 
 
 class _Partition:

@@ -25,6 +25,7 @@ from plans.program import (
     PointwiseStage,
     Program,
     SingleStage,
+    SliceStage,
     TimedStage,
     TopStage,
     outputs_of,
@@ -34,7 +35,7 @@ from plans.types import arrow_type
 from tests.models import normalise
 from tests.models.aggregates import aggregate
 from tests.models.bands import band
-from tests.models.over import over, partitions
+from tests.models.over import over, partitions, sliced
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]
@@ -100,6 +101,10 @@ def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> 
         elif isinstance(stage, BandStage):
             sides = [(feed, source(feed)) for feed in (stage.bands, stage.points)]
             bags[number] = band(stage, *(fed(feed, bags[of], columns[of]) for feed, of in sides))
+            made = outputs_of(stage)
+        elif isinstance(stage, SliceStage):
+            of = source(stage.feed)
+            bags[number] = sliced(stage, fed(stage.feed, bags[of], columns[of]))
             made = outputs_of(stage)
         elif isinstance(stage, TimedStage):
             of, clock = source(stage.feed), source(stage.clock)

@@ -30,6 +30,7 @@ from crown.stages.over import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage
 from crown.stages.single import Single
+from crown.stages.slices import Slices
 from crown.stages.timed import Timed
 from crown.stages.tombstones import Tombstones
 from crown.stages.top import Top
@@ -59,11 +60,16 @@ BANDS = (
     "SELECT COUNT(*) AS n, SUM(y.b) AS s FROM r x, r y WHERE y.a >= x.a AND y.a < x.b",
     "SELECT x.b, COUNT(*) AS n FROM r x, r y WHERE y.a - x.a > 1 OR y.a < x.a GROUP BY x.b",
 )
+SLICES = (
+    "SELECT x.b FROM r x WHERE (SELECT SUM(y.b) FROM r y WHERE y.a > x.a) < 2",
+    "SELECT x.a FROM r x WHERE (SELECT COUNT(*) FROM r y WHERE y.b >= x.b AND y.a = x.a) >= 2",
+    "SELECT x.a FROM r x WHERE (SELECT SUM(1 - y.b) FROM r y WHERE y.a < x.a) < 0.25 * (SELECT SUM(z.b) FROM r z)",
+)
 CASES = [
     *((query, program_queries.TABLES) for query in (*program_queries.QUERIES[::4], TRIANGLES)),
     *((query, test_clock.SCHEMA) for query in test_clock.QUERIES[::4]),
     (SINGLE, LOOSE),
-    *((query, program_queries.TABLES) for query in BANDS),
+    *((query, program_queries.TABLES) for query in (*BANDS, *SLICES)),
 ]
 VALUES: dict[str, Callable[[Random], Any]] = {
     "int64": lambda random: random.choice([None, 0, 1, 2, 3]),
@@ -127,6 +133,7 @@ KINDS: dict[type[Stage], str] = {
     Over: "SELECT a, b, SUM(b) OVER (PARTITION BY a ORDER BY b) AS s FROM r",
     Pointwise: "SELECT a FROM r UNION SELECT b FROM s",
     Single: SINGLE,
+    Slices: SLICES[0],
     Timed: "SELECT a, ts FROM r WHERE NOW() BETWEEN ts AND till",
     Top: "SELECT a, b FROM r ORDER BY b, a LIMIT 3",
 }

@@ -33,13 +33,14 @@ from plans.program import (
     PointwiseStage,
     Program,
     SingleStage,
+    SliceStage,
     TimedStage,
     TopStage,
     outputs_of,
 )
 from plans.types import arrow_type, decimal_parts
 from tests.models.bands import pairs
-from tests.models.over import over
+from tests.models.over import over, sliced
 from tests.models.payload import factor
 from tests.oracles.database import Database, Row, canonical
 
@@ -71,6 +72,8 @@ def results(program: Program, database: Database) -> Bag:
             made = shape(outputs_of(stage)), over(stage, fed(stage.feed, known)[1])
         elif isinstance(stage, BandStage):
             made = banded(stage, fed(stage.bands, known), fed(stage.points, known))
+        elif isinstance(stage, SliceStage):
+            made = shape(outputs_of(stage)), sliced(stage, fed(stage.feed, known)[1])
         elif isinstance(stage, TimedStage):
             made = timed(stage, fed(stage.feed, known), fed(stage.clock, known))
         else:

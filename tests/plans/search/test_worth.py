@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 import plans
-from plans.program import Feed, LinearStage, PointwiseStage, passed
+from plans.plan import passed
+from plans.program import Feed, LinearStage, PointwiseStage
 from plans.search.cell_count import portion, worthwhile
 from plans.search.cuts import by_output
 from plans.show import programs
