@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta_rows import data_files
 from spark_jobs.feeds.delta_source import BATCHES_END, ChangesSource, TableSource, has_feed, opened, telling
 from spark_jobs.storage.address import address, masked
 
@@ -61,7 +62,7 @@ def delta_table(spark: SparkSession, table: str, version: int | None = None) -> 
     where = _where(table)
     found = opened(where, version)
     with telling(where):
-        found.to_pyarrow_dataset()  # what deltalake cannot read it refuses here, and not in a worker
+        data_files(found)  # what cannot be read is refused here, and not in a worker
     spark.dataSource.register(TableSource)
     reader = spark.read.format(TableSource.name()).option("table", where)
     return reader.option("version", str(found.version())).load()

@@ -22,6 +22,7 @@ from typing_extensions import override
 from crown.errors import needs
 from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
+from spark_jobs.feeds.delta_rows import DataFile, data_files
 from spark_jobs.storage.address import in_a_line, masked
 from spark_jobs.tables.hidden import refuse_mapped, refuse_vectors_among_changes
 
@@ -201,19 +202,19 @@ class TableReader(datasource.DataSourceReader):
 
     @override
     def partitions(self) -> Sequence[Files]:
-        return [Files([number]) for number in range(len(self._fragments()))] or [Files([])]
+        return [Files([number]) for number in range(len(self._files()))] or [Files([])]
 
     @override
     def read(self, partition: Files) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         with telling(self._table):
             schema = to_arrow_schema(self._schema)
-            for number, fragment in enumerate(self._fragments() if partition.numbers else ()):
+            for number, file in enumerate(self._files() if partition.numbers else ()):
                 if number in partition.numbers:
-                    yield from fitted(fragment.to_batches(schema=schema), schema, self._table)
+                    yield from fitted(file.batches(schema), schema, self._table)
 
-    def _fragments(self) -> list[Any]:
+    def _files(self) -> list[DataFile]:
         with telling(self._table):
-            return list(opened(self._table, self._version).to_pyarrow_dataset().get_fragments())
+            return data_files(opened(self._table, self._version))
 
 
 def weights_of(codes: pa.Array | pa.ChunkedArray) -> np.ndarray:

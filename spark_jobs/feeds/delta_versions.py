@@ -1,7 +1,8 @@
 """What has changed in a Delta table between two of its versions, as Arrow on the driver.
 
 Of a table with a change data feed that is the feed. Of any other it is the rows of the files that were added, less
-those of the files that were removed: exact while the removed files are there, which VACUUM deletes.
+those of the files that were removed, and the rows that deletion vectors have taken away or given back: exact while the
+removed files are there, which VACUUM deletes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from pyspark.sql import types as T
 from crown.ingest.columns import WEIGHT
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
+from spark_jobs.feeds.delta_rows import DataFile, data_files
 from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling, weights_of
 from spark_jobs.storage.address import address
 from spark_jobs.tables.hidden import refuse_vectors_among_changes
 
 if TYPE_CHECKING:
-    import pyarrow.dataset  # takes a quarter of a second, and pandas
     from deltalake import DeltaTable
 
 
@@ -49,7 +50,7 @@ class DeltaVersions:
     def rows(self, schema: pa.Schema, version: int) -> pa.Table:
         """Returns the rows of a version. Raises SourceError if it cannot be read."""
         with telling(self._table):
-            return _read(opened(self._table, version).to_pyarrow_dataset().get_fragments(), schema, self._table)
+            return _read(data_files(opened(self._table, version)), schema, self._table)
 
     def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
         """Returns the changes that lead from a version to another one, with ``_weight``, and how they were found.
@@ -89,16 +90,19 @@ def _fed(newest: DeltaTable, table: str, schema: pa.Schema, first: int, last: in
 
 def _by_files(oldest: DeltaTable, newest: DeltaTable, table: str, schema: pa.Schema) -> tuple[pa.Table, str]:
     with telling(table):
-        before = {fragment.path: fragment for fragment in oldest.to_pyarrow_dataset().get_fragments()}
-        after = {fragment.path: fragment for fragment in newest.to_pyarrow_dataset().get_fragments()}
+        before, after = ({file.path: file for file in data_files(version)} for version in (oldest, newest))
         gone, fresh = before.keys() - after.keys(), after.keys() - before.keys()
+        stay = [path for path in after.keys() & before.keys() if not after[path].same(before[path])]
         added = _read((after[path] for path in fresh), schema, table)
         removed = _read((before[path] for path in gone), schema, table)
+        changed = [after[path].changes(before[path], schema) for path in stay]
     weights = np.repeat(np.array([1, -1], np.int64), [len(added), len(removed)])
-    rows = pa.concat_tables([added, removed]).append_column(WEIGHT, pa.array(weights))
-    return rows, f"{len(fresh)} files added, {len(gone)} removed"
+    weights = np.concatenate([weights, *(of for _, of in changed)])
+    rows = pa.concat_tables([added, removed, *(rows for rows, _ in changed)]).append_column(WEIGHT, pa.array(weights))
+    how = f"{len(fresh)} files added, {len(gone)} removed"
+    return rows, how + (f", rows of {len(stay)} deleted" if stay else "")
 
 
-def _read(fragments: Iterable[pa.dataset.Fragment], schema: pa.Schema, table: str) -> pa.Table:
-    batches = (batch for fragment in fragments for batch in fragment.to_batches(schema=schema))
+def _read(files: Iterable[DataFile], schema: pa.Schema, table: str) -> pa.Table:
+    batches = (batch for file in files for batch in file.batches(schema))
     return pa.Table.from_batches(fitted(batches, schema, table), schema)

@@ -5,7 +5,10 @@ Oracle: Spark's own rows of the table.
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -255,6 +258,103 @@ def test_a_delta_table_whose_versions_do_not_say_it_is_compared(tmp_path: Path) 
     other = Sales(tmp_path / "other", False, [])
     sales.path = other.path
     assert sales.read() == "read whole and compared", "another table"
+
+
+class Vectors:
+    """A Delta table whose rows deletion vectors take away and give back, and files come and go. Oracle: sets."""
+
+    table = Table("t", (Column("a", "int64"), Column("p", "string")))
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.rng, self.version, self.next = folder / "with vectors", random.Random(8), -1, 0
+        self.files: dict[str, tuple[dict[str, Any], range, set[int]]] = {}
+        self.known: Counter[tuple[object, ...]] = Counter()
+        self.append()
+        features = ["deletionVectors"]
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+        self.commit({"protocol": {**protocol, "readerFeatures": features, "writerFeatures": features}})
+
+    def append(self) -> None:
+        rows = range(self.next, self.next + self.rng.randrange(1, 40))
+        self.next = rows.stop
+        columns = {"a": pa.array(rows, pa.int64()), "p": ["x y%" if rows.start % 2 else "b"] * len(rows)}
+        made = self.path.parent / f"file {rows.start}"
+        deltalake.write_deltalake(made, pa.table(columns), partition_by=["p"])
+        log = (made / "_delta_log" / f"{0:020d}.json").read_text().splitlines()
+        said = [json.loads(line) for line in log]
+        (add,) = [action["add"] for action in said if "add" in action]
+        shutil.copytree(made, self.path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_delta_log"))
+        self.files[add["path"]] = (add, rows, set())
+        first = self.version < 0
+        (self.path / "_delta_log").mkdir(exist_ok=True)
+        self.commit(*(action for action in said if "add" in action or (first and "commitInfo" not in action)))
+
+    def commit(self, *actions: dict[str, Any]) -> None:
+        self.version += 1
+        text = "".join(json.dumps(action) + "\n" for action in actions)
+        (self.path / "_delta_log" / f"{self.version:020d}.json").write_text(text)
+
+    def change(self) -> None:
+        path = self.rng.choice(list(self.files))
+        add, rows, gone = self.files[path]
+        remove = {"path": path, "deletionTimestamp": 1, "dataChange": True}
+        remove |= {"deletionVector": vector(gone)} if gone else {}
+        what = self.rng.randrange(5)
+        if what == 0 or len(self.files) == 1:
+            self.append()
+        elif what == 1:
+            del self.files[path]
+            self.commit({"remove": remove})
+        else:
+            left = set(self.rng.sample(range(len(rows)), self.rng.randrange(len(rows) + 1)))
+            if left == gone:
+                return  # a file with the same vector is the same file
+            self.files[path] = add, rows, left
+            more = {"deletionVector": vector(left)} if left else {}
+            self.commit({"remove": remove}, {"add": {**add, **more}})
+
+    def read(self, position: Any) -> Any:
+        nothing = sources._schema(self.table).empty_table()
+        found = changes_of_versions(DeltaVersions(str(self.path)), self.table, position, lambda: nothing)
+        assert "compared" not in found.how
+        self.known.update(counted(found.rows))
+        truth = Counter(
+            (a, "x y%" if rows.start % 2 else "b")
+            for _, rows, gone in self.files.values()
+            for at, a in enumerate(rows)
+            if at not in gone
+        )
+        assert {row: n for row, n in self.known.items() if n} == truth, found.how
+        return found.position
+
+
+def vector(gone: set[int]) -> dict[str, Any]:
+    """A deletion vector in the log: one Roaring bitmap with one list of rows, in base 85."""
+    rows = sorted(gone)
+    bitmap = struct.pack(f"<IIHHI{len(rows)}H", 12346, 1, 0, len(rows) - 1, 16, *rows)
+    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    whole = data + bytes(-len(data) % 4)
+    return {
+        "storageType": "i",
+        "pathOrInlineDv": zmq85(whole),
+        "sizeInBytes": len(data),
+        "cardinality": len(rows),
+    }
+
+
+def zmq85(data: bytes) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    words = struct.unpack(f">{len(data) // 4}I", data)
+    return "".join(digits[word // 85**place % 85] for word in words for place in (4, 3, 2, 1, 0))
+
+
+def test_rows_that_deletion_vectors_take_away_and_give_back_are_changes(tmp_path: Path) -> None:
+    made = Vectors(tmp_path)
+    at = made.read(None)
+    for _ in range(25):
+        for _ in range(made.rng.randrange(1, 4)):
+            made.change()
+        at = made.read(at)
 
 
 def test_what_is_no_delta_table_is_refused(tmp_path: Path) -> None:

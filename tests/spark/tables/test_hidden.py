@@ -120,8 +120,17 @@ def test_rows_that_deletion_vectors_take_away_do_not_come_back(vectors):
     assert table_files(vectors) == []
 
 
-def test_a_table_with_vectors_is_refused_where_it_is_asked_for_and_not_in_a_worker(vectors):
-    with pytest.raises(SourceError, match=r"with vectors cannot be read \(.*deletionVectors"):
+def test_a_table_is_read_without_the_rows_that_deletion_vectors_take_away(spark, vectors):
+    found = delta_table(spark, str(vectors)).collect()
+    assert sorted(row.a for row in found) == [a for a in range(30) if a not in (3, 4, 7, 11, 18, 29)]
+    assert delta_table(spark, str(vectors), 0).count() == 30
+
+
+def test_a_table_with_another_feature_is_refused_where_it_is_asked_for_and_not_in_a_worker(vectors):
+    features = ["deletionVectors", "clusteredByMoonlight"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    commit(vectors, 2, {"protocol": protocol})
+    with pytest.raises(SourceError, match=r"with vectors cannot be read \(.*clusteredByMoonlight"):
         delta_table(None, str(vectors))
 
 

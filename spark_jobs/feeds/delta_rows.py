@@ -1,0 +1,89 @@
+"""The files of a version of a Delta table, and which of their rows are in it: deletion vectors take rows away.
+
+``deltalake`` reads a table with deletion vectors whole or not at all. Its log says which files there are, its vectors
+which rows of them stay; Arrow reads the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as fs
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_VECTORS = "deletionVectors"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a table: its path in it, its rows, and which of these are there; None: all are."""
+
+    path: str
+    _fragment: Any
+    _kept: np.ndarray | None
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yields the rows that are there."""
+        if self._kept is None:
+            yield from self._fragment.to_batches(schema=schema)
+        else:
+            rows = self._all(schema)
+            yield from rows.filter(pa.array(self._there(rows.num_rows))).to_batches()
+
+    def changes(self, before: DataFile, schema: pa.Schema) -> tuple[pa.Table, np.ndarray]:
+        """Returns the rows that are there and were not, or the other way round, and their weights."""
+        rows = self._all(schema)
+        weights = self._there(rows.num_rows).astype(np.int64) - before._there(rows.num_rows)
+        return rows.filter(pa.array(weights != 0)).cast(schema), weights[weights != 0]
+
+    def same(self, before: DataFile) -> bool:
+        """Returns True if the rows that are there are those that were."""
+        if self._kept is None or before._kept is None:
+            return self._kept is before._kept
+        return np.array_equal(self._kept, before._kept)
+
+    def _all(self, schema: pa.Schema) -> pa.Table:
+        return self._fragment.to_table(schema=schema, use_threads=False)
+
+    def _there(self, rows: int) -> np.ndarray:
+        found = np.ones(rows, bool)
+        if self._kept is not None:
+            found[: len(self._kept)] = self._kept  # a vector ends with the last row that it takes away, or later
+        return found
+
+
+def data_files(table: DeltaTable) -> list[DataFile]:
+    """Returns the files of a version. Raises what ``deltalake`` raises for a table that it cannot read."""
+    protocol = table.protocol()
+    if _VECTORS not in (protocol.reader_features or ()):
+        return [DataFile(found.path, found, None) for found in table.to_pyarrow_dataset().get_fragments()]
+    import pyarrow.dataset as ds  # takes a quarter of a second
+    from deltalake.exceptions import DeltaProtocolError
+    from deltalake.fs import DeltaStorageHandler
+    from deltalake.table import SUPPORTED_READER_FEATURES
+
+    strange = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES - {_VECTORS}
+    if strange:
+        raise DeltaProtocolError(f"it has the reader features {', '.join(sorted(strange))}")
+    vectors = pa.RecordBatchReader.from_stream(table.deletion_vectors()).read_all()
+    root = unquote(table.table_uri)
+    kept = {
+        unquote(uri).removeprefix(root): mask.values.to_numpy(zero_copy_only=False)
+        for uri, mask in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True)
+    }
+    files = fs.PyFileSystem(DeltaStorageHandler(table.table_uri))
+    schema = pa.schema(table.schema().to_arrow())
+    found = [
+        DataFile(path, ds.ParquetFileFormat().make_fragment(path, files, where), kept.pop(path, None))
+        for path, where in table._table.dataset_partitions(schema, None)
+    ]
+    if kept:
+        raise DeltaProtocolError(f"rows of {min(kept)} are deleted, and it is no file of the table")
+    return found
