@@ -9,7 +9,18 @@ from plans.errors import PlanError
 from plans.expressions.build import Expr, call
 from plans.expressions.functions import table
 from plans.expressions.functions.function import Function, Macro
-from plans.expressions.macros import arrays, conditions, lengths, lists, meanings, numbers, others, texts, times
+from plans.expressions.macros import (
+    arrays,
+    conditions,
+    dialects,
+    lengths,
+    lists,
+    meanings,
+    numbers,
+    others,
+    texts,
+    times,
+)
 
 
 def _functions(modules: Iterable[ModuleType]) -> list[Function]:
@@ -22,7 +33,7 @@ FAMILIES: dict[str, tuple[Function | Macro, ...]] = {
     "Texts": (*texts.TABLE, *_functions(table.TEXTS)),
     "Dates and times": (*times.TABLE, *lengths.TABLE, *_functions(table.TIMES)),
     "Arrays, maps and structs": (*arrays.TABLE, *_functions(table.COLLECTIONS)),
-    "Other systems' names": (*others.TABLE, *lists.TABLE, *meanings.TABLE),
+    "Other systems' names": (*others.TABLE, *lists.TABLE, *meanings.TABLE, *dialects.TABLE),
 }
 """All functions and macros. Of two of one name, the first that takes so many arguments is meant."""
 

@@ -14,6 +14,7 @@ from plans.expressions.build import NULL, Expr, call, cast, col, conjoin, lit, m
 from plans.expressions.coercion import check_ordered, numeric
 from plans.expressions.functions.function import place
 from plans.expressions.functions.user import NAMED, USER, UserAggregate
+from plans.expressions.macros.lists import aggregated as listed
 from plans.nested import array_of, parts
 from plans.types import INTERVALS, decimal_parts
 
@@ -127,8 +128,9 @@ def _listed(given: Called, add: Add) -> Expr:
     return add(replace(given, function="array_agg", distinct=given.distinct or given.function == "collect_set"))
 
 
-def firsts(given: Called, count: int, nulls: bool, add: Add) -> Expr:
-    """Returns ARRAY_AGG or STRING_AGG of the first values in an order alone; `nulls`: NULL is one of them."""
+def firsts(given: Called, count: int | None, nulls: bool, add: Add) -> Expr:
+    """Returns ARRAY_AGG or STRING_AGG of the first values in an order, or of all; `nulls`: NULL is one of them, and the
+    array of no values is NULL."""
     (value,) = given.values
     if value.type == "null":
         raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
@@ -137,10 +139,11 @@ def firsts(given: Called, count: int, nulls: bool, add: Add) -> Expr:
     kept = call("named_struct", lit("value"), value) if nulls else value
     order = given.order or ((value, False, False),)
     found = rewritten(replace(given, function="array_agg", values=(kept,), separator=None, order=order), add)
-    found = call("slice", found, lit(1), lit(count))
+    found = found if count is None else call("slice", found, lit(1), lit(count))
     if nulls:
         inside = call("get_field", col(place(0), kept.type), lit("value"))
         found = Expr("transform", array_of(inside.type), (found,), inside)
+        found = call("case", call("gt", call("size", found), lit(0)), found, NULL)
     if not joined:
         return found
     text = call("array_join", found, lit(given.separator or ""))
@@ -179,6 +182,16 @@ def _at_least(given: Called, add: Add) -> Expr:
     return cast(found, "float64") if numeric(found.type) else found
 
 
+def _of_list(function: str) -> Callable[[Called, Add], Expr]:
+    """Returns a function of the array of all values that are not NULL; NULL of none."""
+
+    def rewrite(given: Called, add: Add) -> Expr:
+        values = _listed(given, add)
+        return call("case", call("gt", call("size", values), lit(0)), listed(function, values), NULL)
+
+    return rewrite
+
+
 def _of_bits(given: Called, add: Add) -> Expr:
     if given.values[0].type not in ("int32", "int64"):
         raise PlanError(f"{given.function.upper()} needs a whole number, not {given.values[0].type}")
@@ -200,6 +213,9 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "string_agg": _joined,
     "array_agg": _listed,
     "collect_set": _listed,
+    "histogram": _of_list("histogram"),
+    "mad": _of_list("mad"),
+    "product": _of_list("product"),
     "bit_and": _of_bits,
     "bit_or": _of_bits,
     "bit_xor": _of_bits,

@@ -158,6 +158,42 @@ def _zip(type_: pa.DataType, *values: pa.Array) -> pa.Array:
     return listed(sizes, pa.StructArray.from_arrays(fields, fields=list(type_.value_type)), type_, there)
 
 
+# How often elements are there
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _tally(value: pa.Array) -> tuple[np.ndarray, pa.Array, np.ndarray, np.ndarray]:
+    """Returns the different elements of each array but NULL: their rows, themselves, their places, their counts."""
+    sizes, elements = elements_of(value)
+    known = np.flatnonzero(validity(elements))
+    pairs = np.stack([rows_of(sizes)[known], codes(elements)[known]], axis=1).reshape(-1, 2)
+    found, firsts, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+    return found[:, 0], elements.take(pa.array(known[firsts])), firsts, counts
+
+
+def _commonest(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    """Returns the element that is there most often, of several the first."""
+    rows, elements, firsts, counts = _tally(value)
+    order = np.lexsort([firsts, -counts, rows])
+    best = order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
+    places, found = np.zeros(len(value), np.int64), np.zeros(len(value), bool)
+    places[rows[best]], found[rows[best]] = best, True
+    return elements.take(pa.array(places, mask=~(found & validity(value))))
+
+
+def _counts_type(types: Sequence[str], values: Sequence[Any]) -> str:
+    return _keyed("LIST_HISTOGRAM", of_kind(ARRAY, types[0], "LIST_HISTOGRAM").types[0], "int64")
+
+
+def _counts(type_: pa.DataType, value: pa.Array) -> pa.Array:
+    rows, elements, _, counts = _tally(value)
+    sizes = np.bincount(rows, minlength=len(value))
+    there = validity(value) & (sizes > 0)
+    inside = there[rows]
+    keys, items = elements.filter(pa.array(inside)), pa.array(counts[inside].astype(np.int64))
+    return mapped(np.where(there, sizes, 0), keys, items, type_, there)
+
+
 # Sequences
 # ----------------------------------------------------------------------------------------------------------------------
 
@@ -288,6 +324,10 @@ def _str_to_map(text: str, pairs: str = ",", middle: str = ":") -> list[tuple[st
     return sorted(made.items(), key=lambda one: one[0].encode()) if len(made) == len(found) else None
 
 
+def _plain_element(types: Sequence[str], values: Sequence[Any]) -> str:
+    return of_kind(ARRAY, types[0], "LIST_MODE").types[0]
+
+
 _TWICE = "A key is NULL, or there twice."
 TABLE = (
     function("array_intersect", "same same", _same("ARRAY_INTERSECT"), _chosen(True)),
@@ -301,6 +341,8 @@ TABLE = (
         "array_insert", "any int32 element", _same("ARRAY_INSERT"), _arrays(_insert), null=f"place 0; {_AT_MOST}",
         note="Places count from 1, below 0 from the end. NULLs fill up an array that is too short.",
     ),
+    function("value_of_most", "any", _plain_element, _arrays(_commonest), hidden=True),
+    function("counts_of_values", "any", _counts_type, _arrays(_counts), hidden=True),
     function(
         "array_reverse", "any", _same("REVERSE"), _arrays(_reversed), also=("list_reverse",),
         sql=lambda a: f"REVERSE({a[0]})", note="Also REVERSE.",

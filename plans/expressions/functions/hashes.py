@@ -129,6 +129,107 @@ class _XX:
         return _left((lane + word * _P2) & _ALL64, 31, 64) * _P1 & _ALL64
 
 
+class _Farm:
+    """Fingerprint64 of FarmHash."""
+
+    @staticmethod
+    def of_bytes(data: bytes) -> int:
+        """Returns the hash of bytes."""
+        size = len(data)
+        if size <= 16:
+            return _Farm._short(data)
+        if size <= 64:
+            return _Farm._middle(data)
+        return _Farm._long(data)
+
+    @staticmethod
+    def _word(data: bytes, at: int, width: int = 8) -> int:
+        return int.from_bytes(data[at : at + width], "little")
+
+    @staticmethod
+    def _right(value: int, by: int) -> int:
+        return _left(value & _ALL64, 64 - by, 64)
+
+    @staticmethod
+    def _folded(left: int, right: int, factor: int) -> int:
+        one = ((left ^ right) & _ALL64) * factor & _ALL64
+        two = ((right & _ALL64) ^ one ^ one >> 47) * factor & _ALL64
+        return (two ^ two >> 47) * factor & _ALL64
+
+    @classmethod
+    def _short(cls, data: bytes) -> int:
+        size = len(data)
+        factor = (_F2 + size * 2) & _ALL64
+        if size >= 8:
+            first, last = (cls._word(data, 0) + _F2) & _ALL64, cls._word(data, size - 8)
+            one, two = cls._right(last, 37) * factor + first, (cls._right(first, 25) + last) * factor
+            return cls._folded(one & _ALL64, two & _ALL64, factor)
+        if size >= 4:
+            return cls._folded(size + (cls._word(data, 0, 4) << 3), cls._word(data, size - 4, 4), factor)
+        if not size:
+            return _F2
+        one, two = data[0] + (data[size // 2] << 8), size + (data[-1] << 2)
+        found = (one * _F2 ^ two * _F0) & _ALL64
+        return (found ^ found >> 47) * _F2 & _ALL64
+
+    @classmethod
+    def _middle(cls, data: bytes) -> int:
+        size, right, word = len(data), cls._right, cls._word
+        factor = (_F2 + size * 2) & _ALL64
+        a, b = word(data, 0) * (_F1 if size <= 32 else _F2) & _ALL64, word(data, 8)
+        c, d = word(data, size - 8) * factor & _ALL64, word(data, size - 16) * _F2 & _ALL64
+        y, z = (right(a + b, 43) + right(c, 30) + d) & _ALL64, (a + right(b + _F2, 18) + c) & _ALL64
+        if size <= 32:
+            return cls._folded(y, z, factor)
+        z = cls._folded(y, z, factor)
+        e, f = word(data, 16) * factor & _ALL64, word(data, 24)
+        g, h = (y + word(data, size - 32)) * factor & _ALL64, (z + word(data, size - 24)) * factor & _ALL64
+        return cls._folded(right(e + f, 43) + right(g, 30) + h & _ALL64, e + right(f + a, 18) + g & _ALL64, factor)
+
+    @classmethod
+    def _weak(cls, data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
+        w, x, y, z = (cls._word(data, at + 8 * i) for i in range(4))
+        a = (a + w) & _ALL64
+        b = cls._right(b + a + z, 21)
+        c, a = a, (a + x + y) & _ALL64
+        b = (b + cls._right(a, 44)) & _ALL64
+        return (a + z) & _ALL64, (b + c) & _ALL64
+
+    @classmethod
+    def _long(cls, data: bytes) -> int:
+        size, right, word = len(data), cls._right, cls._word
+        x, y = 81, (81 * _F1 + 113) & _ALL64
+        z = (y * _F2 + 113) & _ALL64
+        z = (z ^ z >> 47) * _F2 & _ALL64
+        v, w = (0, 0), (0, 0)
+        x = (x * _F2 + word(data, 0)) & _ALL64
+        last = size - 64
+        for at in (*range(0, (size - 1) // 64 * 64, 64), last):
+            final = at == last
+            factor = (_F1 + ((z & 0xFF) << 1)) & _ALL64 if final else _F1
+            if final:
+                first = (w[0] + (size - 1 & 63)) & _ALL64
+                v = (v[0] + first) & _ALL64, v[1]
+                w = (first + v[0]) & _ALL64, w[1]
+            x = right(x + y + v[0] + word(data, at + 8), 37) * factor & _ALL64
+            y = right(y + v[1] + word(data, at + 48), 42) * factor & _ALL64
+            x ^= w[1] * 9 & _ALL64 if final else w[1]
+            y = (y + v[0] * (9 if final else 1) + word(data, at + 40)) & _ALL64
+            z = right(z + w[0], 33) * factor & _ALL64
+            v = cls._weak(data, at, v[1] * factor & _ALL64, (x + w[0]) & _ALL64)
+            w = cls._weak(data, at + 32, (z + w[1]) & _ALL64, (y + word(data, at + 16)) & _ALL64)
+            z, x = x, z
+        one = (cls._folded(v[0], w[0], factor) + (y ^ y >> 47) * _F0 + z) & _ALL64
+        return cls._folded(one, (cls._folded(v[1], w[1], factor) + x) & _ALL64, factor)
+
+
+_F0, _F1, _F2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+
+
+def _fingerprint(data: str | bytes) -> int:
+    return _signed(_Farm.of_bytes(data.encode() if isinstance(data, str) else data), _XX)
+
+
 def _hash(kind: type[_Murmur] | type[_XX]) -> Callable[..., Any]:
     def tell(type_: pa.DataType, *values: pa.Array) -> pa.Array:
         state = np.full(len(values[0]), _SEED, kind.word)
@@ -204,6 +305,7 @@ def _authenticated(key: bytes, message: bytes, name: str = "SHA-256") -> bytes |
 TABLE = (
     function("hash", "any ...", _plain("HASH", "int32"), _hash(_Murmur), note="Spark's MurmurHash3; skips NULLs."),
     function("xxhash64", "any ...", _plain("XXHASH64", "int64"), _hash(_XX), note="It skips NULLs."),
+    function("farm_fingerprint", "bytes", "int64", each(_fingerprint), note="BigQuery's: FarmHash's Fingerprint64."),
     function(
         "hmac", "binary binary [=string]", "binary", each(_authenticated), null="an empty key, another algorithm",
         note="By SHA-256; SHA-224, SHA-384, SHA-512, SHA-1 and MD5 are the others.",

@@ -47,6 +47,27 @@ def _bucket(value: float, low: float, high: float, count: int) -> int | None:
     return int(place) + 1 if place < _LARGEST else None
 
 
+def _divisor(type_: pa.DataType, left: Any, right: Any) -> Any:
+    return on_arrays(lambda one, other: _on_whole(np.gcd, one, other), left, right)
+
+
+def _multiple(type_: pa.DataType, left: Any, right: Any) -> Any:
+    """Returns the least common multiple; NULL where it does not fit."""
+
+    def tell(one: pa.Array, other: pa.Array) -> pa.Array:
+        found = _on_whole(np.lcm, one, other)
+        part = np.abs(words(one, np.int64)) // np.maximum(np.gcd(words(one, np.int64), words(other, np.int64)), 1)
+        far = part > (_LARGEST - 1) // np.maximum(np.abs(words(other, np.int64)), 1)
+        return pc.if_else(pa.array(far), pa.scalar(None, pa.int64()), found)
+
+    return on_arrays(tell, left, right)
+
+
+def _on_whole(compute: Callable[..., np.ndarray], left: pa.Array, right: pa.Array) -> pa.Array:
+    found = compute(words(left, np.int64), words(right, np.int64))
+    return pc.if_else(pc.and_(pc.is_valid(left), pc.is_valid(right)), pa.array(found), pa.scalar(None, pa.int64()))
+
+
 def _of_angle(name: str, compute: Callable[..., np.ndarray]) -> Function:
     return function(name, "float64", "float64", _on_doubles(compute), note=LIBRARY)
 
@@ -69,6 +90,10 @@ TABLE = (
     function("radians", "float64", "float64", _on_doubles(np.radians), note=LIBRARY),
     function("rint", "float64", "float64", _on_doubles(np.rint), note="Ties to the even number."),
     function("isnan", "float64", "bool", lambda type_, value: pc.fill_null(pc.is_nan(value), False)),
+    function("gcd", "int64 int64", "int64", _divisor, also=("greatest_common_divisor",)),
+    function(
+        "lcm", "int64 int64", "int64", _multiple, also=("least_common_multiple",), null="what does not fit a BIGINT"
+    ),
     function(
         "factorial",
         "int32",

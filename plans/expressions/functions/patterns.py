@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions.arrays import on_arrays, validity
-from plans.expressions.characters import bytes_of, readable
+from plans.expressions.characters import bytes_of, like_regex, readable
+from plans.expressions.functions.distinct import each
 from plans.expressions.functions.function import function
 from plans.expressions.functions.regexes import LINE_END, Regex, translated
 from plans.expressions.packed import elements_of, listed, places_of
@@ -185,6 +187,25 @@ def _replaced(most: int | None) -> Callable[..., Any]:
     return replace
 
 
+def _like(text: str, pattern: str, escape: str) -> bool | None:
+    """Returns whether a text matches a pattern of LIKE; None where the pattern does not end behind its escape."""
+    regex = _of_like(pattern, escape or None)
+    return None if regex is None else regex.match(text) is not None
+
+
+@lru_cache(10_000)
+def _of_like(pattern: str, escape: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(like_regex(pattern, escape).removesuffix(r"\z") + r"\Z")
+    except ValueError:
+        return None
+
+
+def _shown_like(args: Sequence[str]) -> str:
+    escape = "" if args[2] in ("''", "'\\\\'") else f" ESCAPE {args[2]}"
+    return f"{args[0]} LIKE {args[1]}{escape}"
+
+
 def _split_type(types: Sequence[str], values: Sequence[Any]) -> str:
     if values[1] is not None:
         _matching("SPLIT", values[1])
@@ -218,6 +239,7 @@ TABLE = (
         _split,
         note="A pattern as in REGEXP_LIKE that matches no empty text. The third argument is the most parts.",
     ),
+    function("like_of", "string string =string", "bool", each(_like), hidden=True, sql=_shown_like),
     function("regexp_like", "string =string", _pattern_type("bool"), _matches, also=("rlike", "regexp"), note=_JAVA),
     function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
     function("regexp_extract_all", "string =string [=int32]", _all_type, _all_extracted,

@@ -1,4 +1,4 @@
-"""Numbers as texts by a picture of their digits, as PostgreSQL and Oracle write them: `FM999,990.00`.
+"""Numbers as texts by a picture of their digits, as PostgreSQL and Oracle write and read them: `FM999,990.00`.
 
 `9` is a digit or, in front, a space; from the first `0` on, zeros are written. FM leaves out the spaces, and the zeros
 that a `9` behind the point stands for.
@@ -93,6 +93,44 @@ def _signed(shape: Picture, text: str, below: bool, pad: str) -> str:
     return made.strip() if shape.bare else pad + made
 
 
+def _read(text: str, pattern: str) -> Decimal | None:
+    """Returns the number that a text says by a picture; None if it says none, or has more digits."""
+    shape = picture(pattern)
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or bool(match[2]) > shape.dollar:
+        return None
+    signs, whole, places = (match[1], match[5]), match[3].replace(",", ""), match[4] or ""
+    if signs not in _SIGNS[shape.sign] or ("," in match[3] and "," not in shape.whole) or not whole + places:
+        return None
+    if len(whole.lstrip("0")) > sum(sign != "," for sign in shape.whole) or len(places) > len(shape.places or ""):
+        return None
+    found = Decimal(f"{whole or '0'}.{places or '0'}")
+    return -found if signs in _BELOW else found
+
+
+_BELOW = (("-", ""), ("", "-"), ("<", ">"))
+_SIGNS = {
+    "": (("", ""), ("-", "")), "S": (("", ""), ("-", ""), ("+", "")), "PR": (("", ""), ("<", ">")),
+    **dict.fromkeys(("s", "MI"), (("", ""), ("", "-"), ("", "+"))),
+}  # fmt: skip
+"""What may stand before and behind the digits."""
+
+
+_NUMBER = re.compile(r"([-+<]?)(\$?)([0-9,]*)(?:\.([0-9]*))?([-+>]?)")
+
+
+def _digits(types: Sequence[str], values: Sequence[Any]) -> str:
+    shape = picture(values[1] or "9")
+    places = len(shape.places or "")
+    precision = sum(sign != "," for sign in shape.whole) + places
+    if precision > _WIDEST:
+        raise PlanError(f"NUMBER_OF: the pattern {values[1]!r} has {precision} digits, and a decimal at most {_WIDEST}")
+    return f"decimal({precision},{places})"
+
+
+_WIDEST = 38
+
+
 def _picture(types: Sequence[str], values: Sequence[Any]) -> str:
     if values[1] is not None:
         picture(values[1])
@@ -100,6 +138,11 @@ def _picture(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 TABLE = (
+    function(
+        "number_of", "string =string", _digits, each(_read), null="text that is not of the pattern",
+        note="TO_NUMBER with a pattern of other systems than Spark: a DECIMAL with the digits of the pattern, which is "
+        "written as that of NUMBER_TO_CHAR.",
+    ),
     function(
         "number_to_char", "number =string", _picture, each(_written), null="NaN and infinities",
         note="TO_CHAR of numbers in PostgreSQL, Redshift, Oracle and Snowflake: `FM999,990.00`. The pattern is made of "

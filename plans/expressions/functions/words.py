@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +51,15 @@ def _distance(left: str, right: str, most: int | None = None) -> int:
 
 def _titled(text: str) -> str:
     return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
+
+
+def _titled_words(text: str, signs: str | None = None) -> str:
+    """Returns words with a capital in front, which end at some signs, or at all but letters and digits."""
+    words = _WORD if signs is None else re.compile(f"[^{re.escape(signs)}]+" if signs else ".+", re.DOTALL)
+    return words.sub(lambda word: word[0][:1].upper() + word[0][1:].lower(), text)
+
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 def _overlaid(text: str, new: str, start: int, count: int = -1) -> str:
@@ -111,6 +121,13 @@ TABLE = (
     ),
     function("initcap", "string", "string", each(_titled), note="Words begin behind spaces."),
     function(
+        "initcap_words",
+        "string [=string]",
+        "string",
+        each(_titled_words),
+        note="INITCAP of other systems: words end at the second argument's signs, or at all but letters and digits.",
+    ),
+    function(
         "overlay",
         "string string int32 [int32]",
         "string",
@@ -127,6 +144,13 @@ TABLE = (
         "string",
         each(_nth),
         note="Flink's: counts from 0, NULL if there is none.",
+    ),
+    function(
+        "characters",
+        "string",
+        lambda types, values: "array<string>",
+        each(list),
+        note="What SPLIT by no text is in other systems.",
     ),
     function("bit_length", "bytes", "int32", lambda type_, value: pc.multiply(pc.binary_length(value), 8).cast(type_)),
     function("luhn_check", "string", "bool", each(_luhn)),

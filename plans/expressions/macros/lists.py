@@ -8,7 +8,7 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit, typed
 from plans.expressions.coercion import INTEGERS, numeric
 from plans.expressions.functions.function import Macro, macro, place
-from plans.nested import element_of
+from plans.nested import array_of, element_of
 from plans.types import decimal_parts
 
 
@@ -60,6 +60,56 @@ def _median(array: Expr) -> Expr:
     return call("case", call("gt", size, lit(0)), call("div", call("add", low, high), lit(2.0)), NULL)
 
 
+def _deviations(array: Expr) -> tuple[Expr, Expr]:
+    """Returns the sum of the squares of what the elements differ from their mean by, and how many there are."""
+    known = cast(call("array_compact", array), array_of("float64"))
+    total, one, mean = (col(place(number), "float64") for number in range(3))
+    away = call("sub", one, mean)
+    body = call("add", total, call("mul", away, away))
+    return typed(Expr("reduce", "float64", (known, lit(0.0), _mean(array)), body)), cast(_count(array), "float64")
+
+
+def _variance(sample: int, root: bool = False) -> Callable[[Expr], Expr]:
+    def made(array: Expr) -> Expr:
+        _element("LIST_VAR", array, True)
+        squares, count = _deviations(array)
+        found = call("div", squares, call("sub", count, lit(float(sample))))
+        return call("sqrt", found) if root else found
+
+    return made
+
+
+def _error_of_mean(array: Expr) -> Expr:
+    return call("div", _variance(0, True)(array), call("sqrt", cast(_count(array), "float64")))
+
+
+def _absolute_deviation(array: Expr) -> Expr:
+    """Returns the median of what the elements differ from their median by."""
+    _element("LIST_MAD", array, True)
+    known = cast(call("array_compact", array), array_of("float64"))
+    away = call("abs", call("sub", col(place(0), "float64"), col(place(2), "float64")))
+    return _median(typed(Expr("transform", known.type, (known, _median(array)), away)))
+
+
+def _bits(name: str, start: int, op: str) -> Callable[[Expr], Expr]:
+    def made(array: Expr) -> Expr:
+        inner = _element(name, array, True)
+        if inner not in INTEGERS:
+            raise PlanError(f"{name} needs an array of whole numbers, not a value of type {array.type}")
+        return _folded(array, inner, start, op)
+
+    return made
+
+
+def _different(array: Expr) -> Expr:
+    _element("LIST_APPROX_COUNT_DISTINCT", array)
+    return cast(call("size", call("array_distinct", call("array_compact", array))), "int64")
+
+
+def _counted(name: str) -> Callable[[Expr], Expr]:
+    return lambda array: call(name, array)
+
+
 def _at(name: str, at: int, known: bool = False) -> Callable[[Expr], Expr]:
     def made(array: Expr) -> Expr:
         _element(name, array)
@@ -107,13 +157,27 @@ _AGGREGATES: dict[str, Callable[..., Expr]] = {
     "sum": _sum, "avg": _mean, "min": _extreme("LIST_MIN", "array_min"), "max": _extreme("LIST_MAX", "array_max"),
     "count": _count, "median": _median, "product": _product, "first": _at("LIST_FIRST", 1),
     "last": _at("LIST_LAST", -1), "any_value": _at("LIST_ANY_VALUE", 1, True), "string_agg": _joined,
+    "var_samp": _variance(1), "var_pop": _variance(0), "stddev_samp": _variance(1, True),
+    "stddev_pop": _variance(0, True), "sem": _error_of_mean, "mad": _absolute_deviation,
+    "bit_and": _bits("LIST_BIT_AND", -1, "bit_and"), "bit_or": _bits("LIST_BIT_OR", 0, "bit_or"),
+    "bit_xor": _bits("LIST_BIT_XOR", 0, "bit_xor"), "approx_count_distinct": _different,
+    "mode": _counted("value_of_most"), "histogram": _counted("counts_of_values"),
     "bool_and": _of_truth("LIST_BOOL_AND", "array_min"), "bool_or": _of_truth("LIST_BOOL_OR", "array_max"),
 }  # fmt: skip
 
 
+_ALSO = {"stddev": "stddev_samp", "variance": "var_samp", "mean": "avg", "group_concat": "string_agg"}
+
+
+def aggregated(name: str, array: Expr) -> Expr:
+    """Returns an aggregate of the elements of an array, by its name in lower case."""
+    return _AGGREGATES[name](array)
+
+
 def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
     """Returns LIST_AGGREGATE: an aggregate by its name."""
-    make = _AGGREGATES.get(str(name.value).lower())
+    wanted = str(name.value).lower()
+    make = _AGGREGATES.get(_ALSO.get(wanted, wanted))
     if make is None or (more and make is not _joined):
         hint = "use one of " + ", ".join(_AGGREGATES) + ", or aggregate the rows of UNNEST"
         raise PlanError(f"LIST_AGGREGATE does not know {name.value!r} of so many values", hint=hint)

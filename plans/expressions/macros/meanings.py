@@ -74,16 +74,12 @@ _WHOLE = 2.0**53
 """Doubles from here on are whole numbers."""
 
 
-def _rounded(whole_of: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+def of_doubles(name: str, number: Expr) -> Expr:
     """Returns CEIL, FLOOR or TRUNC, which make a DOUBLE of a DOUBLE."""
-
-    def made(number: Expr) -> Expr:
-        if number.type != "float64":
-            return whole_of(number)
-        whole = call("ge", call("abs", number), lit(_WHOLE))  # or none, or without end
-        return call("case", whole, number, cast(whole_of(number), "float64"))
-
-    return made
+    whole = cast(number, "int64") if name == "trunc" else call(name, number)
+    if number.type != "float64":
+        return whole
+    return call("case", call("ge", call("abs", number), lit(_WHOLE)), number, cast(whole, "float64"))  # or NaN
 
 
 def _merged(*maps: Expr) -> Expr:
@@ -121,10 +117,8 @@ TABLE = (
     macro("json_exists", "string =string", _exists, note="Whether something stands at the path, null too."),
     macro("signed_left", "string integer", _side("left"), note="DuckDB's LEFT: below 0, all characters but so many."),
     macro("signed_right", "string integer", _side("right"), note="DuckDB's RIGHT: as SIGNED_LEFT."),
-    macro("double_ceil", "number", _rounded(partial(call, "ceil")), note="DuckDB's CEIL: a DOUBLE of a DOUBLE."),
-    macro("double_floor", "number", _rounded(partial(call, "floor")), note="DuckDB's FLOOR: a DOUBLE of a DOUBLE."),
-    macro("double_trunc", "number", _rounded(lambda number: cast(number, "int64")),
-          note="DuckDB's TRUNC of one argument: a DOUBLE of a DOUBLE."),
+    macro("double_ceil", "number", partial(of_doubles, "ceil"), note="CEIL elsewhere: a DOUBLE of a DOUBLE."),
+    macro("double_floor", "number", partial(of_doubles, "floor"), note="FLOOR elsewhere: a DOUBLE of a DOUBLE."),
     macro("map_merge", "any ...", _merged, note="DuckDB's MAP_CONCAT: of a key in several maps, the last value."),
     macro("full_dayname", "calendar", _full("EEEE"), note="DAYNAME of DuckDB and MySQL: in full."),
     macro("full_monthname", "calendar", _full("MMMM"), note="MONTHNAME of DuckDB and MySQL: in full."),

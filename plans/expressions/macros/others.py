@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import Macro, macro
-from plans.expressions.macros.times import part_of
+from plans.expressions.macros.times import decade, of_year, part_of
 
 
 def _same(name: str, takes: str, meant: str) -> Macro:
     return macro(name, takes, lambda *given: call(meant, *given))
+
+
+def _extracted(value: Expr, key: Expr) -> Expr:
+    if value.type == "string":
+        return call("substring", value, key, lit(1))
+    return call("element_at", value, key)
+
+
+def _entries_at(entries: Expr, key: Expr) -> Expr:
+    found = call("array", call("element_at", entries, key))
+    there = call("array_contains", call("map_keys", entries), key)
+    return call("case", there, found, call("slice", found, lit(1), lit(0)))
 
 
 def _has_any(array: Expr, others: Expr) -> Expr:
@@ -51,21 +61,6 @@ def _shared(array: Expr, others: Expr) -> Expr:
 
 def _first_sign(text: Expr) -> Expr:
     return call("case", call("eq", text, lit("")), lit(-1), call("ascii", text))
-
-
-def _of_year(by: int) -> Callable[[Expr], Expr]:
-    """Returns the century or millennium of a year, of which the first begins with the year 1."""
-
-    def made(value: Expr) -> Expr:
-        year = call("year", value)
-        above = call("add", call("intdiv", call("sub", year, lit(1)), lit(by)), lit(1))
-        return call("case", call("gt", year, lit(0)), above, call("sub", call("intdiv", year, lit(by)), lit(1)))
-
-    return made
-
-
-def _decade(value: Expr) -> Expr:
-    return cast(call("floor", call("div", call("year", value), lit(10))), "int64")
 
 
 def _year_week(value: Expr) -> Expr:
@@ -124,7 +119,9 @@ _LENGTHS = {
     "to_microseconds": ("microsecond", 1),
 }  # fmt: skip
 TABLE = (
-    *(_same(name, "any key", "element_at") for name in ("list_extract", "list_element", "array_extract")),
+    *(macro(name, "any key", _extracted) for name in ("list_extract", "list_element", "array_extract")),
+    macro("map_extract", "any key", _entries_at, note="DuckDB's ELEMENT_AT of a map: an array of the value."),
+    _same("map_extract_value", "any key", "element_at"),
     macro(
         "list_position", "any element", _position, also=("list_indexof", "array_indexof"),
         note="NULL if none; NULL is not looked for.",
@@ -150,9 +147,9 @@ TABLE = (
     _same("make_timestamp_ms", "int64", "timestamp_millis"),
     macro("isinf", "any", _infinite),
     macro("isfinite", "any", _finite),
-    macro("century", "calendar", _of_year(100)),
-    macro("millennium", "calendar", _of_year(1_000)),
-    macro("decade", "calendar", _decade),
+    macro("century", "calendar", of_year(100)),
+    macro("millennium", "calendar", of_year(1_000)),
+    macro("decade", "calendar", decade),
     macro("yearweek", "calendar", _year_week, note="`202401`: the ISO year and week."),
     *(_length_of(name, unit, factor) for name, (unit, factor) in _LENGTHS.items()),
     _fraction_of("to_seconds", MICROS["second"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from plans import durations
 from plans.errors import PlanError
 from plans.expressions import intervals
@@ -49,10 +51,38 @@ def part_of(unit: str, value: Expr) -> Expr:
                 hint="use one of " + ", ".join(known),
             )
         return call(f"{name}_of_interval", value)
+    if word in _SPANS:
+        return _SPANS[word](value)
     if part is None:
         hint = "use one of epoch, " + ", ".join(words.split()[0] for words in _PARTS.values())
         raise PlanError(f"EXTRACT does not know the part {unit!r}", hint=hint)
     return call(part, value)
+
+
+def of_year(by: int) -> Callable[[Expr], Expr]:
+    """Returns the century or millennium of a year, of which the first begins with the year 1."""
+
+    def made(value: Expr) -> Expr:
+        year = call("year", value)
+        above = call("add", call("intdiv", call("sub", year, lit(1)), lit(by)), lit(1))
+        return call("case", call("gt", year, lit(0)), above, call("sub", call("intdiv", year, lit(by)), lit(1)))
+
+    return made
+
+
+def decade(value: Expr) -> Expr:
+    """Returns the year without its last digit."""
+    return cast(call("floor", call("div", call("year", value), lit(10))), "int64")
+
+
+def _microseconds(value: Expr) -> Expr:
+    return cast(call("mul", call("second_fraction", value), lit(MICROS["second"])), "int64")
+
+
+_SPANS: dict[str, Callable[[Expr], Expr]] = {
+    "century": of_year(100), "millennium": of_year(1_000), "decade": decade, "microseconds": _microseconds,
+    "microsecond": _microseconds,
+}  # fmt: skip
 
 
 def _word(unit: Expr) -> str:

@@ -223,7 +223,7 @@ def _like(node: Node, part: Callable[[Node], Expr], lower: bool = False) -> Expr
     """Returns LIKE, or with both sides in lower case ILIKE."""
     value, pattern = part(node.child), part(node.children[1])
     if pattern.op != "literal" or pattern.type != "string" or pattern.value is None:
-        raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")
+        return call("like_of", *(call("lower", one) if lower else one for one in (value, pattern)), lit("\\"))
     if lower:
         value, pattern = call("lower", value), lit(pattern.value.lower())
     return call("like", value, pattern, value="\\" if "\\" in pattern.value else None)

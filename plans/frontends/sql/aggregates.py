@@ -19,7 +19,8 @@ _FUNCTIONS = {
     "firstvalue": "first", "lastvalue": "last",
     "approxdistinct": "approx_count_distinct", "argmax": "max_by", "argmin": "min_by", "mode": "mode",
     "median": "percentile", "quantile": "percentile", "percentilecont": "percentile",
-    "percentiledisc": "percentile_disc", "approxquantile": "percentile_approx", "groupconcat": "string_agg",
+    "percentiledisc": "percentile_disc", "approxquantile": "percentile_approx",
+    "approxquantiles": "percentile_approx", "groupconcat": "string_agg",
     "arrayagg": "array_agg", "arrayuniqueagg": "collect_set",
     "bitwiseandagg": "bit_and", "bitwiseoragg": "bit_or", "bitwisexoragg": "bit_xor",
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
@@ -27,6 +28,8 @@ _FUNCTIONS = {
 }  # fmt: skip
 _NAMED = {
     "STD": "stddev_samp", "MEAN": "avg", "EVERY": "bool_and", "SOME": "bool_or", "TRY_SUM": "sum", "TRY_AVG": "avg",
+    "HISTOGRAM": "histogram", "MAD": "mad", "PRODUCT": "product", "ARBITRARY": "any_value", "FSUM": "sum",
+    "KAHAN_SUM": "sum", "SUMKAHAN": "sum", "FAVG": "avg",
     "KURTOSIS_POP": "kurtosis", "SKEWNESS_SAMP": "skewness_samp", "KURTOSIS_SAMP": "kurtosis_samp",
 }  # fmt: skip
 

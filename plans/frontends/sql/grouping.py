@@ -248,9 +248,9 @@ class Groups:
         by = tuple((self._argument(i.this), bool(i.args.get("desc")), not i.args.get("nulls_first")) for i in one.by)
         where = tuple(self._argument(part) for part in conditions)
         called = Called(function, values, one.distinct, where, one.share, one.separator, by)
-        return (
-            rewritten(called, self._added) if one.first is None else firsts(called, one.first, one.nulls, self._added)
-        )
+        if one.first is None and not one.nulls:
+            return rewritten(called, self._added)
+        return firsts(called, one.first, one.nulls, self._added)
 
     def _added(self, given: Called) -> Expr:
         """Returns the column of an aggregate, which is added unless it is there."""

@@ -16,9 +16,11 @@ from plans.frontends.rewrites import Share
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.place import spelling
 
-_MOST = 2**31 - 1
+_MOST, _PARTS = 2**31 - 1, 1000
 _LISTS = (exp.GroupConcat, exp.ArrayAgg, exp.ArrayUniqueAgg)
-_SHARES = (exp.Median, exp.Quantile, exp.ApproxQuantile, exp.PercentileCont, exp.PercentileDisc)
+_SHARES = (
+    exp.Median, exp.Quantile, exp.ApproxQuantile, exp.ApproxQuantiles, exp.PercentileCont, exp.PercentileDisc,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class OrderedCall:
     distinct: bool = False
     share: Share = None
     separator: str | None = None
-    first: int | None = None  # how many of the values
+    first: int | None = None  # how many of the values, if not all
     nulls: bool = False  # whether NULL is one of them
 
 
@@ -50,7 +52,7 @@ def _list(node: exp.Expression, text: Text, word: str, known: bool) -> OrderedCa
     """Returns STRING_AGG: without a separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma. Or
     an aggregate that makes arrays."""
     value, by = node.this, []
-    text.check_arguments(node, {"this", "separator", "nulls_excluded"}, word)
+    text.check_arguments(node, {"this", "separator", "nulls_excluded", "keeps_nulls"}, word)
     first = _first(value, text, word) if isinstance(value, exp.Limit) else None
     value = value.this if first is not None else value
     if isinstance(value, exp.Order):
@@ -68,7 +70,8 @@ def _list(node: exp.Expression, text: Text, word: str, known: bool) -> OrderedCa
         raise text.error(f"{word} of this form is not supported", node, "name one column")
     if distinct and any(one.this != value for one in by):
         raise text.error(f"with DISTINCT, {word} is ordered by what it joins", node, "order by the same value")
-    nulls = first is not None and between is None and not (known or distinct)  # the first value may be NULL
+    kept = first is not None or bool(node.args.get("keeps_nulls"))
+    nulls = kept and between is None and not (known or distinct)
     return OrderedCall(value, tuple(by), distinct, None, between, first, nulls)
 
 
@@ -92,6 +95,11 @@ def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -
         share = exp.Literal.number("0.5")
     if isinstance(value, exp.Distinct):
         raise text.error(f"{word}(DISTINCT ...) is not supported", node, "read SELECT DISTINCT in FROM")
+    if isinstance(inner, exp.ApproxQuantiles):
+        count = int(share.name) if isinstance(share, exp.Literal) and share.name.isdigit() else 0
+        if not 1 <= count <= _PARTS:
+            raise text.error(f"{word} takes a number of parts from 1 to {_PARTS}", node)
+        return OrderedCall(value, share=tuple(i / count for i in range(count + 1)))
     if share is None:
         raise text.error(f"{word} lacks the order of its values", node, "write WITHIN GROUP (ORDER BY ...)")
     falling = [one for one in by if one.args.get("desc")]

@@ -17,6 +17,7 @@ from plans.expressions.build import col, substitute
 from plans.planner import parse
 from plans.schema import Schema
 from tests.plans.expressions.clock_cases import CLOCK_GROUPS
+from tests.plans.expressions.dialect_cases import DIALECT_GROUPS
 from tests.plans.expressions.expression_group import Group, examples
 from tests.plans.expressions.function_cases import FUNCTION_GROUPS
 from tests.plans.expressions.gathered_cases import GATHERED_GROUPS
@@ -389,6 +390,7 @@ GROUPS = (
     *MORE_GROUPS,
     *CLOCK_GROUPS,
     *GATHERED_GROUPS,
+    *DIALECT_GROUPS,
 )  # fmt: skip
 
 

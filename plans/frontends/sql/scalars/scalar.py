@@ -67,7 +67,8 @@ _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
     "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"},
     "array": {"bracket_notation", "struct_name_inheritance"},
-    "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days"},
+    "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days"}, "div": {"double"}, "add": {"texts"},
+    "like": {"plain"}, "ilike": {"plain"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr | None]
@@ -173,7 +174,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         if span is not None and value.type in INTERVALS:
             return as_span(value, span)
         type_ = _type(node.args["to"])
-        if value.op == "literal" and never(value, type_) and spelling(text, node) == "TRY_CAST":
+        if value.op == "literal" and never(value, type_) and spelling(text, node) in ("TRY_CAST", "SAFE_CAST"):
             return cast(NULL, type_)
         return _cast(value, type_)
     if key == "anonymous" and str(node.this).upper() in TUMBLING:
@@ -190,7 +191,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if name in NAMES and (_has_lambda(node) or isinstance(NAMES[name][0], HigherOrder)):
         return _with_lambdas(name, node.expressions, resolve, text)
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
-        return _called(name, node.expressions, resolve, text)
+        return _called(name, node.expressions, resolve, text, node)
     if key == "parsejson" and node.args.get("is_literal"):  # JSON '{"a": 1}'
         return part("this")
     if key == "concat":  # of texts side by side
@@ -209,7 +210,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "array":
         return call("array", *(scalar(item, resolve, text) for item in node.expressions))
     if key in _OF_ARRAYS:
-        return _called(_OF_ARRAYS[key], [node.this, node.expression], resolve, text)
+        return _called(_OF_ARRAYS[key], [node.this, node.expression], resolve, text, node)
     if key == "struct":
         return _struct(node, resolve, text)
     if key == "arrayszip" or name in ("ARRAYS_ZIP", "LIST_ZIP", "ARRAY_ZIP"):
@@ -227,9 +228,12 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     raise PlanError(f"{what} is not supported", hint=hint)
 
 
-def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
+def _called(name: str, nodes: list[Any], resolve: Resolve, text: str, written: Any) -> Expr:
     """Returns the call of a function by its name; units of time are words."""
-    entry = meant(name, len(nodes))
+    try:
+        entry = meant(name, len(nodes))
+    except PlanError as error:
+        raise _of_written(error, spelling(text, written)) from None
     assert entry is not None
     args = []
     for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):
@@ -237,7 +241,18 @@ def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
         args.append(lit(str(node.name)) if word else scalar(node, resolve, text))
     if name == "LENGTH" and len(args) == 1 and is_nested(args[0].type):
         return call("size", args[0])  # as DuckDB has it
-    return applied(entry, args)
+    try:
+        return applied(entry, args)
+    except PlanError as error:
+        raise _of_written(error, spelling(text, written)) from None
+
+
+def _of_written(error: PlanError, word: str) -> PlanError:
+    """Returns an error that names the function of the text, where it names one that stands for that."""
+    first, _, rest = error.message.partition(" ")
+    if first == word or first not in NAMES or not word.replace("_", "").isalnum() or error.position is not None:
+        return error
+    return PlanError(f"{word} {rest}", hint=error.hint, witness=error.witness)
 
 
 def _has_lambda(node: Any) -> bool:
@@ -285,6 +300,10 @@ def _binary(node: Any, left: Expr, right: Expr) -> Expr:
     op = _BINARY[node.key]
     if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
         op = "intdiv"  # the dialect divides whole numbers so
+    if op == "div" and node.args.get("double") and numeric(left.type) and numeric(right.type):
+        left = cast(left, "float64")
+    if node.args.get("texts") and left.type == right.type == "string":
+        return call("concat", left, right)
     if node.args.get("days") and left.type == right.type == "date":
         return call("datediff", left, right)
     if op in ARITHMETIC:
@@ -337,8 +356,11 @@ def _like(node: Any, resolve: Resolve, text: str) -> Expr:
             raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
     check_quantifier(text, node)
     pattern = scalar(node.expression, resolve, text)
-    if pattern.op != "literal" or pattern.type != "string":
-        raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")
+    if pattern.op != "literal" or pattern.type != "string" or pattern.value is None:
+        mark = escape or ("" if node.args.get("plain") else "\\")
+        sides = [scalar(node.this, resolve, text), pattern]
+        found = call("like_of", *(call("lower", one) if node.key == "ilike" else one for one in sides), lit(mark))
+        return call("not", found) if negated else found
     if escape is None and "\\" in pattern.value:
         raise PlanError(
             "a backslash in LIKE means different things in different databases", hint="name an ESCAPE character"

@@ -35,9 +35,29 @@ def without_empty_orders(tree: Any) -> Any:
 
 def _split(node: Any, dialect: str) -> Any:
     mark = node.args["expression"]
-    if not isinstance(mark, exp.Literal) or not mark.name:
+    if not isinstance(mark, exp.Literal):
         return None
+    if not mark.name:
+        found = exp.Anonymous(this="CHARACTERS", expressions=[node.this.copy()])
+        if dialect == "duckdb":
+            return found
+        none = exp.EQ(this=node.this.copy(), expression=exp.Literal.string(""))
+        return exp.If(this=none, true=exp.Array(expressions=[exp.Literal.string("")]), false=found)
     return exp.Anonymous(this="SPLIT", expressions=[node.this.copy(), exp.Literal.string(_plain(mark.name))])
+
+
+def _split_array(node: Any, dialect: str) -> Any:
+    """Returns PostgreSQL's STRING_TO_ARRAY: of no text it has no elements, and without a separator one."""
+    mark = node.args.get("expression")
+    if node.args.get("null") is not None or not isinstance(mark, (exp.Literal, exp.Null)):
+        return None
+    if isinstance(mark, exp.Null):
+        return exp.Anonymous(this="CHARACTERS", expressions=[node.this.copy()])
+    whole: Any = exp.Array(expressions=[node.this.copy()])
+    if mark.name:
+        whole = exp.Anonymous(this="SPLIT", expressions=[node.this.copy(), exp.Literal.string(_plain(mark.name))])
+    none = exp.EQ(this=node.this.copy(), expression=exp.Literal.string(""))
+    return exp.If(this=none, true=exp.Anonymous(this="CHARACTERS", expressions=[node.this.copy()]), false=whole)
 
 
 def _plain(text: str) -> str:
@@ -46,8 +66,13 @@ def _plain(text: str) -> str:
 
 
 def _number(node: Any, dialect: str) -> Any:
+    pattern = node.args.get("format")
+    if pattern is not None:
+        return exp.Anonymous(this="NUMBER_OF", expressions=[node.this.copy(), pattern.copy()])
+    if dialect == "oracle":
+        return exp.Anonymous(this="NUMERIC_OF", expressions=[node.this.copy()])
     sizes = [node.args.get(name) for name in ("precision", "scale")]
-    if node.args.get("format") is not None or not all(isinstance(size, exp.Literal) for size in sizes):
+    if not all(isinstance(size, exp.Literal) for size in sizes):
         return None
     type_ = exp.DataType.build(f"DECIMAL({sizes[0].name}, {sizes[1].name})")
     return (exp.TryCast if node.args.get("safe") else exp.Cast)(this=node.this.copy(), to=type_)
@@ -55,10 +80,16 @@ def _number(node: Any, dialect: str) -> Any:
 
 def _map(node: Any, dialect: str) -> Any:
     """Returns DuckDB's MAP {'a': 1}."""
-    if not isinstance(node.this, exp.Struct):
+    struct, index = node.this, None
+    if isinstance(struct, exp.Anonymous) and struct.name == "LIST_EXTRACT":  # MAP {...}[k] is parsed as MAP ({...}[k])
+        struct, index = struct.expressions
+    elif isinstance(struct, exp.Bracket):
+        struct, index = struct.this, struct.expressions[0]
+    if not isinstance(struct, exp.Struct):
         return None
-    entries = [(pair.this, pair.expression) for pair in node.this.expressions]
-    return exp.Anonymous(this="MAP", expressions=[one.copy() for entry in entries for one in entry])
+    entries = [(pair.this, pair.expression) for pair in struct.expressions]
+    made = exp.Anonymous(this="MAP", expressions=[one.copy() for entry in entries for one in entry])
+    return made if index is None else exp.Anonymous(this="ELEMENT_AT", expressions=[made, index.copy()])
 
 
 def _zone(node: Any, dialect: str) -> Any:
@@ -70,6 +101,7 @@ def _zone(node: Any, dialect: str) -> Any:
 _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Split: _split,
     exp.ToNumber: _number,
+    exp.StringToArray: _split_array,
     exp.AtTimeZone: _zone,
     exp.ToMap: _map,
 }

@@ -18,6 +18,7 @@ from plans.errors import PlanError, Position
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.json_paths import with_paths
+from plans.frontends.sql.text.meanings import with_meanings
 from plans.frontends.sql.text.patterns import with_patterns, with_percents
 from plans.frontends.sql.text.pivot_statements import with_pivots
 from plans.frontends.sql.text.place import CLOSE
@@ -99,6 +100,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]
         if dialect not in SPARK:
+            found = [with_meanings(statement, dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]
             found = [with_regexes(statement, dialect, text) for statement in found]

@@ -66,6 +66,7 @@ def with_percents(tree: Any, dialect: str, text: str) -> Any:
 _PERCENTS = ("duckdb", "bigquery", "mysql", "trino", "presto", "athena", "clickhouse", "sqlite", "starrocks", "doris")
 _PATTERNED = (exp.TimeToStr, exp.StrToTime, exp.StrToDate)
 _LETTER = re.compile(r"%-?.|%$", re.DOTALL)
+_OFFSETS = "".join(f"[{'X' * size}]" for size in (3, 2, 1))  # with a colon, without, and hours alone
 
 
 def _with_quotes(node: Any) -> Any:
@@ -83,7 +84,8 @@ def _quoted(pattern: str, written: bool) -> str:
         if letter[0] not in ("%%", *Spark.INVERSE_TIME_MAPPING):
             hint = "write the parts that Spark's patterns have, and join the others: DATE_PART and ||"
             raise PlanError(f"the pattern {pattern!r} has {letter[0]!r}, which Spark's do not", hint=hint)
-        own = {"%%": "%", **({"%j": "DDD"} if written else {})}  # sqlglot has two digits of the day of a year
+        own = {"%%": "%"}
+        own |= {"%j": "DDD"} if written else {"%z": _OFFSETS}  # sqlglot has two digits of the day of a year
         made += own.get(letter[0], letter[0])
     return made + (_java(_Word("", pattern[at:], False)) if at < len(pattern) else "")
 

@@ -106,7 +106,7 @@ class Noting(_Base):
             node = arg
             while node is not None and node is not found:
                 node = node.parent
-            if node is None:
+            if node is None and not any(part == arg for part in found.find_all(type(arg))):  # or it is a copy
                 found.meta[DROPPED] = True
         return found
 

@@ -13,9 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
+from plans.frontends.sql.text.meanings import AS_SPARK
 from plans.frontends.sql.text.place import rewritten
 
-_AS_SPARK = ("databricks", "spark2", "hive")
 _BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
 """Dialects whose replacements call a group `\\1`."""
 _REAL_ENDS = ("duckdb", "postgres", "bigquery")
@@ -31,7 +31,7 @@ _GROUP = re.compile(r"\\(?:([0-9&])|(\\))|([$])|([^\\$]+)", re.DOTALL)
 
 def with_regexes(tree: Any, dialect: str, text: str) -> Any:
     """Rewrites the regular expressions of another dialect into Spark's."""
-    if dialect in _AS_SPARK:
+    if dialect in AS_SPARK:
         return tree
     return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from plans.frontends.sql.text.json_paths import as_json
+from plans.frontends.sql.text.meanings import AS_SPARK
 from plans.frontends.sql.text.place import extent, rewritten
 from plans.frontends.sql.text.reader import reader
 
@@ -84,7 +85,7 @@ def with_indexes(tree: Any, dialect: str, first: int) -> Any:
             continue
         node.set("offset", first)
         if dialect in _FROM_THE_END and not (isinstance(index, exp.Literal) and index.is_string):
-            made = exp.Anonymous(this="ELEMENT_AT", expressions=[node.this.copy(), index.copy()])
+            made = exp.Anonymous(this="LIST_EXTRACT", expressions=[node.this.copy(), index.copy()])
             node.replace(_marked(made, node))
     return tree
 
@@ -139,7 +140,7 @@ def with_own_names(tree: Any, dialect: str) -> Any:
     own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
     for node in _inner_first(tree, *own, exp.Anonymous, exp.IsNan) if own else ():
         given = [one.copy() for one in node.iter_expressions()]
-        if type(node) in own and not node.args.get("decimals"):
+        if type(node) in own:
             name = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
             made = exp.Anonymous(this=name, expressions=given)
             rows = isinstance(node, exp.ExplodingGenerateSeries)
@@ -163,8 +164,8 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
         exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
         exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", exp.Transform: "LIST_TRANSFORM",
-        exp.ArrayFilter: "LIST_FILTER", exp.Ceil: "DOUBLE_CEIL", exp.Floor: "DOUBLE_FLOOR", exp.Trunc: "DOUBLE_TRUNC",
-        exp.JSONKeys: "JSON_NAMES", exp.DateBin: "TIME_BUCKET", **_FULL_NAMES, **_SIDES, **_MOMENTS,
+        exp.ArrayFilter: "LIST_FILTER", exp.JSONKeys: "JSON_NAMES", exp.DateBin: "TIME_BUCKET", **_FULL_NAMES,
+        **_SIDES, **_MOMENTS,
     },
     "postgres": {
         exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
@@ -185,7 +186,7 @@ _OTHERS = {
 def with_moments(tree: Any, dialect: str) -> Any:
     """Returns a statement in which what is added to a date or moment has its unit and leaves its type, and days of the
     week are counted as in the dialect: Spark's DATE_ADD counts days, whatever is asked for."""
-    for node in _inner_first(tree, *_ADDED) if dialect not in _AS_SPARK else ():
+    for node in _inner_first(tree, *_ADDED) if dialect not in AS_SPARK else ():
         moment, count, unit = node.this.copy(), node.expression.copy(), node.text("unit") or "DAY"
         if isinstance(count, exp.Interval):
             made: Any = (exp.Sub if isinstance(node, exp.DateSub) else exp.Add)(this=moment, expression=count)
@@ -207,7 +208,6 @@ def with_moments(tree: Any, dialect: str) -> Any:
 
 
 _ADDED = (exp.DateAdd, exp.DateSub, exp.TsOrDsAdd)
-_AS_SPARK = ("databricks", "spark2", "hive")
 _FROM_SUNDAY = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave")
 _FROM_MONDAY = ("trino", "presto", "athena")
 _WEEKDAYS = ("DOW", "DAYOFWEEK", "WEEKDAY")
@@ -251,8 +251,9 @@ _OF_SAMPLES = {
 
 
 def with_shorthands(tree: Any) -> Any:
-    """Returns a statement in which some forms are written out: ``ANY_VALUE(x HAVING MAX y)`` and RATIO_TO_REPORT by
-    aggregates, ``x IN UNNEST(a)`` by a function; of an array that is NULL or empty it is false."""
+    """Returns a statement in which some forms are written out: ``ANY_VALUE(x HAVING MAX y)``, RATIO_TO_REPORT and
+    CONDITIONAL_TRUE_EVENT by aggregates, ``x IN UNNEST(a)`` by a function, which is false of an array that is NULL or
+    empty."""
     return rewritten(tree, (exp.AnyValue, exp.Window, exp.In), _written_out)
 
 
@@ -266,6 +267,13 @@ def _written_out(node: Any) -> Any:
             total = node.copy()
             total.set("this", exp.Sum(this=given[0].copy()))
             return exp.paren(exp.Div(this=exp.paren(given[0].copy()), expression=exp.func("NULLIF", total, "0")))
+        if node.this.name.upper() == "CONDITIONAL_TRUE_EVENT" and len(given) == 1:
+            one, none = exp.Literal.number(1), exp.Literal.number(0)
+            counted = node.copy()
+            counted.set("this", exp.Sum(this=exp.If(this=given[0].copy(), true=one, false=none)))
+            ends = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
+            counted.set("spec", exp.WindowSpec(kind="ROWS", **ends))
+            return counted
     if isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):
         array = node.args["unnest"].expressions[0]
         some = exp.GT(this=exp.func("CARDINALITY", array.copy()), expression=exp.Literal.number(0))

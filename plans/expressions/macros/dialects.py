@@ -1,0 +1,133 @@
+"""Names for what PostgreSQL, Snowflake, BigQuery and others mean by casts, weeks and parts of texts and numbers.
+
+The SQL front-end writes them where a dialect has its own meaning (`plans.frontends.sql.text.meanings`).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import partial
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.coercion import INTEGERS, MAX_DIGITS, as_decimal, named
+from plans.expressions.functions.function import macro
+from plans.expressions.macros.meanings import of_doubles
+from plans.types import decimal_parts
+
+_PLACES = 15
+"""The digits behind the point of a NUMERIC that is cast without them: those which PostgreSQL keeps of a DOUBLE."""
+_DAYS = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+
+
+def _nearest(function: str, number: Expr) -> Expr:
+    """Returns a number with a fraction as the nearest whole one: of a DECIMAL, ties are rounded away from zero."""
+    if decimal_parts(number.type):
+        return call("round", number, lit(0))
+    return call(function, number) if number.type == "float64" else number
+
+
+def _numeric(value: Expr) -> Expr:
+    """Returns a value as a decimal with all of its digits, a DOUBLE or a text with 15 of them behind the point."""
+    if value.type in INTEGERS:
+        return cast(value, named(*as_decimal(value.type)))
+    return value if decimal_parts(value.type) else cast(value, named(MAX_DIGITS, _PLACES))
+
+
+def _truncated(number: Expr, places: Expr) -> Expr:
+    """Returns a number without its digits behind a place."""
+    digits = places.value if isinstance(places.value, int) else 0
+    parts = decimal_parts(number.type)
+    if parts is None and number.type not in INTEGERS:
+        scale = lit(10.0 ** abs(digits))
+        scaled = call("mul" if digits >= 0 else "div", number, scale)
+        return call("div" if digits >= 0 else "mul", of_doubles("trunc", scaled), scale)
+    if digits >= (parts[1] if parts else 0):
+        return number
+    unit = lit(10**-digits, "int64") if digits <= 0 else lit(Decimal(1).scaleb(-digits))
+    return cast(call("sub", number, call("mod", number, unit)), number.type)
+
+
+def _standard(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
+    """Returns SUBSTRING of the standard: places before the first character are counted, and are empty."""
+    first = cast(call("greatest", start, lit(1)), "int32")
+    if length is None:
+        return call("substring", text, first)
+    end = call("add", cast(start, "int64"), length)
+    count = call("greatest", call("sub", end, cast(first, "int64")), lit(0))
+    return call("substring", text, first, cast(count, "int32"))
+
+
+def _from_the_end(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
+    """Returns SUBSTRING of DuckDB: places below 0 are counted from the end, and place 0 is before the first one."""
+    given = [text, start, *([] if length is None else [length])]
+    below = call("lt", start, lit(0))
+    return call("case", below, call("substring", *given), _standard(*given))
+
+
+def _day(word: Expr) -> int:
+    name = str(word.value).upper()
+    if name not in _DAYS:
+        raise PlanError(f"a week begins with a day, not with {word.value!r}", hint=f"use one of {', '.join(_DAYS)}")
+    return _DAYS.index(name)
+
+
+def _after(day: Expr, first: int) -> Expr:
+    """Returns the days since the week began."""
+    return call("mod", call("add", call("dayofweek", day), lit(6 - first)), lit(7))
+
+
+def _week(first: Expr, day: Expr) -> Expr:
+    """Returns the week of the year: the first one begins with its first such day, and those before it are week 0."""
+    number = call("sub", call("add", call("dayofyear", day), lit(6)), _after(day, _day(first)))
+    return cast(call("intdiv", number, lit(7)), "int32")
+
+
+def _week_of_january(day: Expr) -> Expr:
+    """Returns the week of the year, whose weeks begin on Sunday and of which the first has January 1."""
+    first = call("eq", call("mod", call("sub", call("dayofyear", day), call("dayofweek", day)), lit(7)), lit(0))
+    return call("add", _week(lit("SUNDAY"), day), call("case", first, lit(0), lit(1)))
+
+
+def _week_start(first: Expr, day: Expr) -> Expr:
+    return call("date_sub", cast(day, "date"), cast(_after(day, _day(first)), "int32"))
+
+
+def _week_trunc(first: Expr, day: Expr) -> Expr:
+    return cast(_week_start(first, day), day.type)
+
+
+def _weeks(first: Expr, end: Expr, start: Expr) -> Expr:
+    """Returns how many weeks begin between two days."""
+    apart = call("datediff", _week_start(first, end), _week_start(first, start))
+    return call("intdiv", apart, lit(7))
+
+
+def _of_any(number: Expr) -> Expr:
+    """Returns TRUNC of one argument: a date of a moment."""
+    return cast(number, "date") if number.type in _MOMENTS else of_doubles("trunc", number)
+
+
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+
+
+TABLE = (
+    macro("nearest", "any", partial(_nearest, "round"),
+          note="The nearest whole number, ties away from zero: what Snowflake, BigQuery, Trino and MySQL cast to INT."),
+    macro("nearest_even", "any", partial(_nearest, "rint"),
+          note="NEAREST, of a DOUBLE ties to the even number: what DuckDB and PostgreSQL cast to INT."),
+    macro("numeric_of", "any", _numeric, note="A cast to NUMERIC without digits in PostgreSQL and Oracle."),
+    macro("number_trunc", "number =int32", _truncated, note="TRUNC(x, places) of other systems than Spark."),
+    macro("double_trunc", "any", _of_any,
+          note="TRUNC of one argument elsewhere: a DOUBLE of a DOUBLE, and a DATE of a TIMESTAMP."),
+    macro("standard_substring", "string integer [integer]", _standard,
+          note="SUBSTRING of PostgreSQL, Redshift and SQL Server: places below 1 are counted, and are empty."),
+    macro("signed_substring", "string integer [integer]", _from_the_end, note="DuckDB's SUBSTRING: place 0 is empty."),
+    macro("week_from", "=string calendar", _week,
+          note="The week of the year, from its first such day on; BigQuery's and MySQL's WEEK begin on SUNDAY."),
+    macro("week_of_january", "calendar", _week_of_january, note="DATEPART(WEEK, day) of SQL Server."),
+    macro("week_trunc", "=string calendar", _week_trunc,
+          note="The day with which the week began: DATE_TRUNC(day, WEEK)."),
+    macro("weeks_between", "=string calendar calendar", _weeks,
+          note="How many weeks begin after the third argument, up to the second."),
+)  # fmt: skip

@@ -1,0 +1,160 @@
+"""Calls and casts that mean something else in each dialect: DuckDB's by DuckDB itself, others by their manuals."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import crown
+from plans import PlanError, plan
+from tests.marks import every
+
+SCHEMA = {
+    "t": {
+        "n": "int64", "a": "int64", "x": "float64", "d": "decimal(6,2)", "s": "string", "day": "date",
+        "at": "timestamp_ntz",
+    }
+}  # fmt: skip
+ROW = (None, 3_000_000_000, -2.5, Decimal("2.50"), "a-b c'd", dt.date(2024, 3, 3), dt.datetime(2024, 3, 3, 10, 30))
+"""3 March 2024 is a Sunday, in ISO's week 9."""
+POSTGRES: dict[str, Any] = {
+    "x::int": -2, "d::int": 3, "1.5::bigint": 2, "'7'::int": 7, "x::numeric": Decimal("-2.5"),
+    "ROUND(x::numeric / 3, 2)": Decimal("-0.83"), "a::numeric": Decimal(3_000_000_000), "s::varchar(3)": "a-b",
+    "s::char(2)": "a-", "x::numeric(4, 1)": Decimal("-2.5"), "ROUND(x)": -2.0, "ROUND(d)": Decimal(3),
+    "CEIL(1e300)": 1e300, "TRUNC(x)": -2.0, "TRUNC(d, 1)": Decimal("2.50"), "LOG(100)": 2.0, "LN(1)": 0.0,
+    "TO_HEX(255)": "ff", "SUBSTRING(s, 0, 3)": "a-", "SUBSTR(s, -1, 3)": "a", "SUBSTRING(s FROM 3 FOR 1)": "b",
+    "CONCAT(s, n, a)": "a-b c'd3000000000", "GREATEST(a, n)": 3_000_000_000, "INITCAP(s)": "A-B C'D",
+    "MAKE_TIMESTAMP(2024, 1, 2, 3, 4, 5)": dt.datetime(2024, 1, 2, 3, 4, 5),
+    "TO_NUMBER('1,234.5', '9G999D9')": Decimal("1234.5"), "TO_NUMBER(s, '99')": None,
+    "EXTRACT(YEAR FROM AGE(day, DATE '2000-03-04'))": 23, "DATE_PART('month', AGE(day, DATE '2000-02-01'))": 1,
+    "EXTRACT(CENTURY FROM day)": 21, "EXTRACT(WEEK FROM day)": 9, "GCD(12, a)": 12, "LCM(4, 6)": 12,
+    "STRING_TO_ARRAY(s, '-')": ["a", "b c'd"], "STRING_TO_ARRAY('', '-')": [], "STRING_TO_ARRAY(s, '')": ["a-b c'd"],
+    "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
+}  # fmt: skip
+OTHERS: dict[str, dict[str, Any]] = {
+    "snowflake": {
+        "x::int": -3, "a::int": 3_000_000_000, "a::number": Decimal(3_000_000_000), "d::number": Decimal(3),
+        "GREATEST(a, n)": None, "LEAST(a, 1)": 1, "CEIL(x)": -2.0, "TRUNC(x, 0)": -2.0,
+        "TRUNC(at)": dt.date(2024, 3, 3), "TIMESTAMP_FROM_PARTS(2024, 1, 2, 3, 4, 5)": dt.datetime(2024, 1, 2, 3, 4, 5),
+        "TO_TIMESTAMP('2024-01-02')": dt.datetime(2024, 1, 2), "INITCAP('o''neil a-b')": "O'neil A-B",
+        "INITCAP('ab-cd ef', '-')": "Ab-Cd ef", "SPLIT(s, '')": list("a-b c'd"), "SUBSTR(s, 0, 2)": "a-",
+        "BASE64_ENCODE('ab')": "YWI=",
+    },
+    "bigquery": {
+        "CAST(x AS INT64)": -3, "CAST(x AS NUMERIC)": Decimal("-2.5"), "CAST(a AS INT)": 3_000_000_000,
+        "SAFE_CAST('x' AS INT64)": None, "EXTRACT(WEEK FROM day)": 9, "EXTRACT(ISOWEEK FROM day)": 9,
+        "EXTRACT(WEEK(MONDAY) FROM day)": 9, "EXTRACT(WEEK FROM DATE '2024-01-06')": 0,
+        "EXTRACT(WEEK FROM DATE '2024-01-07')": 1, "DATE_TRUNC(day, WEEK)": dt.date(2024, 3, 3),
+        "DATE_TRUNC(day, ISOWEEK)": dt.date(2024, 2, 26), "DATE_TRUNC(day, WEEK(SATURDAY))": dt.date(2024, 3, 2),
+        "DATETIME_TRUNC(at, WEEK)": dt.datetime(2024, 3, 3), "DATE_DIFF(day, DATE '2024-03-02', WEEK)": 1,
+        "DATE_DIFF(day, DATE '2024-03-02', ISOWEEK)": 0,
+        "SHA256('a')": bytes.fromhex("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"),
+        "TO_HEX(SHA256('a'))": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
+        "DATETIME(day)": dt.datetime(2024, 3, 3), "BYTE_LENGTH('é')": 2, "LOG(1)": 0.0, "LEAST(a, n)": None,
+        "FARM_FINGERPRINT('2applefalse')": 2794438866806483259, "SPLIT('', '')": [""], "TRUNC(d, 1)": Decimal("2.50"),
+    },
+    "mysql": {
+        "CAST(x AS SIGNED)": -3, "LENGTH('é')": 2, "CHAR_LENGTH('é')": 1, "WEEK(day)": 9, "WEEK(DATE '2024-01-06')": 0,
+        "WEEKOFYEAR(day)": 9, "CAST(s AS CHAR(3))": "a-b", "TRUNCATE(d, 1)": Decimal("2.50"), "GREATEST(a, n)": None,
+    },
+    "redshift": {"LOG(100)": 2.0, "CAST(d AS NUMERIC)": Decimal(3), "TRUNC(at)": dt.date(2024, 3, 3)},
+    "trino": {"CAST(x AS INTEGER)": -3, "CAST(s AS VARCHAR(3))": "a-b", "CAST(d AS DECIMAL)": Decimal(3)},
+    "tsql": {
+        "CAST(x AS INT)": -2, "s + '!'": "a-b c'd!", "1 + 2": 3, "SUBSTRING(s, 0, 2)": "a", "CONCAT(n, 7)": "7",
+        "DATEPART(WEEK, day)": 10, "DATEDIFF(WEEK, '2024-03-02', day)": 1, "DATEPART(WEEK, '2023-01-07')": 1,
+    },
+    "oracle": {
+        "TO_NUMBER('12.5')": Decimal("12.5"), "TRUNC(at)": dt.date(2024, 3, 3), "TRUNC(2.5)": Decimal(2),
+        "CAST(s AS VARCHAR2(3))": "a-b", "GREATEST(a, n)": None,
+    },
+    "databricks": {"CAST(x AS INT)": -2, "LOG(1)": 0.0, "CEIL(x)": -2, "SUBSTRING(s, 0, 2)": "a-"},
+}  # fmt: skip
+CALLS = [("postgres", call, value) for call, value in POSTGRES.items()]
+CALLS += [(dialect, call, value) for dialect, calls in OTHERS.items() for call, value in calls.items()]
+
+
+@every(CALLS)
+def test_a_call_means_what_its_dialect_says(dialect: str, call: str, value: Any) -> None:
+    view = crown.view(f"SELECT {call} AS v FROM t", SCHEMA, dialect=dialect)
+    view.update({"t": [ROW]})
+    (found,) = [row["v"] for row in view]
+    assert found == value
+    assert isinstance(found, float) == isinstance(value, float)
+
+
+AGGREGATES: dict[tuple[str, str], Any] = {
+    ("duckdb", "list(n ORDER BY n NULLS FIRST)"): [None, 1, 2],
+    ("postgres", "array_agg(n ORDER BY n)"): [1, 2, None],
+    ("bigquery", "ARRAY_AGG(n IGNORE NULLS ORDER BY n)"): [1, 2],
+    ("snowflake", "ARRAY_AGG(n)"): [1, 2],
+    ("postgres", "array_agg(n) FILTER (WHERE n > 7)"): None,
+    ("spark", "ARRAY_AGG(n) FILTER (WHERE n > 7)"): [],
+    ("duckdb", "string_agg(n)"): "1,2",
+    ("bigquery", "STRING_AGG(CAST(n AS STRING))"): "1,2",
+    ("snowflake", "LISTAGG(n)"): "12",
+    ("duckdb", "histogram(n)"): {1: 1, 2: 1},
+    ("duckdb", "mad(n)"): 0.5,
+    ("duckdb", "product(n)"): 2.0,
+    ("bigquery", "APPROX_QUANTILES(n, 2)"): [1, 1, 2],
+    ("mysql", "STDDEV(n)"): 0.5,
+}
+
+
+@every(AGGREGATES)
+def test_an_aggregate_means_what_its_dialect_says(dialect: str, call: str) -> None:
+    view = crown.view(f"SELECT {call} AS v FROM t", {"t": {"n": "int64"}}, dialect=dialect)
+    view.update({"t": [(1,), (2,), (None,), (9,)]})
+    view.update({"t": [{"n": 9, "_weight": -1}]})
+    (found,) = [row["v"] for row in view]
+    assert (dict(found) if isinstance(AGGREGATES[dialect, call], dict) else found) == AGGREGATES[dialect, call]
+
+
+def test_events_are_counted_from_the_first_row_on() -> None:
+    query = "SELECT i, CONDITIONAL_TRUE_EVENT(v > 1) OVER (PARTITION BY k ORDER BY i) AS c FROM t"
+    view = crown.view(query, {"t": {"k": "int64", "i": "int64", "v": "int64"}}, dialect="snowflake")
+    view.update({"t": [(1, i, v) for i, v in enumerate((5, 0, None, 7))]})
+    assert sorted((row["i"], row["c"]) for row in view) == [(0, 1), (1, 1), (2, 1), (3, 2)]
+
+
+FINGERPRINTS = {
+    "abcdefghi": 0x332C8ED4DAE5BA42,
+    "Nepal premier won't resign.": 0x8EB3808D1CCFC779,
+    "Discard medicine more than two years old.": 0xE8F89AB6DF9BDD25,
+    "For every action there is an equal and opposite government program.": 0x55182F8859ECA4CE,
+    "The fugacity of a constituent in a mixture of gases at a given temperature is proportional to its mole fraction.  "
+    "Lewis-Randall Rule": 0x098EFF6958C5E91A,
+}
+"""What other implementations of FarmHash test, of each length that has a way of its own."""
+
+
+@every(FINGERPRINTS)
+def test_a_fingerprint_is_that_of_other_implementations(text: str) -> None:
+    assert _fingerprint(text) % 2**64 == FINGERPRINTS[text]
+
+
+def _fingerprint(text: str) -> int:
+    view = crown.view("SELECT FARM_FINGERPRINT(s) AS v FROM t", {"t": {"s": "string"}}, dialect="bigquery")
+    view.update({"t": [(text,)]})
+    (found,) = [row["v"] for row in view]
+    return int(found)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "message"),
+    [
+        ("snowflake", "HASH(s)", "HASH of snowflake is not built"),
+        ("postgres", "AGE(at)", "AGE has both months and days, and a length of time has one of them here"),
+        ("mysql", "WEEK(day, 1)", "WEEK with a mode is not built"),
+        ("postgres", "TO_NUMBER(s, 'abc')", "'abc' is not a pattern of numbers that is read here"),
+        ("duckdb", "list_contains(s, 1)", "LIST_CONTAINS needs a value of type array<...>, not string"),
+        ("postgres", "array_to_string(ARRAY[a], s, a, a)", "ARRAY_TO_STRING takes 2 to 3 arguments, not 4"),
+    ],
+)
+def test_what_cannot_have_the_meaning_is_refused(dialect: str, call: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect=dialect)
+    assert caught.value.message == message
+    assert caught.value.position is not None
