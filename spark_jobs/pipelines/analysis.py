@@ -144,7 +144,7 @@ class _Reader:
         named = all(of.said is not None for of in given.values())
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
-            table = supported_table(name, of.read().schema if of.versions is None else of.columns())
+            table = of.table(name, of.read().schema if of.versions is None else of.columns())
             self._sources[name] = Source(table, of.read, given=of)
             register(self._apart, table)
 
@@ -317,7 +317,9 @@ def recalled(
     for name, path, said, table in given["sources"]:
         read = _Table(session, path) if said is None else named[name].read
         try:
-            found = supported_table(name, read().schema if said is None else named[name].columns())
+            found = (
+                supported_table(name, read().schema) if said is None else named[name].table(name, named[name].columns())
+            )
         except _ANALYSIS:
             return None
         if canonical(to_json(found)) != table:

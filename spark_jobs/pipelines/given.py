@@ -2,7 +2,8 @@
 
 - ``delta:FOLDER`` or ``delta:s3://...``, ``iceberg:CATALOG.NAMESPACE.TABLE``: tables that are read by their versions
 - ``parquet:FOLDER``, ``orc:FOLDER``: all files of a folder
-- ``jdbc:URL TABLE``: a table of a database, which is read whole and compared
+- ``jdbc:URL TABLE``: a table of a database, which is read whole and compared; ``jdbc:URL TABLE?key=a,b``: no two of its
+  rows share these columns
 - any other text: a table of Spark's catalog
 """
 
@@ -10,15 +11,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
+from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.folders import ParquetFolder
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Versions
@@ -27,6 +30,8 @@ from spark_jobs.storage.address import in_a_line
 DELTA, ICEBERG, JDBC, PARQUET = "delta", "iceberg", "jdbc", "parquet"
 FILES = (PARQUET, "orc")
 KINDS = (DELTA, ICEBERG, *FILES, JDBC)
+_FETCHED = "10000"
+"""So many rows a database sends at a time. PostgreSQL's driver keeps a whole table in memory if nothing is said."""
 _MERGED = "spark.sql.parquet.mergeSchema"
 """With this setting, a folder has the columns of all of its files, and not of the first."""
 
@@ -36,7 +41,8 @@ class Given:
     """A source that a project names itself: how its rows are read.
 
     ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files. ``said``: a
-    digest of the text that names it; None if no text does. ``text``: that text, where it can be shown.
+    digest of the text that names it; None if no text does. ``text``: that text, where it can be shown. ``key``: columns
+    that no two rows share; () if none are known.
     """
 
     read: Callable[[], DataFrame]
@@ -44,6 +50,17 @@ class Given:
     said: str | None = None
     text: str | None = None
     folder: ParquetFolder | None = None
+    key: tuple[str, ...] = ()
+
+    def table(self, name: str, columns: T.StructType) -> Table:
+        """Returns the relation with these columns, as far as they have a type. Raises SourceError if the key names
+        another one."""
+        found = supported_table(name, columns)
+        known = {column.name.lower(): column.name for column in found.columns}
+        for column in self.key:
+            if column.lower() not in known:
+                raise SourceError(f"source {name}: its key names {column!r}, but it has: {', '.join(known.values())}")
+        return replace(found, key=tuple(known[column.lower()] for column in self.key))
 
     def columns(self) -> T.StructType:
         """Returns the columns of its rows; by way of Spark only if nothing else tells."""
@@ -74,8 +91,10 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
         url, _, rows = table.strip().rpartition(" ")
         if not url:
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
-        options = {"url": url.strip(), "dbtable": rows}
-        return Given(_told(name, lambda: session.spark.read.format(JDBC).options(**options).load()), said=said)
+        rows, _, key = rows.partition("?key=")
+        options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
+        read = _told(name, lambda: session.spark.read.format(JDBC).options(**options).load())
+        return Given(read, said=said, key=tuple(key.split(",")) if key else ())
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)

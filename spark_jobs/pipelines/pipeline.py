@@ -97,9 +97,8 @@ class Pipeline:
 
         ``"delta:s3://lake/orders"`` and ``"iceberg:catalog.shop.orders"`` are read by their versions (packages
         ``deltalake``, ``pyiceberg``); ``"parquet:folder"`` and ``"orc:folder"`` from new files, where files were only
-        added; ``"jdbc:URL TABLE"`` whole; any other text is a table of Spark's catalog.
-
-        Tables that Spark finds by the names in the queries need no declaration.
+        added; ``"jdbc:URL TABLE"`` and ``"jdbc:URL TABLE?key=a,b"`` whole. Any other text is a table of Spark's
+        catalog. Tables that Spark finds by the names in the queries need no declaration.
         """
         self._sources[name.lower()] = given_by(self._session, name, table)
 

@@ -84,7 +84,7 @@ def changes_of_versions(of: Versions, table: Table, position: Any, known: Callab
         found = of.between(schema, position["version"], at["version"])
         if found is not None:
             return Changed(found[0], at, found[1])
-    return _whole(with_weights(of.rows(schema, at["version"]), 1), at, known)
+    return _whole(of.rows(schema, at["version"]), table, at, known)
 
 
 def changes(
@@ -117,12 +117,21 @@ def changes(
     found = _plain(list(files), table) if files is not None and plain else None
     if found is None and folder is not None:
         files = _files(frame())
-    rows = with_weights(arrow_of(frame(), table) if found is None else found, 1)
-    return _whole(rows, files, known)
+    return _whole(arrow_of(frame(), table) if found is None else found, table, files, known)
 
 
-def _whole(rows: pa.Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
-    before = known()
+def _whole(found: pa.Table, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+    """Returns the changes that lead from the rows of the state to those ``found``. SourceError if two share the key."""
+    if table.key:
+        counted = found.group_by(list(table.key)).aggregate([([], "count_all")])
+        shared = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
+        if shared:
+            said = ", ".join(f"{name} = {shared[0][name]!r}" for name in table.key)
+            raise SourceError(
+                f"source {table.name}: {shared[0]['count_all']} of its rows have {said}, and ?key= says that no two "
+                "share it: name other columns, or leave out ?key="
+            )
+    rows, before = with_weights(found, 1), known()
     if not before.num_rows:
         return Changed(rows, position, "read whole")
     return Changed(difference(rows, before), position, "read whole and compared")

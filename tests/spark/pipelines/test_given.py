@@ -160,6 +160,40 @@ def test_a_table_of_a_database_is_compared(spark, tmp_path: Path) -> None:
         given_by(Session.of(spark), "r", "jdbc:derby:memory:given")
 
 
+def test_a_table_of_a_database_with_a_key_has_rows_that_need_no_count(spark, tmp_path: Path) -> None:
+    url, rng, rows = "jdbc:derby:memory:keyed;create=true", random.Random(4), {1: "a", 2: "b"}
+
+    def write(found: list[tuple[int, str]]) -> None:
+        spark.createDataFrame(found, "k long, s string").write.jdbc(url, "R", "overwrite")
+
+    write(list(rows.items()))
+    made = crown.spark.pipeline(spark, tmp_path / "state")
+    made.source("r", f"{url} R?key=K")
+    made.view("kept", "SELECT k, s FROM r WHERE s <> 'c'")
+    made.view("sums", QUERY)
+    for _ in range(4):
+        made.run()
+        wanted = Counter((k, s) for k, s in rows.items() if s != "c")
+        assert table(tmp_path / "state" / "tables" / "kept") == wanted
+        for k in rng.sample(range(9), 4):
+            rows[k] = rng.choice("abc")
+        for k in rng.sample(sorted(rows), 2):
+            del rows[k]
+        write(list(rows.items()))
+    names = deltalake.DeltaTable(tmp_path / "state" / "tables" / "kept").schema().fields
+    assert [field.name for field in names] == ["k", "s"]
+    write([*rows.items(), (7, "x"), (7, "y")])
+    with pytest.raises(SourceError, match=r"source r: \d of its rows have k = 7, and \?key= says that no two share it"):
+        made.run()
+    assert table(tmp_path / "state" / "tables" / "kept") == wanted, "nothing has changed"
+    made.source("r", f"{url} R?key=id")
+    with pytest.raises(SourceError, match="its key names 'id', but it has: k, s"):
+        made.run()
+    made.source("r", f"{url} R")  # the state begins anew with rows that can repeat
+    made.run()
+    assert table(tmp_path / "state" / "tables" / "kept").total() == sum(s != "c" for s in rows.values()) + 2
+
+
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_a_folder_is_read_from_its_new_files(spark, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "r"
