@@ -213,7 +213,6 @@ def test_arrays_of_groups_have_no_null_and_are_never_null() -> None:
         ("SELECT explode(tags), explode(items) FROM t", "two calls in one SELECT make rows"),
         ("SELECT COUNT(*), explode(tags) FROM t", "a call that makes rows stands beside groups"),
         ("SELECT x FROM t LATERAL VIEW explode(tags) e AS x, y", "this has 1 columns, and names for 2"),
-        ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM UNNEST(t.tags) AS x)", "UNNEST without a table before it"),
         ("SELECT id FROM t RIGHT JOIN UNNEST(tags) AS x ON TRUE", "a RIGHT JOIN with rows of an array"),
         ("SELECT id FROM t LEFT JOIN UNNEST(tags) AS x ON x = 'a'", "a condition of this LEFT JOIN"),
         ("SELECT id FROM t, UNNEST(tags, items) AS u(x, y)", "UNNEST of several arrays is not supported"),

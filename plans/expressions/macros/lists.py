@@ -169,9 +169,13 @@ _AGGREGATES: dict[str, Callable[..., Expr]] = {
 _ALSO = {"stddev": "stddev_samp", "variance": "var_samp", "mean": "avg", "group_concat": "string_agg"}
 
 
-def aggregated(name: str, array: Expr) -> Expr:
-    """Returns an aggregate of the elements of an array, by its name in lower case."""
-    return _AGGREGATES[name](array)
+AGGREGATED = tuple(_AGGREGATES)
+"""The names of the aggregates, in lower case."""
+
+
+def aggregated(name: str, array: Expr, *more: Expr) -> Expr:
+    """Returns an aggregate of the elements of an array."""
+    return _AGGREGATES[name](array, *more)
 
 
 def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:

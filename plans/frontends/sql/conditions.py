@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from plans.expressions.build import Expr, call, cast, factored
 from plans.frontends.sql import subqueries
+from plans.frontends.sql.elements import is_over_elements
 from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.text.place import negation
 from plans.frontends.sql.values import compared, scalar
@@ -26,6 +27,9 @@ def add_conditions(parts: Iterable[exp.Expression], scope: Scope) -> None:
 def _add(node: exp.Expression, scope: Scope) -> None:
     negated = isinstance(node, exp.Not) or bool(node.args.get("negate"))
     inner = node.this.unnest() if isinstance(node, exp.Not) else node
+    if is_over_elements(inner):
+        scope.frame.conditions.append(scalar(node, scope))
+        return
     if isinstance(inner, exp.Exists):
         sub = subqueries.subquery(inner.this, scope, True)
         if negated:

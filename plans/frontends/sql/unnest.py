@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, lit
-from plans.frontends.fields import Shown, at, behind_places, generated
+from plans.frontends.fields import Shown, at, generated
 from plans.frontends.sql.aggregates import aggregates
+from plans.frontends.sql.elements import shown_of
 from plans.frontends.sql.scope import Relation, Scope, one_source, value_of
 from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
 from plans.frontends.sql.values import scalar
-from plans.nested import element_of, is_nested, parts
 from plans.queries.algebra import Source, split, unnested, unused
 
 _GENERATORS = (exp.Explode, exp.Inline, exp.Unnest)
@@ -81,27 +81,13 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
     value = scalar(operand.expression if flatten else operand, scope)
     kind = "inline" if isinstance(node, exp.Inline) else "posexplode" if isinstance(node, exp.Posexplode) else "explode"
     if isinstance(node, exp.Unnest):
-        offset = node.args.get("offset")
-        fields = _fields(value)
-        array, shown = generated("inline" if fields and len(names) - (offset is True) in (0, fields) else kind, value)
-        if isinstance(offset, exp.Identifier) and names:
-            names.append(offset.name)
-        if offset:
-            array, shown = call("with_places", array), (*behind_places(shown), ("pos", ("pos",)))
-        return _Elements(array, shown)
+        return _Elements(*shown_of(node, names, value))
     if flatten and value.type == "string":  # JSON, whose elements are texts of JSON
         value = call("from_json", value, lit("array<string>"))
     array, shown = generated("posexplode" if flatten else kind, value)
     if flatten:
         shown = tuple(({"pos": "index", "col": "value"}.get(name, name), path) for name, path in shown)
     return _Elements(array, shown)
-
-
-def _fields(value: Expr) -> int:
-    """Returns how many fields the structs of an array have; 0 if its elements are no structs."""
-    element = element_of(value.type)
-    inside = parts(element) if element is not None and is_nested(element) else None
-    return len(inside.names) if inside is not None else 0
 
 
 def _unnested(array: Expr, scope: Scope, node: exp.Expression) -> Expr:

@@ -14,6 +14,7 @@ from sqlglot import exp
 from plans.clock import CLOCK, NOW
 from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col
 from plans.frontends.sql import subqueries
+from plans.frontends.sql.elements import value_over
 from plans.frontends.sql.scalars.scalar import scalar as expression
 from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.shape import unwrapped
@@ -39,9 +40,15 @@ def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -
             return time
         if isinstance(part, exp.Column):
             return scope.column(part)
+        over = value_over(part, scope, further)
+        if over is not None:
+            return over
         if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query") is not None):
             return _contained_value(part, scope)
-        return _one_value(part, scope) if isinstance(part, exp.Subquery) else None
+        return _one_value(part, scope) if isinstance(part, exp.Query) else None
+
+    def further(part: exp.Expression, of: Meaning) -> Expr:
+        return scalar(part, scope, lambda one: of(one) or (meaning(one) if meaning is not None else None))
 
     return expression(node, resolve, scope.text.text)
 
@@ -112,7 +119,7 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
     return call("case", found, TRUE, empty, FALSE, doubtful, NULL, FALSE)
 
 
-def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
+def _one_value(node: exp.Expression, scope: Scope) -> Expr:
     """Returns the value of a subquery of one row; NULL where it has none.
 
     It may read the query around it. It is watched, unless it is certain that it has no second row.

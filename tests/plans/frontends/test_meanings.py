@@ -33,6 +33,7 @@ POSTGRES: dict[str, Any] = {
     "EXTRACT(CENTURY FROM day)": 21, "EXTRACT(WEEK FROM day)": 9, "GCD(12, a)": 12, "LCM(4, 6)": 12,
     "STRING_TO_ARRAY(s, '-')": ["a", "b c'd"], "STRING_TO_ARRAY('', '-')": [], "STRING_TO_ARRAY(s, '')": ["a-b c'd"],
     "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
+    "'session'": "session", "'Window'": "Window", "'match_condition'": "match_condition",
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "snowflake": {

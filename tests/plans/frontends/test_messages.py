@@ -337,7 +337,7 @@ ASOF = "SELECT src, id FROM G ASOF {}JOIN P {}"
         ("SELECT id FROM T WHERE explode(tags) = 'a'", "EXPLODE is not", "explode(tags)", "LATERAL VIEW explode(tags)"),
         ("SELECT UPPER(inline(tags)) FROM T", "INLINE is not", "inline(tags)", "LATERAL VIEW inline(items)"),
         ("SELECT id FROM T WHERE UNNEST(tags) = 'a'", "UNNEST is not", "UNNEST(tags)", "FROM t, UNNEST(t.tags)"),
-        ("SELECT id FROM T WHERE EXISTS (SELECT 1 FROM UNNEST(T.tags) AS u(x))", "UNNEST without a table before it",
+        ("SELECT id FROM T WHERE EXISTS (SELECT 1 FROM UNNEST(T.tags) AS u(x), P)", "UNNEST without a table before it",
          "UNNEST(T.tags) AS u(x)", "FROM t, UNNEST(t.tags)"),
         ("SELECT x FROM UNNEST(ARRAY(1, 2)) AS u(x)", "UNNEST without a table before it", "UNNEST(ARRAY(1, 2)) AS u(x)",
          "FROM t, UNNEST(t.tags)"),

@@ -24,7 +24,7 @@ from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.fields import element_of, field_of, struct
 from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, is_interval, shifted, tumbled
 from plans.frontends.sql.scalars.interval import value as length
-from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
+from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, extent, has_query, place_of, refusal, spelling
 from plans.nested import MAP, Parts, array_of, is_nested, struct_of
 from plans.nested import element_of as inner
 from plans.stack import with_room
@@ -233,24 +233,25 @@ def _called(name: str, nodes: list[Any], resolve: Resolve, text: str, written: A
     try:
         entry = meant(name, len(nodes))
     except PlanError as error:
-        raise _of_written(error, spelling(text, written)) from None
+        raise _of_written(error, text, written) from None
     assert entry is not None
     args = []
     for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):
         word = kind == "unit" and node.key in ("column", "var") and not node.args.get("table")
         args.append(lit(str(node.name)) if word else scalar(node, resolve, text))
-    if name == "LENGTH" and len(args) == 1 and is_nested(args[0].type):
-        return call("size", args[0])  # as DuckDB has it
     try:
-        return applied(entry, args)
+        sized = name == "LENGTH" and len(args) == 1 and is_nested(args[0].type)  # as DuckDB has it
+        return call("size", args[0]) if sized else applied(entry, args)
     except PlanError as error:
-        raise _of_written(error, spelling(text, written)) from None
+        raise _of_written(error, text, written) from None
 
 
-def _of_written(error: PlanError, word: str) -> PlanError:
+def _of_written(error: PlanError, text: str, node: Any) -> PlanError:
     """Returns an error that names the function of the text, where it names one that stands for that."""
-    first, _, rest = error.message.partition(" ")
-    if first == word or first not in NAMES or not word.replace("_", "").isalnum() or error.position is not None:
+    (first, _, rest), word = error.message.partition(" "), spelling(text, node)
+    begin, _ = extent(node) or (0, 0)
+    called = text[begin : begin + len(word)].upper() == word and text[begin + len(word) :].lstrip().startswith("(")
+    if first == word or first not in NAMES or not called or error.position is not None:
         return error
     return PlanError(f"{word} {rest}", hint=error.hint, witness=error.witness)
 

@@ -17,12 +17,14 @@ from plans.frontends.sql.scalars.interval import SESSION
 from plans.frontends.sql.windows import CALLS
 
 _PARTITION = "PARTITION BY"
+_QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER)
+"""Texts, and names in quotes: no words."""
 
 
 def plain(tokens: Sequence[Any]) -> list[Any]:
     """Returns the tokens of a text without the words that only Flink writes around the arguments; Snowflake's are known
     as such."""
-    words = [" ".join(token.text.upper().split()) for token in tokens]
+    words = ["" if token.token_type in _QUOTED else " ".join(token.text.upper().split()) for token in tokens]
     dropped: set[int] = set()
     for i in range(len(words)):
         if words[i] == "MATCH_CONDITION":

@@ -1,0 +1,212 @@
+"""Subqueries over the elements of an array of the row are functions of the row. Part of `plans.frontends.sql`.
+
+`(SELECT SUM(x) FROM UNNEST(t.prices) AS u(x) WHERE x > t.low)` is LIST_SUM(FILTER(t.prices, x -> x > t.low)). So are
+EXISTS, IN, ARRAY(SELECT ...) and a subquery that picks an element. They keep no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
+from plans.expressions.lambdas import Lambda, with_lambdas
+from plans.expressions.macros.lists import AGGREGATED, aggregated
+from plans.frontends.fields import Shown, at, behind_places, generated
+from plans.frontends.sql.aggregates import aggregates, function_of
+from plans.frontends.sql.scope import Relation, Scope
+from plans.frontends.sql.shape import unwrapped
+from plans.frontends.sql.text.place import extent
+from plans.nested import element_of, is_nested, parts
+
+Meaning = Callable[[exp.Expression], Expr | None]
+Read = Callable[[exp.Expression, Meaning], Expr]
+"""Returns a scalar expression, with a further meaning of its parts."""
+_READ = {"expressions", "from_", "from", "where", "order", "limit", "kind"}
+
+
+def shown_of(node: exp.Unnest, names: list[str], value: Expr) -> tuple[Expr, Shown]:
+    """Returns the array that UNNEST makes rows of, and the columns of an element. `names` gets that of its place."""
+    offset = node.args.get("offset")
+    element = element_of(value.type)
+    inside = parts(element) if element is not None and is_nested(element) else None
+    fields = len(inside.names) if inside is not None else 0
+    kind = "inline" if fields and len(names) - (offset is True) in (0, fields) else "explode"
+    array, shown = generated(kind, value)
+    if isinstance(offset, exp.Identifier) and names:
+        names.append(offset.name)
+    if offset:
+        array, shown = call("with_places", array), (*behind_places(shown), ("pos", ("pos",)))
+    return array, shown
+
+
+def is_over_elements(node: exp.Expression) -> bool:
+    """Returns whether a node is a subquery over the elements of an array, or asks one."""
+    return _select(node) is not None
+
+
+def value_over(node: exp.Expression, scope: Scope, read: Read) -> Expr | None:
+    """Returns the value of a subquery over the elements of an array; None for another node or subquery."""
+    found = _select(node)
+    if found is None:
+        return None
+    select, source = found
+    return scope.text.guarded(node, lambda: _value(node, select, _Elements.of(source, scope, read)))
+
+
+def _select(node: exp.Expression) -> tuple[exp.Select, exp.Unnest] | None:
+    """Returns the subquery of a node, and the UNNEST that it reads; None if it is none over elements."""
+    if isinstance(node, exp.Array):
+        body = node.expressions[0] if len(node.expressions) == 1 else None
+    else:
+        body = node.args.get("query") if isinstance(node, exp.In) else node.args.get("this")
+        body = node if isinstance(node, exp.Select) else body  # whose parentheses are gone
+    asks = isinstance(node, (exp.Array, exp.In, exp.Exists, exp.Subquery, exp.Select))
+    if not asks or not isinstance(body, exp.Expression):
+        return None
+    select = unwrapped(body)
+    source = _source(select) if isinstance(select, exp.Select) else None
+    return None if source is None or not isinstance(select, exp.Select) else (select, source)
+
+
+def _source(select: exp.Select) -> exp.Unnest | None:
+    """Returns the UNNEST of columns of the row that a subquery alone reads; None if it reads anything else."""
+    clause = select.args.get("from_") or select.args.get("from")
+    source = clause.this if clause is not None else None
+    if not isinstance(source, exp.Unnest) or len(source.expressions) != 1 or source.args.get("joins"):
+        return None
+    known = all(not value or name in _READ for name, value in select.args.items())
+    nested = any(part is not select for part in select.find_all(exp.Query, exp.Window))
+    return source if known and not nested and len(select.expressions) == 1 and source.find(exp.Column) else None
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """The elements of an array, and what names mean for one of them."""
+
+    array: Expr
+    known: Callable[[Expr], Scope]
+    read: Read
+
+    @staticmethod
+    def of(source: exp.Unnest, scope: Scope, read: Read) -> _Elements:
+        """Returns the elements that UNNEST makes rows of."""
+        alias = source.args.get("alias")
+        names = [one.name for one in (alias.columns if alias is not None else ())]
+        table = alias.name if alias is not None else ""
+        names, table = ([table], "") if table and not names else (names, table)
+        array, shown = shown_of(source, names, read(source.expressions[0], lambda part: None))
+        if names and len(names) != len(shown):
+            raise PlanError(f"this has {len(shown)} columns, and names for {len(names)}", hint="name all of them")
+        paths = list(zip(names or [name for name, _ in shown], [path for _, path in shown], strict=True))
+        first = "ORDINALITY" in scope.text.text[slice(*(extent(source) or (0, 0)))].upper()
+
+        def known(element: Expr) -> Scope:
+            columns = [(name, at(element, path)) for name, path in paths]
+            if first and source.args.get("offset"):
+                columns[-1] = columns[-1][0], call("add", columns[-1][1], lit(1))
+            inner = scope.side()
+            inner.outer = None
+            inner.add(Relation.of(table or "element", columns), source)
+            return inner
+
+        return _Elements(array, known, read)
+
+    def _of(self, node: exp.Expression, element: Expr) -> Expr:
+        inner = self.known(element)
+
+        def meaning(part: exp.Expression) -> Expr | None:
+            if isinstance(part, exp.Star):
+                ((_, _, only),) = inner.visible()
+                return only
+            if not isinstance(part, exp.Column):
+                return None
+            first, more = part.parts[0].name, len(part.parts) > 1
+            there = inner.having(first) or (more and inner.relations[0].alias.lower() == first.lower())
+            return inner.column(part) if there else None
+
+        return self.read(node, meaning)
+
+    def _made(self, name: str, node: exp.Expression) -> Expr:
+        made = with_lambdas(name, [self.array, Lambda(("element",), lambda known: self._of(node, known["element"]))])
+        assert made is not None, "it takes a function"
+        return made
+
+    def where(self, node: exp.Expression | None) -> _Elements:
+        """Returns those of which a condition is TRUE."""
+        return self if node is None else _Elements(self._made("FILTER", node), self.known, self.read)
+
+    def values(self, node: exp.Expression) -> Expr:
+        """Returns the array of what an expression makes of each of them."""
+        return self._made("TRANSFORM", node)
+
+
+def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Expr:
+    where, (item,) = select.args.get("where"), select.expressions
+    item = item.this if isinstance(item, exp.Alias) else item
+    elements = elements.where(where.this if where is not None else None)
+    found = list(aggregates(item))
+    if isinstance(node, exp.Exists):
+        if found:
+            raise PlanError("aggregates without GROUP BY always have a row, which this subquery asks for")
+        return call("coalesce", call("gt", call("size", elements.array), lit(0)), FALSE)
+    limit, order = select.args.get("limit"), select.args.get("order")
+    if found:
+        return elements.read(item, partial(_aggregate, elements=elements))
+    values = elements.values(item)
+    if order is not None:
+        (one,) = order.expressions if len(order.expressions) == 1 else (None,)
+        falling = bool(one is not None and one.args.get("desc"))
+        if one is None or one.this != item or bool(one.args.get("nulls_first")) == falling:
+            hint = "order by the value itself, NULLs first if it rises"
+            raise PlanError("this order of the elements of an array is not supported", hint=hint)
+        values = call("sort_array", values, lit(not falling))
+    if limit is not None and limit.expression != exp.Literal.number(1):
+        raise PlanError("LIMIT of the elements of an array is not supported", hint="write SLICE")
+    if isinstance(node, exp.Array):
+        whole = call("coalesce", values, cast(call("array"), values.type))
+        return call("slice", whole, lit(1), lit(1)) if limit is not None else whole
+    some = call("gt", call("size", values), lit(0))
+    if isinstance(node, exp.In):
+        wanted = elements.read(node.this, lambda part: None)
+        return call("case", some, call("array_contains", values, wanted), FALSE)
+    one_alone = some if limit is not None else call("eq", call("size", values), lit(1))
+    return call("case", one_alone, call("element_at", values, lit(1)), NULL)
+
+
+def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
+    """Returns an aggregate of the elements; None for another node."""
+    if isinstance(node, exp.Filter):
+        return _aggregate(node.this, elements.where(node.expression.this))
+    if isinstance(node, exp.Column):
+        return None
+    function = function_of(node)
+    if function is None:
+        return None
+    if isinstance(node, exp.CountIf):
+        return _count(call("size", elements.where(node.this).array))
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        return _count(call("size", elements.array))
+    given = node.this
+    distinct = isinstance(given, exp.Distinct)
+    value = given.expressions[0] if distinct else given
+    name = "median" if isinstance(node, exp.Median) else function
+    if name not in (*AGGREGATED, "array_agg") or isinstance(value, (exp.Order, exp.Limit)) or value is None:
+        raise PlanError(f"{function.upper()} of the elements of an array is not supported", hint="use LATERAL VIEW")
+    values = elements.values(value)
+    values = call("array_distinct", call("array_compact", values)) if distinct else values
+    if name == "array_agg":
+        return values
+    if name == "string_agg":
+        mark = node.args.get("separator")
+        return aggregated(name, values, lit(mark.name if mark is not None else ""))
+    made = aggregated(name, values)
+    return _count(made) if name == "count" else made
+
+
+def _count(number: Expr) -> Expr:
+    return call("coalesce", cast(number, "int64"), lit(0, "int64"))
