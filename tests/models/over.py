@@ -73,6 +73,8 @@ class _Partition:
         self.group = [0] * len(rows)
         for i in range(1, len(rows)):
             self.group[i] = self.group[i - 1] + (keys[i] != keys[i - 1])
+        self.frames: dict[tuple[Frame, int], list[dict[str, Any]]] = {}  # functions of one frame share its rows
+        self.sessions: dict[tuple[str, int], list[list[Any]]] = {}
 
     def of(self, one: WindowFunction, i: int) -> Any:
         """Returns the value of a function for row ``i``."""
@@ -95,7 +97,7 @@ class _Partition:
         if one.function in SESSIONS:
             return self._session(one, i)[0 if one.function == "session_start" else -1]
         assert one.frame is not None, "all others have a frame"
-        rows = [self.rows[j] for j in range(n) if self._inside(one.frame, i, j)]
+        rows = self._framed(one.frame, i)
         if one.where is not None and one.function in (*PICKED, *ENDS):
             rows = [row for row in rows if row[one.where] is True]
         if one.function in PICKED:
@@ -109,23 +111,26 @@ class _Partition:
 
     def _session(self, one: WindowFunction, i: int) -> list[Any]:
         """Returns the times of the session of row ``i``."""
-        sessions: list[list[Any]] = []
-        for row in self.rows[: i + 1]:
-            time = row[one.arguments[0]]
-            if not sessions or _gap(sessions[-1][-1], time) > one.count:
-                sessions.append([])
-            sessions[-1].append(time)
-        mine = sessions[-1]
-        for row in self.rows[i + 1 :]:
-            if _gap(mine[-1], row[one.arguments[0]]) > one.count:
-                break
-            mine.append(row[one.arguments[0]])
-        return mine
+        column, gap = one.arguments[0], one.count
+        if (column, gap) not in self.sessions:
+            found: list[list[Any]] = []
+            for time in (row[column] for row in self.rows):
+                if not found or _gap(found[-1][-1], time) > gap:
+                    found.append([])
+                found[-1].append(time)
+            self.sessions[column, gap] = [session for session in found for _ in session]
+        return self.sessions[column, gap][i]
 
     @staticmethod
     def _tiles(n: int, parts: int, number: int) -> int:
         """Returns where part ``number`` ends: the first ones have a row more."""
         return number * (n // parts) + min(number, n % parts)
+
+    def _framed(self, frame: Frame, i: int) -> list[dict[str, Any]]:
+        """Returns the rows in the frame of row ``i``."""
+        if (frame, i) not in self.frames:
+            self.frames[frame, i] = [row for j, row in enumerate(self.rows) if self._inside(frame, i, j)]
+        return self.frames[frame, i]
 
     def _inside(self, frame: Frame, i: int, j: int) -> bool:
         """Returns whether row ``j`` is in the frame of row ``i``."""
