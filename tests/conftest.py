@@ -12,7 +12,7 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from tests import campaign
 from tests.spark import class_data
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-settings.register_profile("short", max_examples=40, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
+settings.register_profile("short", max_examples=25, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
 settings.load_profile("short")
 _LONG = {"spark", "bench"}
 
@@ -77,13 +77,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         archived.join()
 
 
-def pytest_collection_finish() -> None:
-    """Ten thousand collected tests are not looked through again by every run of the garbage collector.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand collected tests are not looked through by the garbage collector, neither now nor later.
 
     That took a third of the processor time of the test process.
     """
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -119,7 +119,7 @@ def _uncounted(spec: dict[str, Any], stream: Stream) -> int:
 def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:
     """Applies the beginning of the stream with an engine that is thrown away. Returns the updates done."""
     rows, started, done = spec["batch_rows"], time.perf_counter(), 0
-    stop = min(max(WARM_ROWS, 2 * rows), len(stream))
+    stop = min(max(spec.get("warm_rows", WARM_ROWS), 2 * rows), len(stream))
     while done < stop:
         subject.apply(stream.batch(done, done + rows))
         done = min(done + rows, len(stream))

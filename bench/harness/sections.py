@@ -19,7 +19,7 @@ from bench.subjects.peers.native import WRITTEN
 
 Cell = dict[str, Any]
 SCALES = ("quick", "normal", "full")
-_SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150, "events": 3_000}
+_SMALL = {"vertices": 1_000, "edges": 6_000, "persons": 100, "events": 2_000}
 _RECOMPUTE: Cell = {"bound_s": 2.0, "repeats": 1, "checked": False}
 _SHORT: Cell = {"bound_s": 3.0, "repeat_budget_s": 3.0}
 _COLUMNS: Cell = {"arguments": {"columns": True}}
@@ -45,7 +45,7 @@ def cell(workload: str, engine: str, mode: str, scale: str, **more: Any) -> Cell
     out |= more
     if scale == "quick":
         out["options"] = _SMALL | out["options"]
-        out["batch_rows"] = min(out["batch_rows"], 2_000)
+        out |= {"batch_rows": min(out["batch_rows"], 2_000), "warm_rows": 2_000}
     if scale == "full" and "prefix" not in out["options"] and workload not in ("star", "3-hop-all"):
         out["options"] = out["options"] | {"prefix": 0}
     return out

@@ -52,7 +52,7 @@ def batch_of(random: Random, kinds: dict[str, str], n: int, nulls: bool) -> pa.R
     return pa.RecordBatch.from_arrays(arrays, [*names, WEIGHT]).slice(before)
 
 
-@pytest.mark.parametrize("seed", seeds(60, 600))
+@pytest.mark.parametrize("seed", seeds(30, 600))
 def test_a_scan_reads_what_the_columns_are_coded_as(seed: int) -> None:
     random = Random(seed)
     kinds = {f"c{i}": random.choice(sorted(WIDE)) for i in range(random.randint(1, 4))}

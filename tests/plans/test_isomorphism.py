@@ -115,7 +115,7 @@ def text(body, names, head):
     return f"Q({', '.join(names[v] for v in head)}) :- {', '.join(atoms)}."
 
 
-@pytest.mark.parametrize("seed", seeds(15, 500))
+@pytest.mark.parametrize("seed", seeds(8, 500))
 def test_random_rules_are_the_same_under_renaming_and_shuffling_only(seed):
     """Head variables keep their names. A rule with one end of an atom moved is the same only if brute force says so."""
     rng = random.Random(seed)

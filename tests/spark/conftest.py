@@ -1,8 +1,12 @@
-"""One local Spark session for all tests of this folder that ask for it; failed tasks are tried up to three times."""
+"""One local Spark session for all tests of this folder that ask for it; failed tasks are tried up to three times.
+
+Of object stores, databases and brokers there is one server each, too: each folder would have servers of its own.
+"""
 
 from __future__ import annotations
 
 import gc
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +15,9 @@ from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 
 from spark_jobs import local_session
 from spark_jobs import session as session_module
+from tests.spark.feeds.broker import kafka  # noqa: F401
+from tests.spark.storage.server import AZURITE, BUCKET, azure_server, gcs_server, s3_server
+from tests.spark.tables.database import database  # noqa: F401
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,3 +76,39 @@ def iceberg_catalog(tmp_path, monkeypatch):
     catalog = catalogs.load_catalog("here")
     catalog.create_namespace("shop")
     return catalog
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """The options by which a bucket on loopback is reached."""
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    with s3_server() as options:
+        yield options
+
+
+@pytest.fixture(scope="session")
+def azure():
+    """The options by which a container of Azure's emulator is reached."""
+    pytest.importorskip("obstore")
+    if AZURITE is None:
+        pytest.skip("Azure's emulator is not there: npm install azurite, and put azurite-blob on the PATH")
+    with azure_server() as options:
+        yield options
+
+
+@pytest.fixture(scope="session")
+def gcs():
+    """The options by which a bucket of a server of Google Cloud Storage's API is reached."""
+    pytest.importorskip("obstore")
+    with gcs_server() as options:
+        yield options
+
+
+@pytest.fixture(params=["local", "s3", "azure", "gcs"])
+def place(request, tmp_path):
+    """A folder on each storage, as a user writes it, with the options."""
+    if request.param == "local":
+        return str(tmp_path / "on disk"), {}
+    scheme = {"s3": "s3a", "azure": "az", "gcs": "gs"}[request.param]
+    return f"{scheme}://{BUCKET}/{uuid.uuid4().hex}/on a store", request.getfixturevalue(request.param)

@@ -84,7 +84,7 @@ class Hesitant(Budget):
         header[A.H_BUDGET] = min(header[A.H_BUDGET], header[A.H_LIVE] + 40)
 
 
-@pytest.mark.parametrize("seed", seeds(8, 300))
+@pytest.mark.parametrize("seed", seeds(4, 300))
 def test_what_is_picked_is_what_the_twin_picks(seed: int) -> None:
     random, (part,) = Random(seed), parts(1)
     hesitant = Hesitant([part.arena])

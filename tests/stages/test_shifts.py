@@ -84,7 +84,7 @@ def told_of(shifts: Shifts, planned: OverStage, part: Part) -> list[tuple[Row, R
     return list(zip(values(shifts.firsts, columns, part), values(shifts.lasts, columns, part), moved, strict=True))
 
 
-@pytest.mark.parametrize("seed", seeds(15, 600))
+@pytest.mark.parametrize("seed", seeds(8, 600))
 def test_ranges_applied_to_a_copy_give_what_the_twin_has(seed: int) -> None:
     random = Random(seed)
     columns = random_groups.relation(random)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
+
 SCRIPT = """
 import os, sys, crown
 query, options, prepared = sys.argv[1], eval(sys.argv[2]), sys.argv[3] == "used"
@@ -39,8 +41,7 @@ def lines(query: str, options: str, used: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
 
 
-@pytest.mark.parametrize("used", ["used", "new"])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("threads", "used"), [(1, "new"), (2, "used"), slow(1, "used"), slow(2, "new")])
 def test_a_forked_process_goes_on_with_a_copy(threads: int, used: str) -> None:
     before = [{"s": 1, "d": 3}] if used == "used" else []
     child, parent = lines(PATHS, f"{{'threads': {threads}}}", used)
@@ -55,7 +56,7 @@ def test_a_program_in_threads_goes_on_as_well() -> None:
     assert {"s": 3, "n": 1} not in eval(parent.removeprefix("parent "))
 
 
-@pytest.mark.parametrize("query", [PATHS, COUNTS])
+@pytest.mark.parametrize("query", [slow(PATHS), COUNTS])
 def test_a_state_in_a_file_is_refused_to_a_forked_process(query: str, tmp_path: Path) -> None:
     child, parent = lines(query, f"{{'path': {str(tmp_path / 'state')!r}}}", "used")
     assert "of which this one is a fork: both would write to it. Use the view there; or save(path)" in child

@@ -70,7 +70,7 @@ def compare(query: str, random: Random) -> Program:
     return program
 
 
-@pytest.mark.parametrize("seed", seeds(9, 200))
+@pytest.mark.parametrize("seed", seeds(6, 200))
 def test_a_random_aggregate_over_a_join_is_maintained(seed: int) -> None:
     compare(Writer(seed).query(), Random(seed))
 

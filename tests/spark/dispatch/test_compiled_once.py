@@ -30,9 +30,13 @@ def test_no_batch_after_the_first_has_code_compiled(spark, tmp_path, cells):
     compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount
     before = compiled()
     files = ChangeFiles(tmp_path / "in", GRAPH)
-    counts = []
     for batch in range(3):
         files.add({"g": [(batch, batch + 1, 1)]})
-        run(spark, HOPS, files, tmp_path / "state", schema=GRAPH, cells=cells)
+    counts = []
+
+    def consume(frame, batch):
+        frame.collect()
         counts.append(compiled())
+
+    run(spark, HOPS, files, tmp_path / "state", consume=consume, schema=GRAPH, cells=cells)
     assert before < counts[1] == counts[2]

@@ -31,7 +31,6 @@ from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.places import place_at
 from tests.spark.recell.jobs import Job
-from tests.spark.tables.database import database  # noqa: F401
 
 deltalake = pytest.importorskip("deltalake")
 
