@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import partial
 from typing import Any
@@ -210,17 +210,24 @@ def _writable(types: Sequence[str], values: Sequence[Any]) -> str:
     return "string"
 
 
-def _to_json(type_: pa.DataType, value: Any) -> Any:
-    return on_arrays(_texts, value)
+def _any(types: Sequence[str], values: Sequence[Any]) -> str:
+    _check_keys(types[0], "WRITE_JSON", ("string", "int32", "int64", "bool"), "cast them with TRANSFORM_KEYS")
+    return "string"
 
 
-def _texts(value: pa.Array) -> pa.Array:
+def _writer(whole: bool) -> Callable[..., Any]:
+    """Returns an evaluator of a value as JSON; `whole`: with the fields that are NULL, and all digits of moments."""
+    return lambda type_, value: on_arrays(lambda array: _texts(array, whole), value)
+
+
+def _texts(value: pa.Array, whole: bool) -> pa.Array:
     """Returns values as texts of JSON; NULL stays NULL."""
     kinds, there = pa.types, validity(value)
     if kinds.is_struct(value.type):
+        fields = [_texts(one, whole) for one in value.flatten()]
         fields = [
-            pc.fill_null(_between(quoted(field.name) + ":", _texts(one), ","), "")
-            for field, one in zip(value.type, value.flatten(), strict=True)
+            pc.fill_null(_between(quoted(field.name) + ":", pc.fill_null(one, "null") if whole else one, ","), "")
+            for field, one in zip(value.type, fields, strict=True)
         ]
         made = pc.ascii_rtrim(pc.binary_join_element_wise(*fields, ""), ",")  # no value ends in a comma
         return _where(there, _between("{", made, "}"))
@@ -228,21 +235,24 @@ def _texts(value: pa.Array) -> pa.Array:
         sizes, entries = elements_of(value)
         keys, items = entries.flatten()
         pairs = pc.binary_join_element_wise(
-            _quoted(pc.cast(keys, pa.string())), pc.fill_null(_texts(items), "null"), ":"
+            _quoted(pc.cast(keys, pa.string())), pc.fill_null(_texts(items, whole), "null"), ":"
         )
         return _where(there, _between("{", _joined(sizes, pairs), "}"))
     if kinds.is_nested(value.type):
         sizes, elements = elements_of(value)
-        return _where(there, _between("[", _joined(sizes, pc.fill_null(_texts(elements), "null")), "]"))
-    return _of_plain(value)
+        return _where(there, _between("[", _joined(sizes, pc.fill_null(_texts(elements, whole), "null")), "]"))
+    return _of_plain(value, whole)
 
 
-def _of_plain(value: pa.Array) -> pa.Array:
+def _of_plain(value: pa.Array, whole: bool) -> pa.Array:
     kinds = pa.types
     if kinds.is_integer(value.type) or kinds.is_boolean(value.type):
         return pc.cast(value, pa.string())
     if kinds.is_binary(value.type):
         return by_distinct(lambda data: f'"{base64.b64encode(data).decode()}"', pa.string(), value)
+    if kinds.is_timestamp(value.type) and whole:
+        text = pc.replace_substring(written(value.cast(pa.timestamp("us"))), " ", "T", max_replacements=1)
+        return _between('"', text, 'Z"' if value.type.tz else '"')
     if kinds.is_timestamp(value.type):
         text = formats.formatted(pa.string(), value, pa.scalar("yyyy-MM-dd'T'HH:mm:ss.SSS"))
         return _between('"', text, 'Z"' if value.type.tz else '"')
@@ -282,6 +292,17 @@ TABLE = (
         f"Spark's mode PERMISSIVE: in a struct that field, in a map or an array the whole value. {_STRICT}",
     ),
     function(
-        "to_json", "any", _writable, _to_json, note="Fields that are NULL are left out. A moment has milliseconds."
+        "write_json",
+        "any",
+        _any,
+        _writer(True),
+        note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: NULL inside of it is null.",
+    ),
+    function(
+        "to_json",
+        "any",
+        _writable,
+        _writer(False),
+        note="Fields that are NULL are left out. A moment has milliseconds.",
     ),
 )

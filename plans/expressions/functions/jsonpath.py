@@ -112,6 +112,13 @@ def _written(value: Any) -> str:
     return double_text(value) if isinstance(value, float) else json.dumps(value)
 
 
+def rewritten(value: Any, plain: bool) -> str | None:
+    """Returns a part of JSON as a text; `plain`: a string without its quotes, and null as None. None for halves of
+    characters that no text has."""
+    found = None if plain and value is None else _at(value, (), plain)
+    return None if found is None or _HALF.search(found) else found
+
+
 def quoted(text: str) -> str:
     """Returns a text as JSON has it, as Spark writes it."""
     plain = _HALF.sub(lambda one: f"\\u{ord(one[0]):x}", json.dumps(text, ensure_ascii=False))

@@ -11,6 +11,7 @@ from plans.expressions.functions import (
     gathered,
     hashes,
     json,
+    jsonparts,
     jsonpath,
     lambdas,
     maths,
@@ -28,7 +29,7 @@ NUMBERS, TEXTS = (
     (numbers, rounding, maths, bits),
     (strings, words, codes, digests, hashes, forms, pictures, patterns, jsonpath),
 )
-COLLECTIONS = (collections, gathered, lambdas, json)
+COLLECTIONS = (collections, gathered, lambdas, json, jsonparts)
 TIMES = (times, spans, lengths, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE

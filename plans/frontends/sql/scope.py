@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from plans.errors import Position, pointed
 from plans.expressions.build import Expr, col
-from plans.frontends.fields import field_of
+from plans.frontends.fields import field_of, struct
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.text.parse import misspelled
 from plans.nested import is_nested
@@ -259,7 +259,8 @@ class Scope:
                 yield from (spelling, f"{relation.alias}.{spelling}")
 
     def column(self, node: exp.Column) -> Expr:
-        """Returns what a column means. PlanError if it is unknown or ambiguous."""
+        """Returns what a column means; the name of a table is a struct of its columns. PlanError if it is unknown or
+        ambiguous."""
         *table, name = fields = [part.name for part in node.parts]
         relation = self.relation(table[0]) if table else None
         if table and (relation is None or fields[1].lower() not in relation.columns):
@@ -281,6 +282,10 @@ class Scope:
             tables = [r.alias for r in self.relations if name.lower() in r.columns]
             hint = "write " + " or ".join(f"{t}.{name}" for t in tables)
             raise self.text.error(f"column {name} is ambiguous", node, hint)
+        row = self.relation(name)
+        if not found and row is not None:
+            shown = row.columns.values()
+            return struct([expr for _, expr in shown], [spelled for spelled, _ in shown])
         if not found:
             close = difflib.get_close_matches(name, list(self.names()), 1) or misspelled(name)
             hint = f"did you mean {close[0]}?" if close else _columns(self.relations)

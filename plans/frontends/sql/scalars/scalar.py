@@ -283,7 +283,7 @@ def _parameter(node: Any, resolve: Resolve, known: Mapping[str, Expr]) -> Expr |
 def _json(value: Expr) -> Expr:
     """Returns a value as JSON text. A string is JSON already."""
     if is_nested(value.type):
-        return call("to_json", value)
+        return call("write_json", value)
     return value if value.type == "string" else cast(value, "string")
 
 

@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError, TokenError
 from plans.errors import PlanError, Position
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.generators import with_arrays, with_series
+from plans.frontends.sql.text.json_calls import with_json
 from plans.frontends.sql.text.json_paths import with_paths
 from plans.frontends.sql.text.meanings import with_meanings
 from plans.frontends.sql.text.patterns import with_patterns, with_percents
@@ -102,6 +103,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         if dialect not in SPARK:
             found = [with_meanings(statement, dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
+            found = [with_json(statement, dialect, text) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]
             found = [with_regexes(statement, dialect, text) for statement in found]
             found = [with_percents(statement, dialect, text) for statement in found]

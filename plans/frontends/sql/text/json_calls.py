@@ -1,0 +1,300 @@
+"""JSON of PostgreSQL, DuckDB, MySQL and standard SQL: what makes it, its elements as rows, and its operators.
+
+A JSON value is a text here. What is put into JSON is JSON itself, or a value that becomes JSON: a text in quotes. Which
+of both a value is follows from how it is written, also where a subquery in FROM or a CTE names it:
+
+    JSON_OBJECT('a': x, 'b': js -> 'c')       JSON_OBJECT('a', x, 'b', AS_JSON(js -> 'c'))
+    JSON_AGG(x ORDER BY y)                    '[' || STRING_AGG(COALESCE(WRITE_JSON(x), 'null'), ',' ORDER BY y) || ']'
+    FROM JSON_ARRAY_ELEMENTS_TEXT(js) AS e    FROM UNNEST(JSON_TEXTS(js)) AS e
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.place import extent, placed, rewritten
+
+_MADE_JSON = "json"
+"""What is noted of a node that has been made here: it is JSON."""
+_TYPES = (exp.DataType.Type.JSON, exp.DataType.Type.JSONB, exp.DataType.Type.VARIANT, exp.DataType.Type.SUPER)
+_OBJECTS = ("JSON_BUILD_OBJECT", "JSONB_BUILD_OBJECT")
+_ARRAYS = ("JSON_ARRAY", "JSON_BUILD_ARRAY", "JSONB_BUILD_ARRAY")
+_WRITERS = ("TO_JSON", "TO_JSONB", "ROW_TO_JSON", "ARRAY_TO_JSON")
+_NAMES = ("JSON_QUERY", "JSON_EXTRACT_PATH", "JSONB_EXTRACT_PATH")
+_NODES = (exp.JSONExtract, exp.JSONBExtract, exp.ParseJSON)
+_GROUPED = ("JSON_AGG", "JSONB_AGG", "JSON_GROUP_ARRAY", "JSON_GROUP_OBJECT")
+_AGGREGATES = (exp.JSONArrayAgg, exp.JSONObjectAgg, exp.JSONBObjectAgg, exp.ObjectAgg)
+_ROWS = {
+    "ARRAY_ELEMENTS": "JSON_PARTS", "ARRAY_ELEMENTS_TEXT": "JSON_TEXTS", "OBJECT_KEYS": "JSON_OBJECT_KEYS",
+    "EACH": "JSON_MEMBERS", "EACH_TEXT": "JSON_TEXT_MEMBERS",
+}  # fmt: skip
+_MAKE_ROWS = {f"{json}_{name}": made for name, made in _ROWS.items() for json in ("JSON", "JSONB")}
+_SETS = ("postgres", "redshift", "materialize", "risingwave")
+"""Dialects in which the functions that make rows of JSON are, and the operators of jsonb."""
+_WRITING = (*_SETS, "duckdb", "bigquery", "trino", "presto", "athena", "mysql")
+"""Dialects in which TO_JSON and its kin write any value, and null for NULL inside of it."""
+_ABSENT = ("postgres", "tsql", "oracle", "trino")
+"""Dialects in which JSON_ARRAY leaves NULL out unless it says NULL ON NULL."""
+
+
+def with_json(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement with JSON in the words that are read here. PlanError for forms that are not."""
+    for node in list(tree.find_all(exp.Table, exp.Lateral)) if dialect in _SETS else ():
+        _read_rows(node)
+    made = rewritten(tree, (*_MADE, exp.Anonymous), lambda node: _made(node, dialect), text)
+    for node in reversed(list(made.find_all(*_AGGREGATES, exp.Anonymous))):
+        if isinstance(node, _AGGREGATES) or _name(node) in _GROUPED:
+            _aggregate(node)
+    return made
+
+
+def _read_rows(node: Any) -> None:
+    """Puts UNNEST in place of a function in FROM that makes rows of JSON."""
+    called = node.this
+    name = str(called.this).upper() if isinstance(called, exp.Anonymous) else ""
+    if name not in _MAKE_ROWS:
+        return
+    alias = (node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name.lower()))).copy()
+    if not alias.columns and "EACH" not in name:
+        asked = node.parent_select.find_all(exp.Column)
+        named = any(one.name.lower() == "value" and one.table.lower() in ("", alias.name.lower()) for one in asked)
+        alias.set("columns", [exp.to_identifier("value") if named and "KEYS" not in name else alias.this.copy()])
+    made = exp.Unnest(expressions=[_call(_MAKE_ROWS[name], *called.expressions)], alias=alias)
+    made.set("offset", bool(node.args.get("ordinality")))
+    if node.args.get("joins"):
+        made.set("joins", [join.copy() for join in node.args["joins"]])
+    node.replace(placed(made, extent(node)))
+
+
+# What is JSON -----------------------------------------------------------------------------------------------------
+
+
+def _is_json(node: Any) -> bool:
+    """Returns whether a value is JSON, by how it is written."""
+    if isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window)):
+        return _is_json(node.this)
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return node.to.this in _TYPES
+    if isinstance(node, exp.Case):
+        return any(_is_json(one.args["true"]) for one in node.args["ifs"])
+    if isinstance(node, exp.Coalesce):
+        return _is_json(node.this)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+        return len(node.this.expressions) == 1 and _is_json(node.this.expressions[0])
+    if isinstance(node, exp.Column):
+        return _is_json_column(node.parent_select, node.name.lower(), node.table.lower())
+    return isinstance(node, _NODES) or _name(node) in _NAMES or bool(node.meta.get(_MADE_JSON))
+
+
+def _is_json_column(select: Any, name: str, table: str) -> bool:
+    """Returns whether a query in FROM, a CTE or the elements of an array make a column of JSON."""
+    inside: Any = None
+    while select is not None:
+        start = select.args.get("from_") or select.args.get("from")
+        joined = [join.this for join in select.args.get("joins") or ()]
+        for source in [*([start.this] if start is not None else []), *joined]:
+            if (table and source.alias_or_name.lower() != table) or _has(source, inside):
+                continue
+            if isinstance(source, exp.Unnest):
+                array, alias = _name(source.expressions[0]), source.args.get("alias")
+                columns = [one.name.lower() for one in alias.columns[:1]] if alias is not None else []
+                if (array == "JSON_PARTS" and name in columns) or (array == "JSON_MEMBERS" and name == "value"):
+                    return True
+            query = source.this if isinstance(source, exp.Subquery) else _cte(source)
+            if query is not None and _selects_json(query, name):
+                return True
+        inside, around = select, select.find_ancestor(exp.CTE, exp.Select)
+        select = around if isinstance(around, exp.Select) else None
+    return False
+
+
+def _has(source: Any, query: Any) -> bool:
+    """Returns whether a query is a part of a node of FROM."""
+    while query is not None and query is not source:
+        query = query.parent
+    return query is not None
+
+
+def _cte(source: Any) -> Any:
+    """Returns the query that the name of a table stands for; None if it is no CTE."""
+    around = source.parent_select if isinstance(source, exp.Table) else None
+    while around is not None:
+        clause = around.args.get("with_") or around.args.get("with")
+        for one in clause.expressions if clause is not None else ():
+            if one.alias.lower() == source.name.lower() and not _has(one, source):
+                return one.this
+        around = around.parent_select
+    return None
+
+
+def _selects_json(query: Any, name: str) -> bool:
+    """Returns whether a query makes a column of JSON of that name."""
+    while isinstance(query, (exp.Subquery, exp.Paren, exp.SetOperation)):
+        query = query.this
+    for item in query.expressions if isinstance(query, exp.Select) else ():
+        if item.alias_or_name.lower() == name:
+            return _is_json(item)
+        if item.is_star:
+            table = item.table.lower() if isinstance(item, exp.Column) else ""
+            if _is_json_column(query, name, table):
+                return True
+    return False
+
+
+# What makes JSON --------------------------------------------------------------------------------------------------
+
+
+def _call(name: str, *given: Any) -> Any:
+    return exp.Anonymous(this=name, expressions=[one.copy() for one in given])
+
+
+def _name(node: Any) -> str:
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _json(node: Any) -> Any:
+    """Marks a value as JSON."""
+    node.meta[_MADE_JSON] = True
+    return node
+
+
+def _text(value: Any) -> Any:
+    """Returns a value as JSON; NULL stays NULL."""
+    return _call("JSON_QUERY", value, exp.Literal.string("$")) if _is_json(value) else _call("WRITE_JSON", value)
+
+
+def _present(value: Any) -> Any:
+    """Returns a value as JSON; NULL is null."""
+    return exp.Literal.string("null") if isinstance(value, exp.Null) else _call("NVL", _text(value), _literal("null"))
+
+
+def _literal(text: str) -> Any:
+    return exp.Literal.string(text)
+
+
+def _member(key: Any, value: Any) -> Any:
+    """Returns a member of an object: its name and value, or NULL if one of them is."""
+    return _call("CONCAT", _call("WRITE_JSON", exp.cast(key.copy(), "string")), _literal(":"), value)
+
+
+def _object(pairs: list[tuple[Any, Any]], absent: bool = False) -> Any:
+    if not pairs:
+        return _json(_literal("{}"))
+    members = [_member(key, _text(value) if absent else _present(value)) for key, value in pairs]
+    return _json(_call("CONCAT", _literal("{"), _call("CONCAT_WS", _literal(","), *members), _literal("}")))
+
+
+def _array(values: list[Any], absent: bool = False) -> Any:
+    if not values:
+        return _json(_literal("[]"))
+    texts = [_text(value) if absent else _present(value) for value in values]
+    return _json(_call("CONCAT", _literal("["), _call("CONCAT_WS", _literal(","), *texts), _literal("]")))
+
+
+def _standard(node: Any, dialect: str) -> Any:
+    """Returns JSON_OBJECT or JSON_ARRAY: NULL is null in objects, and in arrays only where the dialect says so."""
+    handling = str(node.args.get("null_handling") or "").upper()
+    if isinstance(node, exp.JSONArray):
+        return _array(node.expressions, "ABSENT" in handling or (not handling and dialect in _ABSENT))
+    if any(not isinstance(one, exp.JSONKeyValue) for one in node.expressions) or node.args.get("unique_keys"):
+        raise PlanError("JSON_OBJECT of this form is not supported", hint="write JSON_OBJECT('a', x, 'b', y)")
+    return _object([(one.this, one.expression) for one in node.expressions], "ABSENT" in handling)
+
+
+def _written(node: Any, dialect: str) -> Any:
+    if dialect not in _WRITING:
+        return None
+    return _json(_text(node.this))
+
+
+def _operator(node: Any, dialect: str) -> Any:
+    """Returns the question of an operator of jsonb."""
+    left, right = node.this, node.expression
+    if isinstance(node, exp.ArrayContainedBy):
+        left, right = right, left
+    if isinstance(node, (exp.ArrayContainsAll, exp.ArrayContainedBy)):
+        texts = [one for one in (left, right) if isinstance(one, exp.Literal) and one.name.lstrip()[:1] in ("{", "[")]
+        json = dialect in _SETS and (texts or _is_json(left) or _is_json(right))
+        return _call("JSONB_CONTAINS", left, right) if json else None
+    if isinstance(node, exp.JSONBContainsTopKey):
+        return _call("JSON_HAS_KEY", left, right)
+    right = right.this if isinstance(right, exp.Cast) else right
+    if not isinstance(right, exp.Array) or not right.expressions:
+        raise PlanError("the names that are looked for in JSON are a constant list", hint="write ARRAY['a', 'b']")
+    asked = [_call("JSON_HAS_KEY", left, one) for one in right.expressions]
+    every = isinstance(node, exp.JSONBContainsAllTopKeys)
+    return exp.paren((exp.and_ if every else exp.or_)(*asked, copy=False))
+
+
+def _made(node: Any, dialect: str) -> Any:
+    """Returns what is written instead of a node; None if it stays."""
+    made = _MADE.get(type(node))
+    return made(node, dialect) if made is not None else _named(node, dialect)
+
+
+def _named(node: Any, dialect: str) -> Any:
+    """Returns what a function is that has no node of its own."""
+    name, given = _name(node), node.expressions
+    if name in _OBJECTS:
+        if len(given) % 2:
+            raise PlanError(f"{name} takes names and values by turns", hint=f"write {name}('a', x, 'b', y)")
+        return _object(list(zip(given[::2], given[1::2], strict=True)))
+    if name in _ARRAYS:
+        return _array(given, name == "JSON_ARRAY" and dialect in _ABSENT)
+    if name in _WRITERS and len(given) == 1 and dialect in _WRITING:
+        return _json(_text(given[0]))
+    if name in _MAKE_ROWS and dialect in _SETS and not isinstance(node.parent, (exp.Unnest, exp.Explode)):
+        return exp.Explode(this=_call(_MAKE_ROWS[name], *given))
+    return None
+
+
+_MADE: dict[type, Callable[[Any, str], Any]] = {
+    exp.JSONObject: _standard,
+    exp.JSONArray: _standard,
+    exp.JSONFormat: _written,
+    **dict.fromkeys(
+        (
+            exp.ArrayContainsAll,
+            exp.ArrayContainedBy,
+            exp.JSONBContainsTopKey,
+            exp.JSONBContainsAnyTopKeys,
+            exp.JSONBContainsAllTopKeys,
+        ),
+        _operator,
+    ),
+}
+
+# Aggregates -------------------------------------------------------------------------------------------------------
+
+
+def _aggregate(node: Any) -> None:
+    """Puts STRING_AGG of texts of JSON in place of an aggregate that makes JSON, with its FILTER and OVER."""
+    values = [*node.expressions] or [one for one in (node.this, node.args.get("expression")) if one is not None]
+    if len(values) == 1 and isinstance(values[0], exp.JSONKeyValue):
+        values = [values[0].this, values[0].expression]
+    *keys, value = values
+    order = value if isinstance(value, exp.Order) else None
+    value = value.this if order is not None else value
+    distinct = isinstance(value, exp.Distinct)
+    value = value.expressions[0] if distinct else value
+    skipped = isinstance(node, exp.ObjectAgg)
+    text = _text(value) if skipped else _present(value)
+    text = _member(keys[0], text) if keys else text
+    text = exp.Distinct(expressions=[text]) if distinct else text
+    if order is not None:
+        text = exp.Order(this=text, expressions=[one.copy() for one in order.expressions])
+    around = node
+    while isinstance(around.parent, (exp.Filter, exp.Window)) and around.parent.this is around:
+        around = around.parent
+    place = extent(around)
+    joined = exp.GroupConcat(this=text, separator=_literal(","))
+    if around is not node:
+        node.replace(placed(joined, extent(node)))
+        joined = around.copy()
+    joined = _call("NVL", joined, _literal("")) if skipped else joined
+    first, last = ("{", "}") if keys else ("[", "]")
+    around.replace(placed(_json(_call("CONCAT", _literal(first), joined, _literal(last))), place))
