@@ -15,6 +15,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
+from plans.frontends.sql.text.best import with_best
+from plans.frontends.sql.text.clickhouse import from_clickhouse
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.json_calls import with_json
@@ -100,6 +102,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]
+        found = [with_best(from_clickhouse(statement, dialect, text), dialect) for statement in found]
         if dialect not in SPARK:
             found = [with_meanings(statement, dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
@@ -229,6 +232,10 @@ def _check_order(tokens: list[Any], text: str) -> None:
             problem = "no column stands behind this word"
         elif word == "(" and after == ")" and before in ("IN", "USING"):
             problem = f"{before} is given an empty list"
+        elif word == "MATCH_RECOGNIZE" and after == "(":
+            place = Position.of(text, token.start, token.end + 1)
+            hint = "compare rows with LAG and LEAD, or join the table with itself"
+            raise PlanError("MATCH_RECOGNIZE is not supported", hint=hint, position=place, text=text)
         else:
             continue
         place = Position.of(text, token.start, token.end + 1)

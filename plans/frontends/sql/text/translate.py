@@ -173,7 +173,7 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     },
     "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS},
     "mysql": _FULL_NAMES,
-    **dict.fromkeys(("redshift", "snowflake", "trino", "presto"), _MOMENTS),
+    **dict.fromkeys(("redshift", "snowflake", "trino", "presto", "clickhouse"), _MOMENTS),
 }  # fmt: skip
 _STRICT = {"duckdb": ("isnan",), "bigquery": ("isnan",)}
 _OTHERS = {

@@ -1,0 +1,156 @@
+"""ClickHouse in the words of others: aggregates with -If and parameters, conversions, starts of times, PREWHERE.
+
+sumIf(x, x > 1)             SUM(x) FILTER (WHERE x > 1)
+quantiles(0.5, 0.9)(x)      PERCENTILE(x, ARRAY(0.5, 0.9))
+uniqExact(x, y)             COUNT(DISTINCT x, y)
+toStartOfFiveMinutes(at)    TIME_BUCKET(INTERVAL '5' MINUTE, at)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.place import place_of, rewritten
+
+_UNIQUE = ("uniq", "countdistinct", "uniqexact", "uniqcombined", "uniqcombined64", "uniqhll12", "uniqtheta")
+_QUANTILES = ("quantile", "quantiles", "quantileexactinclusive", "quantilesexactinclusive", "median")
+_PLAIN: dict[str, type[exp.Expression]] = {
+    "sum": exp.Sum, "avg": exp.Avg, "min": exp.Min, "max": exp.Max, "any": exp.AnyValue, "anylast": exp.Last,
+    "grouparray": exp.ArrayAgg, "groupuniqarray": exp.ArrayUniqueAgg, "argmin": exp.ArgMin, "argmax": exp.ArgMax,
+    "stddevpop": exp.StddevPop, "stddevsamp": exp.StddevSamp, "varpop": exp.VariancePop, "varsamp": exp.Variance,
+    "groupbitand": exp.BitwiseAndAgg, "groupbitor": exp.BitwiseOrAgg, "groupbitxor": exp.BitwiseXorAgg,
+}  # fmt: skip
+_TYPES = {
+    **dict.fromkeys(("INT8", "INT16", "INT32", "UINT8", "UINT16"), "INT"),
+    **dict.fromkeys(("INT64", "UINT32", "UINT64"), "BIGINT"),
+    "FLOAT32": "DOUBLE", "FLOAT64": "DOUBLE", "STRING": "TEXT", "DATE": "DATE", "DATE32": "DATE",
+    "DATETIME": "TIMESTAMPNTZ",
+}  # fmt: skip
+_MINUTES = {"MINUTES": 1, "FIVEMINUTES": 5, "FIVEMINUTE": 5, "TENMINUTES": 10, "FIFTEENMINUTES": 15}
+_DAYS = ("WEEK", "MONTH", "QUARTER", "YEAR")
+_COMBINED = (exp.CombinedAggFunc, exp.ParameterizedAgg, exp.CombinedParameterizedAgg, exp.AnonymousAggFunc)
+
+
+def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement of ClickHouse in the words of others. PlanError for FINAL."""
+    if dialect != "clickhouse":
+        return tree
+    final = tree.find(exp.Final)
+    if final is not None:
+        hint = "leave it out: declare the key of the table, and insert and delete rows by it"
+        raise PlanError("FINAL is not supported", hint=hint, position=place_of(text, final), text=text)
+    for node in list(tree.find_all(exp.PreWhere)):
+        node.parent.where(node.this.copy(), copy=False)
+        node.pop()
+    return rewritten(tree, (*_COMBINED, exp.ApproxDistinct, exp.Anonymous), _made, text)
+
+
+def _made(node: Any) -> Any:
+    if isinstance(node, exp.Anonymous):
+        made = _CALLS.get(str(node.this).upper())
+        return made(node.expressions) if made is not None else _converted(node)
+    if isinstance(node, exp.ApproxDistinct):
+        several = node.args.get("accuracy")
+        return _aggregate("uniq", [node.this, several], []) if several is not None else None
+    name, given, parameters = str(node.this).lower(), list(node.expressions), []
+    if isinstance(node, (exp.ParameterizedAgg, exp.CombinedParameterizedAgg)):
+        parameters, given = given, list(node.args["params"])
+    made = _aggregate(name, given, parameters)
+    if made is None and name.endswith("if") and len(given) > 1:
+        inner = _aggregate(name[:-2], given[:-1], parameters)
+        return None if inner is None else exp.Filter(this=inner, expression=exp.Where(this=given[-1].copy()))
+    return made
+
+
+def _aggregate(name: str, given: list[Any], parameters: list[Any]) -> Any:
+    """Returns the aggregate of a name; None if there is none."""
+    given = [one.copy() for one in given]
+    if name in _UNIQUE and not parameters:
+        return exp.Count(this=exp.Distinct(expressions=given))
+    if name in _QUANTILES and len(given) == 1:
+        shares: Any = [one.copy() for one in parameters] or [exp.Literal.number("0.5")]
+        shares = exp.Array(expressions=shares) if name.startswith("quantiles") else shares[0]
+        return exp.Quantile(this=given[0], quantile=shares)
+    if name == "grouparray" and len(parameters) == 1:
+        return exp.ArrayAgg(this=exp.Limit(this=given[0], expression=parameters[0].copy()))
+    kind = _PLAIN.get(name)
+    if kind is None or parameters or len(given) != (2 if name.startswith("arg") else 1):
+        return None
+    return kind(this=given[0], expression=given[1]) if len(given) == 2 else kind(this=given[0])
+
+
+def _converted(node: Any) -> Any:
+    """Returns a conversion, `toInt64(x)`, or the start of a time, `toStartOfTenMinutes(at)`."""
+    name, given = str(node.this).upper(), node.expressions
+    safe = name.endswith("ORNULL")
+    type_ = _TYPES.get(name.removeprefix("TO").removesuffix("ORNULL")) if name.startswith("TO") else None
+    if type_ is not None and len(given) == 1:
+        return (exp.TryCast if safe else exp.Cast)(this=given[0].copy(), to=exp.DataType.build(type_))
+    minutes = _MINUTES.get(name.removeprefix("TOSTARTOF")) if name.startswith("TOSTARTOF") else None
+    if minutes is None or len(given) != 1:
+        return None
+    size = exp.Interval(this=exp.Literal.string(str(minutes)), unit=exp.Var(this="MINUTE"))
+    return exp.Anonymous(this="TIME_BUCKET", expressions=[size, given[0].copy()])
+
+
+def _case(given: list[Any]) -> Any:
+    if len(given) % 2 == 0:
+        raise PlanError("multiIf takes conditions and values by turns, and one more value", hint="add the last one")
+    made = exp.Case(default=given[-1].copy())
+    for condition, value in zip(given[:-1:2], given[1::2], strict=True):
+        made.append("ifs", exp.If(this=condition.copy(), true=value.copy()))
+    return made
+
+
+def _digits(*parts: tuple[str, int]) -> Callable[[list[Any]], Any]:
+    """Returns what makes one number of parts of a moment."""
+
+    def made(given: list[Any]) -> Any:
+        calls = [exp.Mul(this=exp.func(name, given[0].copy()), expression=exp.Literal.number(n)) for name, n in parts]
+        total: Any = calls[0]
+        for one in calls[1:]:
+            total = exp.Add(this=total, expression=one)
+        return exp.paren(total)
+
+    return made
+
+
+def _start(given: list[Any]) -> Any:
+    """Returns the start of an hour, or of a month, which is a date: toStartOfMonth(at)."""
+    made = exp.Anonymous(this="DATETIME_TRUNC", expressions=[one.copy() for one in given])
+    return exp.cast(made, "date") if given[1].name.upper() in _DAYS else made
+
+
+def _sunday(given: list[Any]) -> Any:
+    if len(given) > 1:
+        raise PlanError("toStartOfWeek with a mode is not supported", hint="write toMonday(at)")
+    day = exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this="DAY"))
+    return exp.paren(
+        exp.Sub(
+            this=_start([exp.Add(this=given[0].copy(), expression=day), exp.Literal.string("WEEK")]),
+            expression=day.copy(),
+        )
+    )
+
+
+def _is_empty(sign: type[exp.Binary]) -> Callable[[list[Any]], Any]:
+    return lambda given: exp.paren(sign(this=given[0].copy(), expression=exp.Literal.string("")))
+
+
+_CALLS: dict[str, Callable[[list[Any]], Any]] = {
+    "MULTIIF": _case,
+    "TOYYYYMM": _digits(("YEAR", 100), ("MONTH", 1)),
+    "TOYYYYMMDD": _digits(("YEAR", 10_000), ("MONTH", 100), ("DAY", 1)),
+    "TOSTARTOFINTERVAL": lambda given: exp.Anonymous(
+        this="TIME_BUCKET", expressions=[given[1].copy(), given[0].copy()]
+    ),
+    "DATETIME_TRUNC": _start,
+    "TOSTARTOFWEEK": _sunday,
+    "HAS": lambda given: exp.Anonymous(this="ARRAY_CONTAINS", expressions=[one.copy() for one in given]),
+    "EMPTY": _is_empty(exp.EQ),
+    "NOTEMPTY": _is_empty(exp.NEQ),
+}
