@@ -25,6 +25,8 @@ from bench.subjects.peers.foreign import scratch
 from bench.subjects.subject import Progress
 
 SHARES = (0.001, 0.01, 0.1)
+_COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
+"""Modules are compiled once, as in an installation."""
 _PEER = ("grpc", "grpc_status", "google.rpc")
 _TABLES = """
 import sys
@@ -132,7 +134,12 @@ class _Project:
     def call(self, words: list[str], **environment: str) -> None:
         """Runs a program in the folder; shows what it said if it fails."""
         done = subprocess.run(
-            words, cwd=self.folder, env=os.environ | environment, capture_output=True, text=True, check=False
+            words,
+            cwd=self.folder,
+            env=os.environ | _COMPILED | environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             sys.stderr.write(done.stderr[-4000:])
@@ -166,7 +173,9 @@ class _Watched:
         self._words, self._folder = words, folder
 
     def __enter__(self) -> _Watched:
-        self._process = subprocess.Popen(self._words, cwd=self._folder, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            self._words, cwd=self._folder, env=os.environ | _COMPILED, stdout=subprocess.PIPE, text=True
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
