@@ -104,7 +104,7 @@ class DurableDatabase(
 
     def _stands(self, prepared: PreparedBatch) -> None:
         super()._stands(prepared)
-        self._append(prepared, {NOTE: self._note})
+        self._append(prepared, {NOTE: self._note}, self._engine.absent)
 
     def _change(self, changed: Callable[[], DatabaseEngine]) -> None:
         self._ready(self._engine.lost)

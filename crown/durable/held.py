@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import finalize
 
+import numpy as np
 import pyarrow as pa
 
 from crown.changing import Changeable
 from crown.durable.journal import Journal
-from crown.durable.recovery import stamp
+from crown.durable.recovery import EXACT, stamp
 from crown.errors import RecoveryWarning, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch
 from crown.ingest.watermarks import with_watermark
 from crown.results.subscribers import Deltas
+from crown.store.arrow_buffers import integers
 from plans.callers import levels_to_caller
 
 
@@ -83,9 +85,10 @@ class InFolder(Changeable[Deltas]):
                     f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=levels_to_caller()
                 )
 
-    def _append(self, prepared: PreparedBatch, more: Mapping[str, Any]) -> None:
-        """Writes a batch down; when this returns, it stands."""
-        self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()}, more)
+    def _append(self, prepared: PreparedBatch, more: Mapping[str, Any], absent: Sequence[str]) -> None:
+        """Writes a batch down; when this returns, it stands. ``absent``: relations in which deletes found no row."""
+        exact = {} if absent else {EXACT: True}
+        self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()}, {**more, **exact})
 
     def _stamped(self) -> dict[str, Any]:
         """Returns what a snapshot says of itself."""
@@ -99,5 +102,5 @@ class InFolder(Changeable[Deltas]):
 
 def _table(batch: CheckedBatch) -> pa.Table:
     """Returns the rows that were taken, in a form that ``prepare`` of an engine takes for the same batch."""
-    columns = pa.table({**batch.columns, WEIGHT: pa.array(batch.weights, pa.int64())})
+    columns = pa.table({**batch.columns, WEIGHT: integers(np.ascontiguousarray(batch.weights, np.int64), pa.int64())})
     return columns if batch.watermark is None else with_watermark(columns, batch.watermark)

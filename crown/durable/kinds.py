@@ -11,7 +11,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from crown.durable.identity import Identity
-from crown.durable.recovery import Kind
+from crown.durable.recovery import EXACT, Kind
 from crown.errors import SnapshotError
 from crown.programs import snapshot
 from crown.programs.database_engine import DatabaseEngine
@@ -56,6 +56,10 @@ class ViewKind(Kind[ProgramEngine]):
         engine.batches = batch
         return engine
 
+    @override
+    def adds_up(self, engine: ProgramEngine, batch: int, header: Mapping[str, Any]) -> bool:
+        return EXACT in header and _is_a_sum(engine.plan)
+
 
 @dataclass(frozen=True)
 class DatabaseKind(Kind[DatabaseEngine]):
@@ -95,3 +99,14 @@ class DatabaseKind(Kind[DatabaseEngine]):
             self.deltas[batch] = {**tables, **found}
         engine.batches = batch
         return engine
+
+    @override
+    def adds_up(self, engine: DatabaseEngine, batch: int, header: Mapping[str, Any]) -> bool:
+        wanted = self.after is not None and batch > self.after
+        return EXACT in header and PROGRAM not in header and not wanted and _is_a_sum(engine.plan)
+
+
+def _is_a_sum(program: Program) -> bool:
+    """Returns True if what a program holds is a function of the sum of its batches: no window and no table by key, in
+    which a row takes the place of the one that came before it."""
+    return not program.windows and not any(table.by_key for table in program.tables)

@@ -31,6 +31,10 @@ from plans.callers import levels_to_caller
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
 _COPY = "Put it back from a copy"
+_TOGETHER = 1 << 17
+"""So many rows of several batches are applied at a time: each batch costs its stages some time, also an empty one."""
+EXACT = "exact"
+"""Under which name a batch says that its deletes have found all rows, so that the order of such batches is none."""
 NOTE = "note"
 """Under which name a batch keeps what its owner wants to find again, such as the place in a source."""
 
@@ -66,7 +70,11 @@ class Kind(Protocol[E]):
         ...
 
     def replay(self, engine: E, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> E:
-        """Applies a batch of the log; returns the engine that holds it."""
+        """Applies a batch of the log, or the sum of several up to ``batch``; returns the engine that holds it."""
+        ...
+
+    def adds_up(self, engine: E, batch: int, header: Mapping[str, Any]) -> bool:
+        """Returns True if a batch may be applied as a part of a sum: then the engine is as after one by one."""
         ...
 
 
@@ -82,6 +90,40 @@ class Recovered(Generic[E]):
     base: int
     end: int | None
     note: Any
+
+
+class _Replay(Generic[E]):
+    """Applies the batches of a log to an engine: the sum of many small ones at a time, where that is the same."""
+
+    def __init__(self, kind: Kind[E], engine: E) -> None:
+        self._kind = kind
+        self._engine = engine
+        self._last: tuple[int, Mapping[str, Any]] | None = None
+        self._tables: dict[str, list[pa.Table]] = {}
+        self._rows = 0
+
+    def add(self, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Takes the next batch, and applies those that cannot wait for more."""
+        sums = self._kind.adds_up(self._engine, batch, header)
+        alike = all(
+            name not in self._tables or self._tables[name][0].schema == of.schema for name, of in tables.items()
+        )
+        if not (sums and alike):
+            self.done()
+        for name, rows in tables.items():
+            self._tables.setdefault(name, []).append(rows)
+            self._rows += rows.num_rows
+        self._last = batch, header
+        if not sums or self._rows >= _TOGETHER:
+            self.done()
+
+    def done(self) -> E:
+        """Applies what waits, and returns the engine."""
+        if self._last is not None:
+            tables = {name: pa.concat_tables(parts) for name, parts in self._tables.items()}
+            self._engine = self._kind.replay(self._engine, *self._last, tables)
+        self._last, self._tables, self._rows = None, {}, 0
+        return self._engine
 
 
 class Recovery(Generic[E]):
@@ -105,6 +147,7 @@ class Recovery(Generic[E]):
         logs = [base for base in numbers(self._folder, "log") if base >= start]
         version, base, end = start, start, None
         said = torn = ""
+        replay = _Replay(self._kind, engine)
         for number in logs:
             if number != version:
                 said = f"{self._folder / f'{version}.log'} is gone"
@@ -114,7 +157,7 @@ class Recovery(Generic[E]):
             try:
                 for header, tables in reader.batches():
                     version += 1
-                    engine = self._kind.replay(engine, version, header, tables)
+                    replay.add(version, header, tables)
                     note = header.get(NOTE)
             except DamagedStateError as error:
                 said = str(error)
@@ -132,7 +175,7 @@ class Recovery(Generic[E]):
             base = version if end is None else base
         for path in self._aside:
             os.replace(path, path.with_name(path.name + ".damaged"))
-        return Recovered(engine, version, base, end, note)
+        return Recovered(replay.done(), version, base, end, note)
 
     # -- where to begin ------------------------------------------------------------------------------------------------
 
@@ -209,11 +252,12 @@ def past(folder: Path, view: str, kind: Kind[E], batch: int) -> E:
     """
     base = _oldest(folder, batch)
     engine = kind.create() if base == 0 else _loaded(kind, folder / f"{base}.snapshot", view, base)[0]
+    replay = _Replay(kind, engine)
     for number, header, tables in _logged(folder, view, base):
         if number > batch:
             break
-        engine = kind.replay(engine, number, header, tables)
-    return engine
+        replay.add(number, header, tables)
+    return replay.done()
 
 
 def history(folder: Path, view: str) -> list[tuple[int, Any]]:

@@ -67,7 +67,7 @@ class DurableView(
 
     def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
         super()._close(prepared, deltas)
-        self._append(prepared, {})
+        self._append(prepared, {}, self._engine.absent)
 
     def _write(self, path: Path) -> None:
         self._engine.save(path, {**self._kept(), **self._stamped()})

@@ -49,8 +49,6 @@ from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, rows_so_far, status, vitals
 
 FULL = "full"
-_REPLAYED = 8
-"""A run leaves a log behind that is at most one so many-th of the state, for the next run to read."""
 _NOTHING: dict[str, Any] = {"version": 0, "positions": {}, "since": {}, "views": {}, "whole": True}
 
 
@@ -349,6 +347,8 @@ class Pipeline:
         if not rows and views == before["views"] and since == before["since"] and note["whole"]:
             report.version = note["version"]
             remember(self._session, full, self._texts, self._state.analysis)
+            if not beside:
+                self._shorten(database, report, False, beside)
             return
         report.version = version
         with report.phase("apply"):
@@ -365,9 +365,11 @@ class Pipeline:
         self._deliver(database, note, deltas, report)
         remember(self._session, full, self._texts, self._state.analysis)
         changed = views != before["views"] and not adopted  # the others would wait for the snapshot
-        if changed or _REPLAYED * database.stats()["log_bytes"] > database.stats()["live_bytes"]:
-            with report.phase("snapshot"):
-                database.snapshot()  # the next run would read all that again
+        self._shorten(database, report, changed, beside)
+
+    def _shorten(self, database: DurableDatabase, report: Report, now: bool, stays: bool) -> None:
+        with report.phase("snapshot"):
+            self._state.shorten(database, now, stays)
 
     def _deliver(
         self,

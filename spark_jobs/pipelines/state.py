@@ -20,6 +20,10 @@ from crown.errors import CrownError, DamagedStateError, FunctionError, LockedSta
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError
 
+_REPLAY = 256
+"""To replay a byte of the log takes about as long as to write so many bytes of a snapshot."""
+_RESTART = 8
+"""A process that watches leaves a log behind that is at most one so many-th of the state."""
 _LOOKS = 3
 """So often is the log of a running pipeline read before its history counts as empty."""
 
@@ -33,6 +37,7 @@ class PipelineState:
         self._fresh, self._old = self._folder / "state.new", self._folder / "state.old"
         self._keep = keep
         self._verify = verify
+        self._replayed = 0
 
     @property
     def analysis(self) -> Path:
@@ -62,14 +67,31 @@ class PipelineState:
 
     def commit(self, version: int, batches: int) -> None:
         """Notes that all tables are up to a version, which ends with that batch of the database."""
-        write_durably(self._folder / "committed.json", json.dumps({"version": version, "batches": batches}).encode())
+        self._write({"version": version, "batches": batches, "replayed": self._replayed})
 
-    def _read(self) -> tuple[int, int]:
+    def shorten(self, database: DurableDatabase, now: bool, stays: bool) -> None:
+        """Writes a snapshot if one is wanted ``now``, or where to replay the log has cost as much as that.
+
+        ``stays``: the database stays open, and the log is replayed only after the process has died.
+        """
+        sizes = database.stats()
+        logged, state = sizes["log_bytes"], sizes["live_bytes"]
+        if now or (_RESTART * logged if stays else _REPLAY * (self._replayed + logged)) > state:
+            database.snapshot()
+            self._replayed = 0
+        version, batches, replayed = self._read()
+        if replayed != self._replayed:
+            self.commit(version, batches)
+
+    def _write(self, given: Mapping[str, int]) -> None:
+        write_durably(self._folder / "committed.json", json.dumps(given).encode())
+
+    def _read(self) -> tuple[int, int, int]:
         try:
             given = json.loads((self._folder / "committed.json").read_bytes())
-            return int(given["version"]), int(given["batches"])
+            return int(given["version"]), int(given["batches"]), int(given.get("replayed", 0))
         except FileNotFoundError:
-            return 0, 0
+            return 0, 0, 0
         except (ValueError, KeyError, TypeError):
             raise CheckpointError(
                 f"{self._folder / 'committed.json'} is damaged: a full refresh computes everything again"
@@ -105,6 +127,7 @@ class PipelineState:
             database, deltas = reopened_database(
                 self._folder / "state", known, after=self._read()[1], keep=self._keep, verify=self._verify
             )
+            self._replayed = self._read()[2] + database.stats()["log_bytes"]
         except LockedStateError:
             process = holder(self._folder / "state")
             which = f"process {process}" if process else "another process"
