@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +16,8 @@ from crown.errors import needs
 from spark_jobs.errors import CheckpointError
 from spark_jobs.storage import iceberg_catalogs
 from spark_jobs.tables.commits import follows
-from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, Net, another_s, demand_columns, unfit
+from spark_jobs.tables.net import OP, Net, another_s, demand_columns, unfit
+from spark_jobs.tables.rewriting import rewritten
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -79,31 +79,12 @@ class IcebergResult:
     def _changed(self, table: Table, batch: int, net: Net) -> tuple[list[Any], pa.Table]:
         """Returns the files that the batch replaces, and the rows in place of theirs. Raises ForeignRowsError if it
         does not fit the table."""
-        found, gone, rest = np.zeros(net.rows.num_rows, bool), [], []
-        counts = np.zeros(net.rows.num_rows, np.int64)
-        for task in table.scan(row_filter=_bounds(net)).plan_files():
-            rows = _rows(table, task).cast(net.rows.select(table.schema().column_names).schema)
-            at = _matched(rows, net)
-            hit = at >= 0
-            if not hit.any():
-                continue
-            found[at[hit]] = True
-            if not net.keyed:
-                counts[at[hit]] += rows[COUNT].to_numpy()[hit]
-            gone.append(task.file)
-            rest.append(rows.filter(pa.array(~hit)))
-        if net.keyed:
-            inserts = pc.equal(net.rows[OP], INSERT).to_numpy()
-            fits = bool((found != inserts).all())
-            come = net.rows.filter(pc.not_equal(net.rows[OP], DELETE)).drop_columns([OP])
-        else:
-            left = net.rows[COUNT].to_numpy() + counts
-            fits = bool((left >= 0).all())
-            place = net.rows.column_names.index(COUNT)
-            come = net.rows.set_column(place, COUNT, pa.array(left)).filter(pa.array(left > 0))
-        if not fits:
+        schema = net.rows.select(table.schema().column_names).schema
+        tasks = table.scan(row_filter=_bounds(net)).plan_files()
+        found = rewritten(((task.file, _rows(table, task).cast(schema)) for task in tasks), net)
+        if found is None:
             raise unfit(self._name, batch)
-        return gone, pa.concat_tables([*rest, come])
+        return found
 
     def _commit(self, table: Table, properties: dict[str, str], gone: list[Any], fresh: pa.Table | None) -> None:
         from pyiceberg.io.pyarrow import _dataframe_to_data_files
@@ -146,15 +127,3 @@ def _rows(table: Table, task: FileScanTask) -> pa.Table:
 
     task.residual = AlwaysTrue()
     return ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table([task])
-
-
-def _matched(rows: pa.Table, net: Net) -> np.ndarray:
-    """Returns for each row the row of the batch with its key, −1 if there is none. NULL is a value like any other."""
-    codes = np.zeros(rows.num_rows + net.rows.num_rows, np.int64)
-    for name in net.match:
-        both = pa.concat_arrays([*rows[name].chunks, *net.rows[name].chunks])
-        one = both.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
-        codes = np.unique(codes * (int(one.max(initial=0)) + 1) + one, return_inverse=True)[1]
-    places = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
-    places[codes[rows.num_rows :]] = np.arange(net.rows.num_rows)
-    return places[codes[: rows.num_rows]]

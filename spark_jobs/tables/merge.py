@@ -1,24 +1,35 @@
-"""A Delta table that holds a result, kept current by MERGE: one commit per micro-batch, which says which one it is."""
+"""A Delta table that holds a result: one commit per micro-batch, which says which one it is.
+
+Files with rows that a batch changes are written anew. Where deltalake has to write more than files of rows, such as a
+change feed or partitions, it merges the batch itself.
+"""
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
 from spark_jobs.tables.commits import entries, follows
 from spark_jobs.tables.delta import by_batch, newest_batch, opened, options_of, require, uncommitted
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, unfit
+from spark_jobs.tables.parts import SNAPPY, write_part
+from spark_jobs.tables.rewriting import rewritten
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _BROKEN = "/broken"
 _NEW, _OLD = "s", "t"
+_HARMLESS = {"timestampNtz", "appendOnly", "invariants"}
+"""What a table may ask of those who write to it, and does not by these words alone."""
 _FAR = 1 << 62
 """Numbers from here on are not written into conditions, in which the least one of 64 bits would be read as another."""
 
@@ -26,7 +37,7 @@ _FAR = 1 << 62
 class DeltaResult:
     """The Delta table in ``folder``. See ``spark_jobs.tables.results.Target``.
 
-    Cost of a batch: what MERGE reads of the table, which may be all of it, and the files that it writes anew. Files in
+    Cost of a batch: the files that may have rows of its keys are read, those that have some are written anew. Files in
     whose range of whole numbers and dates no row of the batch falls are not read.
     """
 
@@ -65,15 +76,37 @@ class DeltaResult:
             if not net.rows.num_rows:
                 table.create_write_transaction([], "append", table.schema(), commit_properties=by_batch(stream, batch))
                 return True
+            if _is_plain(table):
+                self._rewrite(table, stream, batch, net, kept.schema)
+                return True
             done = self._merged(table, stream, batch, net)
             if done != net.rows.num_rows:  # said in the table, because the batch is committed
                 table = opened(self._folder) or table
                 mark = by_batch(stream + _BROKEN, batch)
                 table.create_write_transaction([], "append", table.schema(), commit_properties=mark)
                 raise unfit(str(self._folder), batch)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, pa.ArrowException) as error:
             raise uncommitted(self._folder, batch, error) from None
         return True
+
+    def _rewrite(self, table: DeltaTable, stream: str, batch: int, net: Net, schema: pa.Schema) -> None:
+        """Replaces the files that have rows of the batch. Raises ForeignRowsError if it does not fit the table."""
+        from deltalake.transaction import AddAction, RemoveAction
+
+        found = rewritten(((file, self._rows(file, schema)) for file in _files(table, net)), net)
+        if found is None:
+            raise unfit(str(self._folder), batch)
+        gone, rows = found
+        now, name = int(time.time() * 1000), f"part-{batch:08d}-{uuid.uuid4().hex}.parquet"
+        part = write_part(self._folder, name, schema, batch, rows.to_batches(), compression=SNAPPY)
+        actions: list[AddAction | RemoveAction] = [RemoveAction(file, True, now) for file in gone]
+        if part is not None:
+            actions.append(AddAction(part.file, part.bytes, {}, now, True, part.stats))
+        table.create_write_transaction(actions, "append", table.schema(), commit_properties=by_batch(stream, batch))
+
+    def _rows(self, file: str, schema: pa.Schema) -> pa.Table:
+        with self._folder.local(file) as path:
+            return pq.ParquetFile(path).read().select(schema.names).cast(schema)
 
     @staticmethod
     def _merged(table: DeltaTable, stream: str, batch: int, net: Net) -> int:
@@ -93,6 +126,37 @@ class DeltaResult:
         return sum(int(said[f"num_target_rows_{what}"]) for what in ("inserted", "updated", "deleted"))
 
 
+def _is_plain(table: DeltaTable) -> bool:
+    """Returns True if a table consists of files of rows, and nothing has been asked of those who write to it."""
+    about, features = table.metadata(), {*(table.protocol().writer_features or ())}
+    told = any(field.metadata for field in table.schema().fields)
+    return not (about.partition_columns or about.configuration or told or features - _HARMLESS)
+
+
+def _files(table: DeltaTable, net: Net) -> list[str]:
+    """Returns the files that may have rows of the batch, by the ranges of their columns."""
+    files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    known = files.select([name for name in files.column_names if name.partition(".")[0] in ("path", "min", "max")])
+    ranges = [(f"min.{name}", f"max.{name}", ends) for name, ends in _ranges(net)]
+    return [
+        str(file["path"])
+        for file in known.to_pylist()
+        if all(
+            file.get(least) is None or file.get(most) is None or (file[least] <= high and low <= file[most])
+            for least, most, (low, high) in ranges
+        )
+    ]
+
+
+def _ranges(net: Net) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Yields columns of whole numbers and dates by which a row is found, and the range of the batch in each."""
+    for name in net.match:
+        column = net.rows[name]
+        if not column.null_count and (pa.types.is_signed_integer(column.type) or pa.types.is_date32(column.type)):
+            ends = pc.min_max(column).as_py()
+            yield name, (ends["min"], ends["max"])
+
+
 def _same(rows: pa.Table, name: str) -> str:
     equals = "IS NOT DISTINCT FROM" if rows[name].null_count else "="
     return f"({_of(_OLD, name)} {equals} {_of(_NEW, name)})"
@@ -103,14 +167,11 @@ def _bounds(net: Net) -> Iterator[str]:
 
     Files whose statistics say that they have no such row are not read: new rows with new keys cost what they are.
     """
-    for name in net.match:
-        column = net.rows[name]
-        if not column.null_count and (pa.types.is_signed_integer(column.type) or pa.types.is_date32(column.type)):
-            ends = pc.min_max(column).as_py()
-            if isinstance(ends["min"], int) and not -_FAR < ends["min"] <= ends["max"] < _FAR:
-                continue
-            low, high = (str(end) if isinstance(end, int) else f"DATE '{end}'" for end in ends.values())
-            yield f"{_of(_OLD, name)} >= {low} AND {_of(_OLD, name)} <= {high}"
+    for name, ends in _ranges(net):
+        if isinstance(ends[0], int) and not -_FAR < ends[0] <= ends[1] < _FAR:
+            continue
+        low, high = (str(end) if isinstance(end, int) else f"DATE '{end}'" for end in ends)
+        yield f"{_of(_OLD, name)} >= {low} AND {_of(_OLD, name)} <= {high}"
 
 
 def _of(alias: str, name: str) -> str:

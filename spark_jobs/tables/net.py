@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
-from crown.results.summed import summed
+from crown.results.summed import grouped, summed
+from crown.store.arrow_buffers import strings
 from plans.schema import CHANGE_TYPE, UNTIL
 from spark_jobs.errors import ForeignRowsError, SourceError, SparkJobError
 
@@ -62,18 +63,19 @@ def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
     places = [str(place) for place in range(len(columns))]  # a column of the result may be called _change_type
     numbered = found.rename_columns([*places, WEIGHT])
     paired = changes.as_cdf(numbered, [str(columns.index(name)) for name in match])
-    paired = paired.filter(pc.not_equal(paired[CHANGE_TYPE], "update_preimage"))
-    ops = pa.array([_OPS[word] for word in paired[CHANGE_TYPE].to_pylist()], pa.string())
-    rows = paired.select(places).rename_columns(columns)
+    kinds = pc.index_in(paired[CHANGE_TYPE], value_set=strings(list(_OPS)))
+    kept = pc.is_valid(kinds)
+    ops = strings(list(_OPS.values())).take(kinds.filter(kept))
+    rows = paired.select(places).filter(kept).rename_columns(columns)
     net = Net(rows.append_column(OP, ops), tuple(columns), match, True)
     _demand_key(net, batch)
     return net
 
 
 def _demand_key(net: Net, batch: int) -> None:
-    counted = net.rows.group_by(list(net.match), use_threads=False).aggregate([([], "count_all")])
-    worst = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
-    if worst:
+    counted = grouped(net.rows, net.match, [([], "hash_count_all", None, "count_all")])
+    if counted.num_rows < net.rows.num_rows:
+        worst = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
         said = ", ".join(f"{name} = {worst[0][name]!r}" for name in net.match)
         raise SparkJobError(
             f"keys={list(net.match)} is no key of the result: in batch {batch} several rows have {said}: "

@@ -19,10 +19,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from crown.store.arrow_buffers import integers
 from spark_jobs.errors import CheckpointError
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -168,10 +170,10 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 def _groups(deltas: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int) -> Iterator[pa.Table]:
     """Yields the deltas in tables of some ``GROUP_ROWS`` rows."""
     held: list[pa.RecordBatch] = []
-    number = pa.repeat(pa.scalar(batch, pa.int64()), 0)
+    number = integers(np.full(0, batch, np.int64), pa.int64())
     for rows in deltas:
         if rows.num_rows > len(number):
-            number = pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows)
+            number = integers(np.full(rows.num_rows, batch, np.int64), pa.int64())
         if rows.num_rows:
             held.append(_typed(rows, schema, number))
         if sum(part.num_rows for part in held) >= GROUP_ROWS:

@@ -1,4 +1,4 @@
-"""What a MERGE reads of a Delta table. Oracle: the deltas added up; files that cannot be read, and need not be."""
+"""What a batch reads of a Delta table, and writes. Oracle: the sum of the deltas; files that cannot be read."""
 
 from __future__ import annotations
 
@@ -55,16 +55,30 @@ def changed(source: random.Random, have: Counter[Row], batch: int, keyed: bool, 
     return Counter({row: count for row, count in rows.items() if count})
 
 
+ASKED: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "a change feed": {"configuration": {"delta.enableChangeDataFeed": "true"}},
+    "partitions": {"partition_by": ["v"]},
+}
+"""What a table, made before, may ask of those who write to it."""
+
+
+@pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("seed", seeds(6, 60))
-def test_a_table_holds_what_the_deltas_add_up_to(seed: int, tmp_path: Path) -> None:
+def test_a_table_holds_what_the_deltas_add_up_to(seed: int, asked: str, tmp_path: Path) -> None:
     source, keyed, kind = random.Random(seed), seed % 2 == 0, ("growing", "with NULLs", "ends")[seed % 3]
     have: Counter[Row] = Counter()
     for batch in range(6):
         rows = changed(source, have, batch, keyed, kind)
-        DeltaResult(LocalFolder(tmp_path)).apply("s", batch, net_of(delta(rows), ["n", "d"] if keyed else None, batch))
+        net = net_of(delta(rows), ["n", "d"] if keyed else None, batch)
+        if batch == 0 and ASKED[asked]:
+            columns = [field for field in net.rows.schema if field.name != "_op"]
+            deltalake.DeltaTable.create(tmp_path, deltalake.Schema.from_arrow(pa.schema(columns)), **ASKED[asked])
+        DeltaResult(LocalFolder(tmp_path)).apply("s", batch, net)
         have.update(rows)
         have = +have
         assert rows_of(tmp_path) == have
+        assert (tmp_path / "_change_data").is_dir() == (asked == "a change feed")
 
 
 @pytest.mark.parametrize("keys", [["n"], None])
