@@ -26,6 +26,7 @@ from crown.errors import ChangeError
 from crown.guards.arguments import number_of
 from crown.ingest.columns import WEIGHT
 from crown.ingest.envelopes import Envelopes
+from crown.store.arrow_buffers import integers, strings, words
 from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 
 __all__ = ["as_cdf", "as_debezium", "as_rowkind", "from_debezium"]
@@ -149,7 +150,7 @@ def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tupl
         raise ChangeError(f"this is no delta: its column {WEIGHT!r} does not hold whole numbers alone")
     if not (key is None or (isinstance(key, (list, tuple)) and all(isinstance(name, str) for name in key))):
         raise ChangeError(f"key={key!r:.100}: give a list of columns")
-    weights = table.column(WEIGHT).to_numpy()
+    weights = words(_whole(table.column(WEIGHT)))
     copies = np.abs(weights)
     if int(copies.sum()) > MOST_ROWS:
         raise ChangeError(
@@ -169,7 +170,7 @@ def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tupl
     kinds = np.where(sign < 0, np.where(update, BEFORE, DELETE), np.where(update, AFTER, INSERT))
     # without a key: all that goes before all that comes; with one: the pairs of a key first, then what is left of it
     order = np.lexsort((sign, rank, group)) if key else np.lexsort((np.arange(len(rows)), sign))
-    return table.drop_columns([WEIGHT]).take(pa.array(rows[order])), kinds[order]
+    return table.drop_columns([WEIGHT]).take(integers(rows[order], pa.int64())), kinds[order]
 
 
 def _groups(table: pa.Table, key: Sequence[str]) -> np.ndarray:
@@ -179,18 +180,14 @@ def _groups(table: pa.Table, key: Sequence[str]) -> np.ndarray:
     for name in key:
         if name.lower() not in names:
             raise ChangeError(f"the key has a column {name!r}, but the delta has: {', '.join(names.values())}")
-        codes = (
-            _whole(table.column(names[name.lower()]))
-            .dictionary_encode(null_encoding="encode")
-            .indices.to_numpy(zero_copy_only=False)
-            .astype(np.int64)
-        )
+        encoded = _whole(table.column(names[name.lower()])).dictionary_encode(null_encoding="encode")
+        codes = words(encoded.indices, np.int32).astype(np.int64)
         _, group = np.unique(group * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
     return group
 
 
-def _words(kinds: np.ndarray, words: Sequence[str]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(kinds, pa.int32()), pa.array(words)).dictionary_decode()
+def _words(kinds: np.ndarray, said: Sequence[str]) -> pa.Array:
+    return strings(said).take(integers(kinds.astype(np.int32), pa.int32()))
 
 
 def _structs(rows: pa.Table, places: np.ndarray) -> pa.Array:

@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from crown.expressions.kernels import decimals as D
 from crown.expressions.kernels import evaluate as E
-from crown.store.arrow_buffers import texts
+from crown.store.arrow_buffers import encoded
 from crown.store.codec import NULL, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.expressions.build import places
@@ -69,7 +68,7 @@ class Program:
         for expr in expressions:
             outputs += [self._of(expr), int(is_wide(expr.type))]
         head = [len(columns), len(self._constants) // 3, len(self._steps) // E.STEP, len(expressions)]
-        self._written = texts(pa.array(list(self._texts), pa.string()))
+        self._written = encoded(list(self._texts))
         self._unknown = -1 - np.arange(len(self._texts))  # codes of texts that are in no row: they differ
         self._places = [E.P_HEAD + at for at in self._texts.values()]
         self._plan = np.array([*head, *self._constants, *self._steps, *outputs], np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.masks import EVERY, null, readers, reads
 from crown.kernels.batches import negatives
-from crown.store.arrow_buffers import flags
+from crown.store.arrow_buffers import flags, valid
 from crown.store.codec import Extern, decode
 from crown.store.zset import Zset
 from plans.plan import Plan
@@ -195,7 +195,8 @@ class JoinInputs:
             values = {
                 name: decode(columns[i].copy(), kind, self._extern) for name, (i, kind) in relation.tested.items()
             }
-            keep = flags(relation.predicate.evaluate(values, n).fill_null(False))
+            said = relation.predicate.evaluate(values, n)
+            keep = flags(said) & valid(said) if said.null_count else flags(said)
             net, masks = net[keep], masks if masks is EVERY else masks[keep]
         filtered = tuple([n - readers(masks, len(net), bit) for bit, n in enumerate(read)])
         if relation.whole:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from crown.ingest.columns import WEIGHT
 from crown.ingest.watermarks import with_watermark
 from crown.programs.runtime import ProgramRuntime
+from crown.store.arrow_buffers import integers
 from crown.store.codec import decode
 
 
@@ -39,6 +40,6 @@ def kept_of(engine: ProgramRuntime, name: str, masks: bool = False) -> pa.Table 
         for i, column in enumerate(columns)
         if masks or join is None or column.name != join.masks
     }
-    changes = pa.table({**arrays, WEIGHT: weights})
+    changes = pa.table({**arrays, WEIGHT: integers(weights, pa.int64())})
     mark = engine.base_tables.reached(name)
     return changes if mark is None else with_watermark(changes, mark)

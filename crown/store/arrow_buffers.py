@@ -6,6 +6,7 @@ the first batch. What every batch needs goes by the buffers instead, which costs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,20 @@ def texts(array: pa.Array, width: Any = np.int32) -> Texts:
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
     return Texts(ends, np.frombuffer(data or b"\0", np.uint8))
+
+
+def encoded(values: Sequence[str]) -> Texts:
+    """Returns texts that are written out in a program. O(bytes)."""
+    data = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, data)]).astype(np.int32)
+    ends.setflags(write=False)  # as offsets from Arrow are, for which kernels are compiled
+    return Texts(ends, np.frombuffer(b"".join(data) or b"\0", np.uint8))
+
+
+def strings(values: Sequence[str]) -> pa.Array:
+    """Returns texts that are written out in a program as an array. O(bytes)."""
+    ends, data, _ = encoded(values)
+    return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def texts_of_pairs(pairs: np.ndarray, rows: np.ndarray | None = None) -> Texts:

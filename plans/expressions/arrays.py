@@ -39,7 +39,12 @@ def float_words(values: np.ndarray) -> np.ndarray:
 def array_of(values: np.ndarray, type_: pa.DataType, like: pa.Array) -> pa.Array:
     """Returns an array over the buffer of contiguous NumPy values, NULL where `like` is."""
     array = pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)], 0)
-    return pc.if_else(pc.is_valid(like), array, pa.scalar(None, type_)) if like.null_count else array
+    return pc.if_else(pc.is_valid(like), array, null(type_)) if like.null_count else array
+
+
+def null(type_: pa.DataType) -> pa.Scalar:
+    """Returns NULL as a value of a type: ``pa.scalar`` loads pandas where it is installed."""
+    return pa.nulls(1, type_)[0]
 
 
 def repeated(value: pa.Scalar, count: int) -> pa.Array:

@@ -7,7 +7,10 @@ would stop the query, the value is NULL. docs/expressions.md lists it all.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,12 +18,12 @@ import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions import arithmetic, characters, decimals, intervals, packed
-from plans.expressions.arrays import repeated
+from plans.expressions.arrays import null, repeated
 from plans.expressions.casts import convert
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.functions.user import USER
 from plans.nested import is_nested
-from plans.types import INTERVALS, arrow_type
+from plans.types import INTERVALS, arrow_type, decimal_parts
 
 if TYPE_CHECKING:
     from plans.expressions.expr import Expr
@@ -90,11 +93,30 @@ def _arrow(expr: Expr) -> pa.DataType:
 
 def scalar_of(expr: Expr) -> pa.Scalar:
     """Returns the value of a literal."""
-    if expr.type == "int64" and isinstance(expr.value, int):  # pa.scalar loads pandas where it is installed
-        return pa.Array.from_buffers(
-            pa.int64(), 1, [None, pa.py_buffer(expr.value.to_bytes(8, "little", signed=True))]
-        )[0]
-    return pa.scalar(expr.value, _arrow(expr))
+    written = _written(expr)
+    if written is None:
+        return pa.scalar(expr.value, _arrow(expr))
+    return pa.Array.from_buffers(_arrow(expr), 1, [None, *map(pa.py_buffer, written)])[0]
+
+
+def _written(expr: Expr) -> list[bytes] | None:
+    """Returns the buffers of a common literal: ``pa.scalar`` loads pandas where it is installed. None for others."""
+    value, parts = expr.value, decimal_parts(expr.type)
+    if parts is not None and isinstance(value, Decimal):
+        whole = Fraction(value) * 10 ** parts[1]
+        return [_word(whole.numerator, 16)] if whole.denominator == 1 else None
+    if expr.type in ("int32", "int64") and isinstance(value, int):
+        return [_word(value, int(expr.type[3:]) // 8)]
+    if expr.type == "float64" and isinstance(value, float):
+        return [struct.pack("<d", value)]
+    if expr.type == "string" and isinstance(value, str):
+        data = value.encode()
+        return [_word(0, 4) + _word(len(data), 4), data]
+    return None
+
+
+def _word(value: int, length: int) -> bytes:
+    return value.to_bytes(length, "little", signed=True)
 
 
 def _floating(expr: Expr) -> bool:
@@ -106,7 +128,7 @@ def _typed(expr: Expr, value: Any, index: int) -> Any:
     if expr.args[index].type != "null":
         return value
     other = expr.args[1 - index].type
-    return pa.scalar(None, pa.int64() if other == "null" else _carrier(other))
+    return null(pa.int64() if other == "null" else _carrier(other))
 
 
 def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,7 +184,7 @@ def _in(expr: Expr, value: Any, *items: Any) -> Any:
     if _floating(expr):  # -0.0 equals 0.0, but Arrow looks up their bits
         value, choices = pc.add(value, 0.0), pc.add(choices, 0.0)
     found = pc.is_in(value, value_set=choices)
-    unknown = pa.scalar(None, pa.bool_())
+    unknown = null(pa.bool_())
     if None in listed:
         found = pc.if_else(found, True, unknown)
     return pc.if_else(pc.is_null(value), unknown, found)

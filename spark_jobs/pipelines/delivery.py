@@ -12,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from crown.databases import Database
 from crown.ingest.columns import WEIGHT
+from crown.store.arrow_buffers import words
 from plans.schema import Table
 from plans.types import arrow_type
 from spark_jobs.errors import BrokenChainError, ForeignRowsError, SourceError
@@ -156,7 +158,7 @@ class Delivery:
                 at.target().apply(stream, batch, net_of(rows, keys if at.keys is None else at.keys, batch))
             else:
                 at(self._session.spark.createDataFrame(rows), note["version"])
-        weights = rows[WEIGHT].to_numpy()
+        weights = np.concatenate([np.empty(0, np.int64), *map(words, rows[WEIGHT].chunks)])
         return int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
 
 
@@ -182,4 +184,4 @@ def _content(database: Database, name: str, deltas: list[dict[str, pa.Table]] | 
     table = database.schema[name]
     schema = pa.schema([*((c.name, arrow_type(c.type)) for c in table.columns), (WEIGHT, pa.int64())])
     parts = [found[name].select(schema.names).cast(schema) for found in deltas if name in found]
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+    return pa.concat_tables(parts) if parts else pa.Table.from_batches([], schema)

@@ -26,6 +26,7 @@ from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
 from crown.results.summed import summed
+from crown.store.arrow_buffers import integers
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from plans.types import arrow_type
@@ -79,7 +80,7 @@ def changes_of_versions(of: Versions, table: Table, position: Any, known: Callab
     """Returns the changes of a table with versions; the other arguments are those of ``changes``."""
     schema, at = _schema(table), of.newest()
     if at == position:
-        return Changed(with_weights(schema.empty_table(), 1), at, "no new version")
+        return Changed(with_weights(_nothing(table), 1), at, "no new version")
     if position and position.get("table") == at["table"]:
         found = of.between(schema, position["version"], at["version"])
         if found is not None:
@@ -107,7 +108,7 @@ def changes(
         files = _files(frame())
         plain = not any(PADDED in field.metadata for field in frame().schema.fields)
     if files is not None and files == position:
-        return Changed(with_weights(_schema(table).empty_table(), 1), files, "no new file")
+        return Changed(with_weights(_nothing(table), 1), files, "no new file")
     if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
         new = [name for name in files if name not in position]
         rows = _plain(new, table) if plain else None
@@ -158,9 +159,13 @@ def _schema(table: Table) -> pa.Schema:
     return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
 
 
+def _nothing(table: Table) -> pa.Table:
+    return pa.Table.from_batches([], _schema(table))
+
+
 def with_weights(rows: pa.Table, weight: int) -> pa.Table:
     """Returns rows with one weight for all."""
-    return rows.append_column(WEIGHT, pa.array(np.full(len(rows), weight, np.int64)))
+    return rows.append_column(WEIGHT, integers(np.full(len(rows), weight, np.int64), pa.int64()))
 
 
 def difference(now: pa.Table, before: pa.Table) -> pa.Table:
@@ -191,7 +196,7 @@ def _plain(names: list[str], table: Table) -> pa.Table | None:
         if file.old or any(file.type_of(field.name) != field.type for field in wanted):
             return None
         parts.append(file.table(wanted))
-    return pa.concat_tables(parts) if parts else wanted.empty_table()
+    return pa.concat_tables(parts) if parts else _nothing(table)
 
 
 def _files(frame: DataFrame) -> dict[str, list[int]] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -250,3 +252,26 @@ def test_what_is_no_plain_folder_is_left_to_spark(spark, tmp_path: Path) -> None
         assert ParquetFolder(str(tmp_path / name)).columns() is None, name
     for name in ("parts", "summed", "strange ", "none"):
         assert ParquetFolder(str(tmp_path / name)).files() is None, name
+
+
+_PLAIN = """
+import sys
+from crown.commands.main import main
+assert main(["pipelines", "run", sys.argv[1]]) == 0
+print(*sorted({"pandas", "numba", "sqlglot", "pyarrow.dataset"} & set(sys.modules)))
+"""
+
+
+def test_a_run_over_files_loads_no_pandas_and_no_parser(shop: Shop) -> None:
+    specification = shop.folder / "spark-pipeline.yml"
+    specification.write_text(specification.read_text().replace("  crown.source.orders: delta:orders\n", ""))
+    (shop.folder / "views.sql").write_text(
+        "CREATE MATERIALIZED VIEW sizes AS SELECT label, COUNT(*) AS n FROM labels GROUP BY label"
+    )
+    shop.pipeline().run()
+    for label in ("b", "c"):
+        shop.label(label)
+        done = subprocess.run([sys.executable, "-c", _PLAIN, shop.folder], capture_output=True, text=True, check=True)
+        lines = done.stdout.splitlines()
+        assert "view sizes  +1 -0" in lines
+        assert set(lines[-1].split()) <= {"numba"}, "which is loaded where no library of kernels was built"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from plans.errors import PlanError
 from plans.expressions import dates, decimals
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.arrays import array_of, null, on_arrays, words
 from plans.expressions.functions.function import function
 
 _CLOCK = {"hour": (3_600 * dates.SECOND, 24), "minute": (60 * dates.SECOND, 60), "second": (dates.SECOND, 60)}
@@ -96,7 +96,7 @@ def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) 
         def tell(array: pa.Array, counts: pa.Array) -> pa.Array:
             kind = np.int32 if counts.type == pa.int32() else np.int64
             valid = pc.and_(pc.is_valid(array), pc.is_valid(counts))
-            like = pc.if_else(valid, True, pa.scalar(None, pa.bool_()))
+            like = pc.if_else(valid, True, null(pa.bool_()))
             return function(array, words(counts, kind).astype(np.int64), like)
 
         return on_arrays(tell, value, count)
@@ -122,7 +122,7 @@ def _micros_later(array: pa.Array, micros: np.ndarray, like: pa.Array) -> pa.Arr
         total = given + micros
     lost = ((given ^ total) & (micros ^ total)) < 0
     found = array_of(total, array.type, like)
-    return pc.if_else(pa.array(lost), pa.scalar(None, array.type), found) if lost.any() else found
+    return pc.if_else(pa.array(lost), null(array.type), found) if lost.any() else found
 
 
 def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
@@ -136,7 +136,7 @@ def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
             start = given - given % size if size > 0 else given
         lost = start > given if size > 0 else np.ones(len(given), bool)
         found = array_of(start, type_, array)
-        return pc.if_else(pa.array(lost), pa.scalar(None, type_), found) if lost.any() else found
+        return pc.if_else(pa.array(lost), null(type_), found) if lost.any() else found
 
     return on_arrays(tell, value)
 
@@ -145,7 +145,7 @@ def _difference(type_: pa.DataType, end: Any, start: Any) -> Any:
     def tell(one: pa.Array, two: pa.Array) -> pa.Array:
         days = (dates.days_of(one) - dates.days_of(two)).astype(np.int32)
         found = array_of(days, type_, one)
-        return pc.if_else(pc.is_valid(two), found, pa.scalar(None, type_))
+        return pc.if_else(pc.is_valid(two), found, null(type_)) if two.null_count else found
 
     return on_arrays(tell, end, start)
 
@@ -168,7 +168,7 @@ def _made(type_: pa.DataType, *values: Any) -> Any:
         for array in arrays:
             good &= array.is_valid().to_numpy(zero_copy_only=False)
         found = dates.of_days(np.where(good, first + day - 1, 0), arrays[0])
-        return pc.if_else(pa.array(good), found, pa.scalar(None, type_))
+        return pc.if_else(pa.array(good), found, null(type_))
 
     return on_arrays(make, *values)
 
