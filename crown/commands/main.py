@@ -26,16 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Exit codes: 0 done, 1 a check failed, 2 a mistake of the user, or what the system refused (said in one sentence),
     130 interrupted, 141 the output was closed (``| head``): what was still to be done was not done.
     """
-    import gc
-
-    if argv is None:
-        gc.disable()  # what is imported stays; to look for garbage among it takes a tenth of a short command's time
     try:
         return _main(argv)
     except KeyboardInterrupt:
         return 130
-    finally:
-        gc.enable()
 
 
 def _main(argv: Sequence[str] | None) -> int:
@@ -43,6 +37,8 @@ def _main(argv: Sequence[str] | None) -> int:
     import warnings
     from contextlib import nullcontext
 
+    if argv is None:
+        gc.disable()  # what is imported stays; to look for garbage among it takes a tenth of a short command's time
     from crown import __version__
     from crown.commands.parser import Parser
     from crown.commands.terminal import fit, waiting
@@ -68,7 +64,7 @@ def _main(argv: Sequence[str] | None) -> int:
     except MissingPackageError as error:
         print(f"crown: {error}", file=sys.stderr)
         return 2
-    if not gc.isenabled():
+    if argv is None:
         gc.freeze()
         gc.enable()
     args, strange = parser.parse_known_args(argv)

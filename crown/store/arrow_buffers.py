@@ -115,3 +115,8 @@ def bits(flags: np.ndarray) -> pa.Buffer:
 def integers(values: np.ndarray, target: pa.DataType) -> pa.Array:
     """Returns an Arrow array over the buffer of an int32 or int64 array, of a type as wide. O(1)."""
     return pa.Array.from_buffers(target, len(values), [None, pa.py_buffer(values)], 0)
+
+
+def booleans(flags: np.ndarray) -> pa.Array:
+    """Returns bool[n] as an array. O(n)."""
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits(flags)], 0)

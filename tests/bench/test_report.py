@@ -41,13 +41,6 @@ def test_every_engine_has_a_colour_of_its_own() -> None:
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
-def test_a_line_of_a_project_of_views_says_what_each_night_took() -> None:
-    cell = {"title": "2,000,000 lines", "engine_title": "CROWN", "mode": "pipelines", "status": "ok"}
-    nights = [{"share": 0.001, "run": 2.04, "recompute": 61.2}, {"share": 0.1, "run": 9.0}]
-    assert line_of(cell | {"nights": nights}).endswith("pipelines 0.1% in 2.0 s, 10.0% in 9.0 s")
-    assert line_of(cell | {"status": "failed", "reason": "no room"}).endswith("failed: no room")
-
-
 def test_a_rate_is_one_number_wherever_it_is_shown() -> None:
     def measured(engine: str, best: float, median: float) -> dict[str, object]:
         return {
