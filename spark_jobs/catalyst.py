@@ -25,7 +25,7 @@ from plans.frontends.catalyst.relations import parse
 from plans.frontends.catalyst.tree import tables_of, views_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
-from spark_jobs.functions import register_functions
+from spark_jobs.functions import not_carried, register_functions
 from spark_jobs.ingest.types import spark_type, type_of_spark
 from spark_jobs.plan_values import filled
 
@@ -174,7 +174,12 @@ def _frame(spark: SparkSession, text: str, schema: Schema) -> DataFrame:
     try:
         return apart.sql(text)
     except (AnalysisException, ParseException) as error:
-        raise PlanError(_said(error)) from None
+        called = _UNKNOWN.search(str(error))
+        raise (not_carried(called[1]) if called else None) or PlanError(_said(error)) from None
+
+
+_UNKNOWN = re.compile(r"\[UNRESOLVED_ROUTINE\] [^`]*`(\w+)`")
+"""How Spark says that it knows no function of a name."""
 
 
 def _jvm(spark: SparkSession) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf
 
@@ -25,16 +24,26 @@ from spark_jobs.ingest.types import spark_type
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Lets queries of a session call the functions that are registered in this process. PlanError for one that returns
-    months, which PySpark does not carry."""
+    """Lets queries of a session call the functions that are registered in this process, but those that return months,
+    which PySpark does not carry."""
     for own in NAMED.values():
-        gives = own.finish.gives if isinstance(own, UserAggregate) else own.gives
-        call = _aggregate(own) if isinstance(own, UserAggregate) else _scalar(own)
-        try:
-            spark.udf.register(own.name, arrow_udf(call, spark_type(gives)))  # type: ignore[call-overload]
-        except PySparkNotImplementedError as error:
-            message = f"function {own.name!r} returns {gives}, which PySpark does not carry"
-            raise PlanError(message, hint="return a number of months") from error
+        if "months" not in _gives(own):
+            call = _aggregate(own) if isinstance(own, UserAggregate) else _scalar(own)
+            spark.udf.register(own.name, arrow_udf(call, spark_type(_gives(own))))  # type: ignore[call-overload]
+
+
+def not_carried(name: str) -> PlanError | None:
+    """Returns why queries that Spark reads cannot call a function; None if they can, or there is no such function."""
+    own = NAMED.get(name.upper())
+    if own is None or "months" not in _gives(own):
+        return None
+    message = f"function {own.name!r} returns {_gives(own)}, which PySpark does not carry"
+    return PlanError(message, hint="return a number of months")
+
+
+def _gives(own: UserFunction | UserAggregate) -> str:
+    """Returns the type of the result."""
+    return own.finish.gives if isinstance(own, UserAggregate) else own.gives
 
 
 def _scalar(own: UserFunction) -> Callable[..., pa.Array]:

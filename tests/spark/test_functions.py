@@ -16,7 +16,6 @@ from plans.expressions.functions.user import NAMED
 from plans.schema import Schema
 from spark_jobs import maintain, read_view
 from spark_jobs.catalyst import clone, relation_of
-from spark_jobs.functions import register_functions
 from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, run
 
@@ -70,11 +69,13 @@ def test_functions_of_spark_are_refused_by_their_names(spark) -> None:
         assert "crown.function" in str(refused.value)
 
 
-def test_a_function_that_returns_months_is_refused_where_spark_reads(spark) -> None:
+def test_a_query_of_spark_that_calls_a_function_which_returns_months_is_refused_and_no_other(spark) -> None:
     crown.function("kept", lambda m: m, arguments=["months"], result="months")
     try:
+        schema = Schema.of({"t": {"m": "months", "x": "int64"}})
+        assert [column.name for column in relation_of(spark, "SELECT x FROM t", schema).columns] == ["x"]
         with pytest.raises(PlanError, match="function 'kept' returns months, which PySpark does not carry"):
-            register_functions(spark)
+            relation_of(spark, "SELECT x FROM t WHERE kept(m) = m", schema)
     finally:
         NAMED.pop("KEPT")
 

@@ -166,7 +166,14 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
     entry = meant(name.upper(), len(node.children))
     if entry is not None:
         return applied(entry, [part(child) for child in node.children])
+    if kind in _PATTERNS:
+        message = f"{_words(kind).replace('_', ' ')} of constants cannot be read from Spark's plan"
+        raise PlanError(message, hint="write LIKE for each pattern, joined by OR or AND")
     raise PlanError(f"{_words(kind)} is not supported", hint="compute it before the rows enter the stream")
+
+
+_PATTERNS = ("LikeAny", "LikeAll", "NotLikeAny", "NotLikeAll")
+"""Comparisons whose patterns a plan as JSON leaves out."""
 
 
 def _narrow(node: Node, value: Expr, target: str) -> Expr:
