@@ -49,6 +49,11 @@ GROUPED = [
         f"SELECT MAX(ts) + INTERVAL 10 SECOND AS e, MAX(k) AS m FROM {ALL} GROUP BY g HAVING COUNT(*) > 1",
     ),
     (
+        "SELECT k, session_window AS w, COUNT(*) AS n FROM t GROUP BY k, session_window(ts, '10 seconds')",
+        f"SELECT k, {{'start': MIN(ts), 'end': MAX(ts) + INTERVAL 10 SECOND}} AS w, COUNT(*) AS n FROM {KEYED} "
+        "GROUP BY k, g",
+    ),
+    (
         "SELECT UPPER(k) AS u, SESSION(ts, '10 seconds') AS s FROM t WHERE x > 0 GROUP BY k, SESSION(ts, '10 seconds')",
         f"SELECT UPPER(k) AS u, MIN(ts) AS s FROM {KEYED.replace('NULL)', 'NULL AND x > 0)')} GROUP BY k, g",
     ),
@@ -189,8 +194,8 @@ def test_session_is_a_name_where_no_session_is_meant() -> None:
         ),
         ("SELECT * FROM SESSION(clicks, x, '1 minute')", "SESSION takes a timestamp, not int64"),
         (
-            "SELECT session_window AS w FROM clicks GROUP BY session_window(at, '1 minute')",
-            "session_window has start and end, and is no value itself",
+            "SELECT session_window.middle AS w FROM clicks GROUP BY session_window(at, '1 minute')",
+            "session_window has start and end, and no MIDDLE",
         ),
         (
             "SELECT MAX_BY(user, x) AS m FROM clicks GROUP BY SESSION(at, '1 minute')",

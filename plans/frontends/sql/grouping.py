@@ -15,12 +15,14 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
 from plans.frontends.aggregates import result_type
+from plans.frontends.fields import struct
 from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, Called, firsts, rewritten, where_of
 from plans.frontends.sessions import behind
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.groupings import Grouping
 from plans.frontends.sql.ordered import OrderedCall, ordered_call
+from plans.frontends.sql.scalars.interval import SESSION_WINDOW
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.sessions import Session, asked, is_session, session_of
 from plans.frontends.sql.text.place import spelling
@@ -116,12 +118,15 @@ class Groups:
         if is_session(called) and session_of(called, lambda part: scalar(part, self.scope)) != self.session:
             hint = "write the time and the gap of GROUP BY"
             raise PlanError(f"{word} is of another session than that in GROUP BY", hint=hint)
+        if word in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
+            return self.session.key
+        end = behind(rewritten(Called("max", (self.session.time,)), self._added), self.session.gap)
         if word in ("SESSION_END", "SESSION_WINDOW.END"):
-            return behind(rewritten(Called("max", (self.session.time,)), self._added), self.session.gap)
-        if word not in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
-            message = "session_window has start and end, and is no value itself"
-            raise PlanError(message, hint="write session_window.start and session_window.end")
-        return self.session.key
+            return end
+        if word != SESSION_WINDOW:
+            message = f"session_window has start and end, and no {word.rpartition('.')[2]}"
+            raise PlanError(message, hint="write session_window.start or session_window.end")
+        return struct([self.session.key, end], ["start", "end"])
 
     def _one_of_several(self, expr: Expr) -> None:
         """Notes that some grouping of the query groups by an expression: here it is NULL outside of aggregates, unless
