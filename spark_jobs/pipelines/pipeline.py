@@ -170,11 +170,7 @@ class Pipeline:
         ``views``: forgets these views and those that read them, and computes them again from the rows in the state; the
         others go on. Raises SourceError if there is no such view.
         """
-        if views:
-            return self._run(views)
-        self._analysis()
-        self._state.forget()
-        return self.run()
+        return self._run(views, fresh=not views)
 
     def restore(self, version: int) -> Report:
         """Makes a new version with the rows that sources, views and tables had after an earlier one.
@@ -184,9 +180,10 @@ class Pipeline:
         SourceError for any other. O(state).
         """
         begun, report = time.monotonic(), Report()
-        if self._state.current() is None:
-            raise SourceError("there is no version to restore: this pipeline has not run yet")
         with self._told(), ExitStack() as held:
+            held.enter_context(self._state.alone())
+            if self._state.current() is None:
+                raise SourceError("there is no version to restore: this pipeline has not run yet")
             with report.phase("open"):
                 database, redone = held.enter_context(self._state.opened(None))
                 self._finish(database, redone)
@@ -221,8 +218,8 @@ class Pipeline:
         """
         return self._run()
 
-    def _run(self, anew: Collection[str] = ()) -> Report:
-        with closing(self._rounds(None, anew)) as rounds:
+    def _run(self, anew: Collection[str] = (), fresh: bool = False) -> Report:
+        with closing(self._rounds(None, anew, fresh)) as rounds:
             return next(rounds)
 
     def watch(self, every: float = 10.0) -> Generator[Report]:
@@ -234,34 +231,39 @@ class Pipeline:
         """
         return self._rounds(every)
 
-    def _rounds(self, every: float | None, anew: Collection[str] = ()) -> Generator[Report]:
-        """Runs again and again, or once (None); the first run computes the views ``anew`` again."""
-        with self._told():
-            begun, report = time.monotonic(), Report()
-            with report.phase("analyze"):
-                analysis = self._current()
-            forgotten = analysis.with_readers(anew)
-            schema = self._tables(analysis)
-        while True:
-            with ExitStack() as held:
+    def _rounds(self, every: float | None, anew: Collection[str] = (), fresh: bool = False) -> Generator[Report]:
+        """Runs again and again, or once (None). The first run computes the views ``anew`` again, or all of them from a
+        ``fresh`` state."""
+        with ExitStack() as alone:
+            with self._told():
+                begun, report = time.monotonic(), Report()
+                with report.phase("analyze"):
+                    analysis = self._analysis() if fresh else self._current()
+                forgotten = analysis.with_readers(anew)
+                schema = self._tables(analysis)
+                alone.enter_context(self._state.alone())
+                if fresh:
+                    self._state.forget()
+            while True:
+                with ExitStack() as held:
+                    with self._told(), report.phase("open"):
+                        database, redone = held.enter_context(self._state.opened(schema))
+                        self._finish(database, redone, forgotten)
+                    held.callback(self._beside.end)
+                    while database.tables == tuple(schema.values()):
+                        with self._told():
+                            self._apply(analysis, database, forgotten, report, beside=every is not None)
+                            report.seconds = time.monotonic() - begun
+                            self._record(analysis, database, report)
+                        forgotten = frozenset()
+                        yield report
+                        time.sleep(every or 0.0)
+                        begun, report = time.monotonic(), Report()
+                        with self._told(), report.phase("analyze"):
+                            analysis = self._current()
+                            schema = self._tables(analysis)
                 with self._told(), report.phase("open"):
-                    database, redone = held.enter_context(self._state.opened(schema))
-                    self._finish(database, redone, forgotten)
-                held.callback(self._beside.end)
-                while database.tables == tuple(schema.values()):
-                    with self._told():
-                        self._apply(analysis, database, forgotten, report, beside=every is not None)
-                        report.seconds = time.monotonic() - begun
-                        self._record(analysis, database, report)
-                    forgotten = frozenset()
-                    yield report
-                    time.sleep(every or 0.0)
-                    begun, report = time.monotonic(), Report()
-                    with self._told(), report.phase("analyze"):
-                        analysis = self._current()
-                        schema = self._tables(analysis)
-            with self._told(), report.phase("open"):
-                self._state.rebuild(schema)
+                    self._state.rebuild(schema)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
-from crown.durable.files import holder, write_durably
+from crown.durable.files import Lock, holder, write_durably
 from crown.durable.identity import Identity
 from crown.durable.opening import reopened_database
 from crown.durable.recovery import damaged, history
@@ -32,6 +32,7 @@ class PipelineState:
     """The folder ``crown`` of a pipeline: the database, and up to which version the tables of the views are."""
 
     def __init__(self, path: Path, keep: int, verify: bool = False) -> None:
+        self._path = path
         self._folder = path / "crown"
         self._gone = path / "crown.gone"
         self._fresh, self._old = self._folder / "state.new", self._folder / "state.old"
@@ -43,6 +44,22 @@ class PipelineState:
     def analysis(self) -> Path:
         """Returns the file in which the analysis of the views is written down."""
         return self._folder / "analysis.json"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the pipeline: no other process runs, restores or refreshes it meanwhile.
+
+        The lock of the database is not enough: a full refresh deletes its folder, and another schema replaces it.
+        """
+        self._path.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = Lock(self._path)
+        except LockedStateError:
+            raise _taken(self._path) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def current(self) -> Path | None:
         """Returns the folder of the database; None before the first run. What a run that died has begun to delete, or
@@ -129,11 +146,7 @@ class PipelineState:
             )
             self._replayed = self._read()[2] + database.stats()["log_bytes"]
         except LockedStateError:
-            process = holder(self._folder / "state")
-            which = f"process {process}" if process else "another process"
-            raise CheckpointError(
-                f"{which} runs or watches this pipeline already: wait until it has come to its end, or end it"
-            ) from None
+            raise _taken(self._folder / "state") from None
         except CrownError as error:
             again = ". A full refresh computes everything again" if isinstance(error, FunctionError) else ""
             raise CheckpointError(f"the state of the pipeline cannot be used: {error}{again}") from error
@@ -142,6 +155,14 @@ class PipelineState:
                 yield database, [deltas[batch] for batch in sorted(deltas)]
         except DamagedStateError as error:
             raise CheckpointError(f"{error} (crown pipelines run --verify)") from error
+
+
+def _taken(folder: Path) -> CheckpointError:
+    process = holder(folder)
+    which = f"process {process}" if process else "another process"
+    return CheckpointError(
+        f"{which} runs or watches this pipeline already: wait until it has come to its end, or end it"
+    )
 
 
 def versions(history: Iterable[tuple[int, Any]]) -> dict[int, tuple[int, Mapping[str, Any]]]:

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+import crown
 from crown.durable.opening import open_database
 from plans.errors import PlanError
 from spark_jobs.errors import CheckpointError
@@ -202,6 +204,32 @@ def test_two_processes_cannot_run_one_pipeline_and_the_second_says_so(shop: Shop
                 shop.run()
     shop.order()
     assert shop.run() == 0
+
+
+@pytest.mark.parametrize("command", ["run", "full_refresh", "restore"])
+def test_a_pipeline_that_is_watched_is_not_touched_by_another_process(spark, tmp_path: Path, command: str) -> None:
+    def pipeline() -> Pipeline:
+        made = crown.spark.pipeline(spark, tmp_path / "state")
+        made.source("r", f"parquet:{tmp_path / 'r'}")
+        made.view("v", "SELECT a % 2 AS k, COUNT(*) AS n FROM r GROUP BY a % 2")
+        return made
+
+    def add(number: int) -> None:
+        (tmp_path / "r").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"a": [number]}), tmp_path / "r" / f"{number}.parquet")
+
+    add(0)
+    with closing(pipeline().watch(every=0)) as rounds:
+        next(rounds)
+        before = sorted(str(file) for file in (tmp_path / "state").rglob("*"))
+        other = pipeline()
+        calls = {"run": other.run, "full_refresh": other.full_refresh, "restore": lambda: other.restore(1)}
+        with pytest.raises(CheckpointError, match=rf"process {os.getpid()} runs or watches this pipeline already"):
+            calls[command]()
+        assert {*before} <= {str(file) for file in (tmp_path / "state").rglob("*")}
+        add(1)
+        assert next(rounds).changed == {"v": (1, 0)}
+    assert pipeline().full_refresh().changed == {"v": (2, 0)}
 
 
 def test_a_folder_has_the_columns_and_files_that_spark_finds(spark, tmp_path: Path) -> None:
