@@ -74,14 +74,31 @@ ORDERED: dict[str, Workload] = {
             "(SELECT SUM(y.volume) FROM trades y WHERE y.price > trades.price)",
         ),
         _workload(
+            "ord-large", "SUM over pairs of large rows (PSP)",
+            "SELECT SUM(q.price - t.price) AS s FROM trades t, quotes q WHERE t.volume > (SELECT 0.5 * AVG(x.volume) "
+            "FROM trades x) AND q.volume > (SELECT 0.5 * AVG(y.volume) FROM quotes y)",
+            ("trades", "quotes"),
+        ),
+        _workload(
+            "ord-mst", "SUM over pairs of the dearest quarters (MST)",
+            "SELECT SUM(q.price * q.volume - t.price * t.volume) AS s FROM trades t, quotes q WHERE 0.25 * (SELECT "
+            "SUM(x.volume) FROM trades x) > (SELECT SUM(y.volume) FROM trades y WHERE y.price > t.price) AND 0.25 * "
+            "(SELECT SUM(v.volume) FROM quotes v) > (SELECT SUM(w.volume) FROM quotes w WHERE w.price > q.price)",
+            ("trades", "quotes"),
+        ),
+        _workload(
             "ord-ranks", "Running SUM and RANK of all",
             "SELECT price, id, volume, SUM(volume) OVER w AS s, RANK() OVER w AS r FROM trades WINDOW w AS (ORDER BY "
             "price, id)",
         ),
     )
 }  # fmt: skip
-QUADRATIC = ("ord-before", "ord-apart")
+QUADRATIC = ("ord-before", "ord-apart", "ord-large", "ord-mst")
 """Those of which another system looks at every pair of rows."""
+OVER = ("ord-lag", "ord-frame", "ord-running", "ord-ranks", "ord-top")
+"""Those that are asked of Flink SQL, in the words that it has."""
+FINANCE = ("ord-vwap", "ord-mst", "ord-before", "ord-large", "ord-apart")
+"""DBToaster's finance queries: VWAP, MST, BSP, PSP and axfinder."""
 RANGES = ("ord-ranks",)
 """Those whose deltas are measured in ranges, too: by rows, a change moves half of the table."""
 

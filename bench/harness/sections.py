@@ -11,7 +11,7 @@ from typing import Any
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.nexmark import NEXMARK
-from bench.cases.ordered import ORDERED, QUADRATIC, RANGES
+from bench.cases.ordered import ORDERED, OVER, QUADRATIC, RANGES
 from bench.cases.tpcds import FEW, TPCDS
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
@@ -153,18 +153,19 @@ def _beside(names: Sequence[str], sizes: Sequence[int], scale: str, ours: Cell, 
 def ordered(scale: str) -> list[Cell]:
     """Returns rows in order, in one partition that grows, beside DuckDB's recompute of the same batches."""
     quick = scale == "quick"
-    sizes = (2_000,) if quick else (10_000, 100_000, 1_000_000)
     cells = []
-    for live in sizes:
+    for live in (2_000,) if quick else (10_000, 100_000, 1_000_000):
         for rows in (1_000,) if quick else (1_000, 10_000)[: 2 if live > 10_000 else 1]:
             options = {"rows": live, "prefix": live + (2 if quick else 9) * rows}
             at: Cell = {"options": options, "preload": live, "batch_rows": rows, "law": "rows", "x": live}
             for name in ORDERED:
                 for mode in ("ranges", "delta") if name in RANGES else ("delta",):
                     cells.append(cell(name, "crown-view", mode, scale, **at))
-                if name in QUADRATIC and live > 10_000:
-                    continue
-                cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at, **_COLUMNS))
+                if name not in QUADRATIC or live <= 10_000:
+                    cells.append(cell(name, "duckdb-recompute", "delta", scale, **_RECOMPUTE, **at, **_COLUMNS))
+        if live in (10_000, 100_000) and not quick:  # its own batches, and enough of them for a look at its metrics
+            at = {"options": {"rows": live, "prefix": 3 * live}, "preload": live, "law": "rows", "x": live}
+            cells += [cell(name, "flink", "delta", scale, bound_s=20.0, **at) for name in OVER]
     return cells
 
 

@@ -104,8 +104,12 @@ PARTS = (
         "or a thousand buckets) that come at any moment and leave in the order in which they came; all in one "
         "partition, but for the running values, whose partitions have a hundred rows. Every batch returns the exact "
         "change of the result as an Arrow table. Beside it DuckDB, recomputing the query after every batch and "
-        "counting the values of its columns; times: of the medians.",
-        None, (ordered.rates,),
+        "counting the values of its columns, and Flink SQL, which reads its rows from a file in batches of its own. "
+        "Their results are checked, too, and a place without a rate says why. Times: of the medians. The second table "
+        "has what an update costs as rows become more, in steps of the stages in order, which are the same on every "
+        "machine, and in time. VWAP, MST, BSP, PSP and axfinder are DBToaster's finance queries without their brokers; "
+        "PSP compares with half of the mean: a share of the total is above every row of a large table.",
+        ordered.curves, (ordered.rates, ordered.growth),
     ),
     Part(
         "nexmark", "Nexmark",

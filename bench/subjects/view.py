@@ -76,11 +76,13 @@ class PublicView:
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:
-        """Returns the view's counters, and how many rows its join trees touched and emitted."""
+        """Returns the view's counters, how many rows its join trees touched and emitted, and the steps of its stages in
+        order."""
         stats = self._view.stats()
         stages = stats.get("stages", [stats])
         touched = sum(stage.get(name, 0) for stage in stages for name in WORK)
-        return {**stats, "touched": touched, "emitted": sum(stage.get("emitted", 0) for stage in stages)}
+        sums = {name: sum(stage.get(name, 0) for stage in stages) for name in ("emitted", "steps")}
+        return {**stats, "touched": touched, **sums}
 
     def close(self) -> None:
         """Does nothing: nothing is held but memory."""

@@ -126,6 +126,13 @@ def test_of_a_trace_of_java_the_cause_is_told(tmp_path) -> None:
         foreign.converse(command, {}, 30.0, lambda done, of: None)
 
 
+def test_of_a_trace_without_a_cause_the_error_is_told(tmp_path) -> None:
+    trace = "Traceback\\n: org.x.TableException: no such window\\n\\tat x.y(Z.java:5)\\n\\tat a.b(C.java:1)\\n"
+    command = [str(program(tmp_path / "java", f"sys.stderr.write('{trace}\\n'); sys.exit(1)"))]
+    with pytest.raises(foreign.ForeignError, match=r"^org\.x\.TableException: no such window$"):
+        foreign.converse(command, {}, 30.0, lambda done, of: None)
+
+
 def test_the_sources_have_every_workload_that_is_measured() -> None:
     delta = PEERS / "src" / "delta_queries.rs"
     sources = {"dd": set((PEERS / "src").glob("*.rs")) - {delta}, "dd-delta": {delta}}

@@ -75,11 +75,14 @@ def rows_of(frame):
     return out
 
 
-def run(spark, query, files, folder, *, sink=None, consume=None, **options):
-    """Run the stream over all files there are, from the checkpoint in ``folder``; returns the sink."""
+def run(spark, query, files, folder, *, sink=None, consume=None, behind=None, **options):
+    """Run the stream over all files there are, from the checkpoint in ``folder``, with a stage ``behind`` the operator;
+    returns the sink."""
     sink = sink or Result()
     options.setdefault("scratch", str(folder / "scratch"))
     deltas = maintain(spark, query, files.frames(spark), checkpoint=str(folder), **options)
+    if behind is not None:
+        deltas = deltas.mapInArrow(behind, deltas.schema)
     writer = deltas.writeStream.foreachBatch(consume or sink.write)
     stream = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
     try:
@@ -97,3 +100,26 @@ def oracle_of(schema, sql):
 def batch_of(changes):
     """Rows with their weight last, by relation, as a batch of the oracle's."""
     return {name: [(tuple(row), weight) for *row, weight in rows] for name, rows in changes.items()}
+
+
+def assassin(scratch, marks, batches, operator="crown"):
+    """A stage behind the operator that kills the operator's worker, once per batch named, at its first deltas."""
+
+    def stage(deltas):
+        import os
+        import signal
+        from pathlib import Path
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        batch, cell = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
+        for rows in deltas:
+            mark = Path(marks) / f"{batch}.{cell}"
+            if int(batch) in batches and cell == 0 and not mark.exists():
+                mark.touch()
+                lock = next(Path(scratch).glob(f"*/*/{operator}/{cell}/lock"))
+                os.kill(int(lock.read_text()), signal.SIGKILL)
+            yield rows
+
+    return stage

@@ -17,39 +17,23 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import maintain
-from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of
+from tests.spark.streams import ChangeFiles, Result, assassin, batch_of, oracle_of, run
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
 
 
-def assassin(scratch, marks, batches, operator="crown"):
-    """A stage behind the operator that kills the operator's worker, once per batch named, at its first deltas."""
-
-    def stage(deltas):
-        import os
-        import signal
-        from pathlib import Path
-
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        batch, cell = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
-        for rows in deltas:
-            mark = Path(marks) / f"{batch}.{cell}"
-            if int(batch) in batches and cell == 0 and not mark.exists():
-                mark.touch()
-                lock = next(Path(scratch).glob(f"*/*/{operator}/{cell}/lock"))
-                os.kill(int(lock.read_text()), signal.SIGKILL)
-            yield rows
-
-    return stage
-
-
 OUTER = "SELECT x.src a, x.dst b, y.dst c FROM g x LEFT JOIN g y ON x.dst = y.src AND y.dst > 20"
 TOTAL = "SELECT COUNT(*) n, SUM(x.src * y.dst) s FROM g x JOIN g y ON x.dst = y.src"
 UNION = "SELECT src v FROM g UNION ALL SELECT dst FROM g"
+RANKS = "SELECT src, dst, SUM(dst) OVER w s, RANK() OVER w r FROM g WINDOW w AS (PARTITION BY src ORDER BY dst)"
+WHOLE = "SELECT src, dst, LAG(dst) OVER (ORDER BY dst, src) p FROM g"
+ASOF = (
+    "SELECT x.src a, x.dst b, y.dst c FROM g x ASOF JOIN (SELECT DISTINCT src, dst FROM g) y ON x.src = y.src AND "
+    "x.dst > y.dst"
+)
+MEDIANS = "SELECT src, MEDIAN(dst) m FROM g GROUP BY src"
+BANDS = "SELECT x.src a, COUNT(*) n FROM g x JOIN g y ON y.dst >= x.src AND y.dst < x.dst GROUP BY x.src"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +47,11 @@ UNION = "SELECT src v FROM g UNION ALL SELECT dst FROM g"
         pytest.param(TOTAL, 2, id="total-2", marks=pytest.mark.slow),
         pytest.param(UNION, 1, id="union-1", marks=pytest.mark.slow),
         pytest.param(UNION, 2, id="union-2"),
+        pytest.param(RANKS, 2, id="ranks-2"),
+        pytest.param(WHOLE, 2, id="whole-2", marks=pytest.mark.slow),
+        pytest.param(ASOF, 2, id="asof-2", marks=pytest.mark.slow),
+        pytest.param(MEDIANS, 2, id="medians-2", marks=pytest.mark.slow),
+        pytest.param(BANDS, 2, id="bands-2", marks=pytest.mark.slow),
     ],
 )
 def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else(spark, tmp_path, sql, cells):
@@ -76,13 +65,9 @@ def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else
     marks = tmp_path / "marks"
     marks.mkdir()
     scratch = tmp_path / "scratch"
-    state = str(tmp_path / "state")
-    deltas = maintain(spark, sql, files.frames(spark), checkpoint=state, cells=cells, scratch=str(scratch))
     operator = "crown.merge" if (sql, cells) == (TOTAL, 2) else "crown"
-    killed = deltas.mapInArrow(assassin(str(scratch), str(marks), {0, 2}, operator), deltas.schema)
-    stream = killed.writeStream.foreachBatch(sink.write).option("checkpointLocation", state)
-    query = stream.trigger(availableNow=True).start()
-    query.awaitTermination()
+    killed = assassin(str(scratch), str(marks), {0, 2}, operator)
+    run(spark, sql, files, tmp_path / "state", sink=sink, behind=killed, cells=cells, scratch=str(scratch))
     assert {mark.name for mark in marks.iterdir()} == {"0.0", "2.0"}
     for number, batch in enumerate(changes):
         oracle.apply(batch_of(batch))
@@ -90,14 +75,22 @@ def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else
         assert sql != HOPS or set(sink.deltas[number].values()) <= {1, -1}
 
 
-def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(spark, tmp_path, capsys):
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Q(a,b,c) :- g(a,b), g(b,c), c > 40.",
+        pytest.param(RANKS, id="ranks", marks=pytest.mark.slow),
+        pytest.param(MEDIANS, id="medians", marks=pytest.mark.slow),
+    ],
+)
+def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(spark, tmp_path, capsys, query):
     """The driver that is killed is a process of its own; this one goes on."""
     edges = tmp_path / "edges.txt"
     rng = random.Random(6)
     pairs = sorted({(rng.randrange(400), rng.randrange(400)) for _ in range(2500)}, key=lambda _: rng.random())
     edges.write_text("# a comment\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
     output, checkpoint = tmp_path / "out", tmp_path / "state"
-    words = ["Q(a,b,c) :- g(a,b), g(b,c), c > 40.", "--input", f"g={edges}", "--batch-rows", "500", "--sample", "0"]
+    words = [query, "--input", f"g={edges}", "--batch-rows", "500", "--sample", "0"]
     words += ["--output", str(output), "--checkpoint", str(checkpoint), "--cores", "2", "--cells", "2", "--verify"]
     program = "import sys; from tests.spark.test_kills import main; sys.exit(main(sys.argv[1:]))"
     first = run_until([sys.executable, "-c", program, *words], kill_after=1)

@@ -60,11 +60,11 @@ def _plain(loaded: Loaded) -> str:
 
 def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str], restart: bool = False) -> dict[str, Any]:
     def job(loaded: Loaded, purpose: str, progress: Progress) -> Any:
-        if not restart:
+        if not restart and loaded.workload.kind != "ordered":
             foreign.one_join(loaded)
         python = foreign.interpreter("pyflink", "flink")
         outputs = loaded.outputs
-        if any(output.type != "int64" for output in outputs):
+        if any(output.type not in ("int32", "int64") for output in outputs):
             raise SkipError("its checksum is written for integer outputs only")
         sql, check = _plain(loaded), purpose == "check"
         if check:
@@ -85,7 +85,7 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str], re
                 "restart": restart,
                 "bound_s": spec["bound_s"],
                 "updates": len(loaded.stream),
-                "warm": foreign.warm_rows(len(loaded.stream)),
+                "warm": foreign.warm_rows(len(loaded.stream), spec.get("preload", 0)),
             }
             starts = 1 + (check or restart)
             limit = starts * foreign.STARTUP_S + (0 if check else spec["bound_s"])

@@ -21,7 +21,7 @@ import time
 import urllib.request
 from typing import Any
 
-KINDS = {"int64": "BIGINT", "string": "STRING", "date": "DATE"}
+KINDS = {"int64": "BIGINT", "string": "STRING", "date": "DATE", "timestamp_ntz": "TIMESTAMP(6)"}
 ENDED = ("FINISHED", "FAILED", "CANCELED")
 SOURCE = re.compile(r"\d+\.Source[_: ]*(\w+?)(?:\[\d+\])?\.numRecordsOut")
 """A metric of a source operator, by its table."""

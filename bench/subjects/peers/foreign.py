@@ -133,7 +133,7 @@ def converse(
 
 def _said(errors: list[str]) -> str:
     """Returns the line that says what went wrong: the last cause of a trace of Java, the last line of anything else."""
-    said = [row.strip() for row in errors if row.strip()]
+    said = [row.strip().removeprefix(": ") for row in errors if row.strip() and not row.startswith("\t")]
     causes = [row.removeprefix("Caused by: ") for row in said if row.startswith("Caused by: ")]
     return [*said[-1:], *causes[-1:]][-1][:300] if said else ""
 
@@ -190,9 +190,10 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="crown-bench-")
 
 
-def warm_rows(updates: int) -> int:
-    """Returns how many at the beginning of a run of so many updates are its warm-up."""
-    return min(WARM_ROWS, updates // 10)
+def warm_rows(updates: int, preload: int = 0) -> int:
+    """Returns how many at the beginning of a run of so many updates are its warm-up: behind those that are loaded
+    first, as many as in a run of the others."""
+    return preload + min(WARM_ROWS, (updates - preload) // 10)
 
 
 def fields(warm: int, done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
                 "literals": literals,
                 "threshold": int(found.group(1)) if found else 0,
                 "batch_rows": spec["batch_rows"],
-                "warm": foreign.warm_rows(len(loaded.stream)),
+                "warm": foreign.warm_rows(len(loaded.stream), spec.get("preload", 0)),
                 "bound_s": spec["bound_s"],
                 "check": check,
             }

@@ -14,7 +14,7 @@ from tests.marks import slow
 from tests.models.shifts import Copy
 from tests.oracles import duck
 from tests.oracles.database import Database
-from tests.spark.streams import ChangeFiles, batch_of, run
+from tests.spark.streams import ChangeFiles, assassin, batch_of, run
 
 pytestmark = pytest.mark.spark
 
@@ -58,7 +58,8 @@ def split(rows):
 
 @pytest.mark.parametrize(("query", "cells"), [(BY_KEY, 2), slow(WHOLE, 2)])
 def test_ranges_of_a_stream_are_the_change_of_the_result(spark, tmp_path, query, cells):
-    """A batch whose sink fails is executed again: its cells take it back, and tell the same."""
+    """A batch whose sink fails is executed again: its cells take it back, and say the same. So it is where a worker is
+    killed at its first rows."""
     rng, files = random.Random(11), ChangeFiles(tmp_path / "in", SCHEMA)
     batches, there = [], []
     for _ in range(4):
@@ -67,10 +68,13 @@ def test_ranges_of_a_stream_are_the_change_of_the_result(spark, tmp_path, query,
         there = [row for row in there if row not in gone] + fresh
         batches.append({"t": [*((*row, -1) for row in gone), *((*row, 1) for row in fresh)]})
         files.add(batches[-1])
-    sink = Ranges(stopping=2)
+    sink, marks, scratch = Ranges(stopping=2), tmp_path / "marks", tmp_path / "state" / "scratch"
+    marks.mkdir()
+    killed = assassin(str(scratch), str(marks), {1, 3})
     with pytest.raises(Exception, match="Stopped"):
-        run(spark, query, files, tmp_path / "state", sink=sink, cells=cells, emit="ranges")
-    run(spark, query, files, tmp_path / "state", sink=sink, cells=cells, emit="ranges")
+        run(spark, query, files, tmp_path / "state", sink=sink, behind=killed, cells=cells, emit="ranges")
+    run(spark, query, files, tmp_path / "state", sink=sink, behind=killed, cells=cells, emit="ranges")
+    assert {mark.name for mark in marks.iterdir()} == {"1.0", "3.0"}
     order = [(at, Order(name)) for at, name in ((1, "x"), (0, "k"), (2, "a")) if query is WHOLE or at]
     copy = Copy(3, [0] if query is BY_KEY else [], order, Counter())
     database, found = Database(SCHEMA), 0
