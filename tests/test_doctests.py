@@ -33,6 +33,7 @@ MODULES = (
     "plans.frontends.motif",
     "plans.frontends.motif.find",
     "plans.frontends.sql.text.statements",
+    "plans.lowering.narrowing",
     "plans.lowering.numbers",
     "plans.lowering.ranks",
     "plans.lowering.slices",

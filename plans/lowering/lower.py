@@ -13,7 +13,7 @@ from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
 from plans.lowering.expansion import grouping
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
-from plans.lowering.narrowing import is_sum, narrowed
+from plans.lowering.narrowing import is_sum
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
 from plans.lowering.rules import rewritten
@@ -239,7 +239,6 @@ def _plain(query: Query, stages: Stages) -> Query:
 
 def _with_sources(query: Query, stages: Stages) -> Query:
     """Returns the query with stages for its derived sources, each lowered once: twice would be twice per level."""
-    query = narrowed(query)
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
     query = with_columns_for_joins(query, stages)
     if not query.distinct and any(source.join != "inner" for source in query.sources):

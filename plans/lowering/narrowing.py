@@ -1,52 +1,109 @@
-"""Rows below window functions and EXPLODE without the columns that nothing reads, and without functions that nothing
-reads.
+"""Groups, window functions and EXPLODE without what nothing reads of them: aggregates, functions, columns of the rows
+below them.
+
+>>> from plans import parse
+>>> text = "SELECT b FROM (SELECT b, SUM(a) AS s FROM r GROUP BY b)"
+>>> narrowed(parse(text, {"r": {"a": "int64", "b": "int64"}})).sources[0].input.aggregates
+()
 
 A stage of window functions keeps every row, so each column costs a word per row. One of EXPLODE writes each column once
-per element. A column that is left out breaks no
-ties any more: they are broken by the columns that the query reads.
+per element. A sum that nothing reads would refuse a batch by which it leaves its type. What several queries read is one
+relation, with all that one of them reads. A column that is left out breaks no ties any more: they are broken by the
+columns that the query reads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
+from plans.lowering.stages import Stages, columns_read
 from plans.program import Function
-from plans.queries.algebra import Over, Query, Relation, SetOperation, Source, Unnest, split
+from plans.queries.algebra import Group, Over, Query, Relation, SetOperation, Unnest, inputs, rebuilt, split, walk
 from plans.schema import Column, Table
 
 
-def narrowed(query: Query) -> Query:
-    """Returns the query whose sources with window functions or EXPLODE have only what it reads of them."""
-    if not any(isinstance(source.input, (Over, Unnest)) for source in query.sources):
-        return query
-    exprs = [
-        *(expr for _, expr in query.outputs), *query.conditions, *(one for _, keys in query.keys for one in keys),
-        *(one for source in query.sources for one in source.on),
-    ]  # fmt: skip
-    read = {split(name) for expr in exprs for name in expr.columns}
-    return replace(query, sources=tuple(_source(source, read) for source in query.sources))
+def narrowed(relation: Relation) -> Relation:
+    """Returns an equivalent relation whose parts have only what is read of them."""
+    while True:
+        less = _narrowed(relation)
+        if less is relation:
+            return less
+        relation = less
 
 
-def _source(source: Source, read: set[tuple[str, str]]) -> Source:
-    over = source.input
-    wanted = {name for alias, name in read if alias == source.alias}
-    if isinstance(over, Unnest):
-        *rest, _ = over.input.columns
-        exploded = replace(over, input=_with(over.input, [*(column.name in wanted for column in rest), True]))
-        return replace(source, input=exploded, table=Table(source.table.name, tuple(map(_column, exploded.columns))))
-    if not isinstance(over, Over):
-        return source
-    functions = tuple(one for one in over.functions if one.name in wanted)
+def _narrowed(relation: Relation) -> Relation:
+    """Returns a relation whose parts have only what the parts above read of them, as these are now."""
+    shared = Stages({}).one
+    read: dict[int, set[str]] = {}
+    for part in walk(relation):
+        for below, names in _read_by(part):
+            read.setdefault(id(shared(below)), set()).update(names)
+
+    def less(part: Relation) -> Relation:
+        if part is relation or not isinstance(part, (Group, Over, Unnest)):
+            return part
+        return _with_only(part, read[id(shared(part))])
+
+    return rebuilt(relation, _fitted, less)
+
+
+def _read_by(part: Relation) -> Iterator[tuple[Relation, Set[str]]]:
+    """Yields what a relation is made of, with the columns that it reads."""
+    if not isinstance(part, Query):
+        yield from ((below, {column.name for column in below.columns}) for below in inputs(part))
+        return
+    names = {split(name) for name in columns_read(part)}
+    for source in part.sources:
+        if source.input is not None:
+            yield source.input, {name for alias, name in names if alias == source.alias}
+
+
+def _fitted(relation: Relation) -> Relation:
+    """Returns a join core whose sources have the columns of what they are."""
+    if not isinstance(relation, Query):
+        return relation
+    sources = []
+    for source in relation.sources:
+        made = () if source.input is None else tuple(map(_column, source.input.columns))
+        if source.input is not None and [c.name for c in made] != [c.name for c in source.table.columns]:
+            source = replace(source, table=Table(source.table.name, made))
+        sources.append(source)
+    same = all(one is other for one, other in zip(sources, relation.sources, strict=True))
+    return relation if same else replace(relation, sources=tuple(sources))
+
+
+def _with_only(part: Group | Over | Unnest, wanted: Set[str]) -> Relation:
+    """Returns a relation with the columns that are wanted, and perhaps others."""
+    if isinstance(part, Unnest):
+        *rest, _ = part.input.columns
+        rows = _with(part.input, [*(column.name in wanted for column in rest), True])
+        return part if rows is part.input else replace(part, input=rows)
+    if isinstance(part, Group):
+        return _aggregated(part, wanted)
+    functions = tuple(one for one in part.functions if one.name in wanted)
     if not functions:
-        return replace(
-            source, input=over.input, table=Table(source.table.name, tuple(map(_column, over.input.columns)))
-        )
-    wanted |= {*over.keys, *(one.column for one in over.order), *(name for one in functions for name in one.read)}
-    rows = _with(over.input, [column.name in wanted for column in over.input.columns])
-    shown = {column.name for column in over.shown}
+        return part.input
+    kept = {*wanted, *part.keys, *(one.column for one in part.order), *(name for one in functions for name in one.read)}
+    rows = _with(part.input, [column.name in kept for column in part.input.columns])
+    if rows is part.input and functions == part.functions:
+        return part
+    shown = {column.name for column in part.shown}
     hidden = sum(column.name not in shown for column in rows.columns)
-    made = replace(over, input=rows, functions=functions, hidden=hidden)
-    return replace(source, input=made, table=Table(source.table.name, tuple(map(_column, made.columns))))
+    return replace(part, input=rows, functions=functions, hidden=hidden)
+
+
+def _aggregated(group: Group, wanted: Set[str]) -> Group:
+    """Returns a group without the aggregates that only outputs read which are not wanted. Keys stay: they say which
+    rows are single."""
+    outputs = tuple((name, expr) for name, expr in group.outputs if name in wanted or expr.columns <= set(group.keys))
+    read = {name for _, expr in outputs for name in expr.columns} | (group.having.columns if group.having else set())
+    aggregates = tuple(one for one in group.aggregates if one.name in read)
+    if aggregates == group.aggregates or not outputs:
+        return group
+    kept = {*group.keys, *(name for one in aggregates for name in one.read)}
+    rows = _with(group.input, [column.name in kept for column in group.input.columns])
+    return replace(group, input=rows, aggregates=aggregates, outputs=outputs)
 
 
 def _column(column: Column) -> Column:
@@ -63,6 +120,8 @@ def _with(rows: Relation, kept: list[bool]) -> Relation:
         if not isinstance(part, Query) or len(part.sources) > 1 or part.distinct:
             return rows
         made.append(replace(part, outputs=tuple(one for one, here in zip(part.outputs, kept, strict=True) if here)))
+    if all(kept):
+        return rows
     return replace(rows, inputs=tuple(made)) if isinstance(rows, SetOperation) else made[0]
 
 

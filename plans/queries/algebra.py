@@ -292,16 +292,18 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
     return relation.inputs if isinstance(relation, SetOperation) else (relation.input,)
 
 
-def rebuilt(relation: Relation, rule: Callable[[Relation], Relation]) -> Relation:
+def rebuilt(
+    relation: Relation, rule: Callable[[Relation], Relation], first: Callable[[Relation], Relation] = lambda part: part
+) -> Relation:
     """Returns a relation to which a rule was applied, after it was to all that the relation is made of.
 
-    What stands in several places is one relation there afterwards, too.
+    What stands in several places is one relation there afterwards, too. ``first`` is applied before the parts are.
     """
     made: dict[int, Relation] = {}
 
     def again(part: Relation) -> Relation:
         if id(part) not in made:
-            made[id(part)] = rule(with_room(_of_parts, part, again))
+            made[id(part)] = rule(with_room(_of_parts, first(part), again))
         return made[id(part)]
 
     return again(relation)

@@ -1,0 +1,59 @@
+"""What nothing reads of a group or of window functions is not computed, and what several queries read is one stage."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import crown
+import plans
+from plans.program import GroupStage, OverStage
+
+SCHEMA = {"r": {"g": "int64", "v": "int64", "w": "int64"}}
+MOST = 2**63 - 1
+UNREAD = (
+    "SELECT g FROM (SELECT g, SUM(v) AS s FROM r GROUP BY g)",
+    "SELECT g, n FROM (SELECT g, SUM(v) AS s, COUNT(*) AS n FROM r GROUP BY g HAVING COUNT(*) > 1)",
+    "SELECT g FROM (SELECT g, s FROM (SELECT g, SUM(v) AS s FROM r GROUP BY g))",
+    "SELECT g, SUM(m) AS m FROM (SELECT g, w, SUM(v) AS s, MAX(w) AS m FROM r GROUP BY g, w) GROUP BY g",
+    "SELECT g FROM (SELECT g, 1 + s AS t FROM (SELECT g, SUM(v) AS s FROM r GROUP BY g) UNION ALL SELECT w, g FROM r)",
+)
+
+
+@pytest.mark.parametrize("query", UNREAD[:-1])
+def test_a_sum_that_nothing_reads_refuses_no_batch(query: str) -> None:
+    view = crown.view(query, SCHEMA)
+    view.apply({"r": pa.table({"g": [1, 1, 1], "v": [MOST, MOST, 1], "w": [1, 1, 2]})})
+    assert view.count() == 1
+    assert not any(a.function == "sum" and a.arguments == ("v",) for s in groups(query) for a in s.aggregates)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT g FROM (SELECT g, SUM(v) AS s FROM r GROUP BY g) WHERE s > 3",
+        "SELECT g FROM (SELECT g, SUM(v) AS s FROM r GROUP BY g HAVING SUM(v) > 3)",
+        "SELECT * FROM (SELECT g, SUM(v) AS s FROM r GROUP BY g)",
+        UNREAD[-1],
+    ],
+)
+def test_a_sum_that_something_reads_does(query: str) -> None:
+    view = crown.view(query, SCHEMA)
+    with pytest.raises(crown.CrownError, match="no int64"):
+        view.apply({"r": pa.table({"g": [1, 1], "v": [MOST, 1], "w": [1, 2]})})
+
+
+def test_what_several_queries_read_is_one_stage_with_all_that_one_of_them_reads() -> None:
+    group = "SELECT g, SUM(v) AS s, COUNT(*) AS n, MAX(w) AS m FROM r GROUP BY g"
+    (made,) = groups(f"WITH c AS ({group}) SELECT x.s, y.n FROM c x JOIN c y ON x.g = y.g")
+    assert [one.function for one in made.aggregates] == ["sum", "count"]
+    (made,) = groups(f"SELECT x.s, y.n FROM ({group}) x JOIN ({group}) y ON x.g = y.g")
+    assert [one.function for one in made.aggregates] == ["sum", "count"]
+    over = "SELECT g, SUM(v) OVER o AS s, ROW_NUMBER() OVER o AS n, RANK() OVER o AS k FROM r WINDOW o AS (ORDER BY w)"
+    program = plans.program(f"WITH c AS ({over}) SELECT x.s, y.n FROM c x JOIN c y ON x.g = y.g", SCHEMA)
+    (stage,) = [stage for stage in program.stages if isinstance(stage, OverStage)]
+    assert [one.function for one in stage.functions] == ["sum", "row_number"]
+
+
+def groups(query: str) -> list[GroupStage]:
+    return [stage for stage in plans.program(query, SCHEMA).stages if isinstance(stage, GroupStage)]
