@@ -83,22 +83,44 @@ def _sum(expr: Expr) -> tuple[Expr, int]:
     type."""
     if expr.op in ("add", "sub") and expr.type in ("int32", "int64"):
         left, right = expr.args
-        if expr.op == "add" and left.op == "literal":
+        if expr.op == "add" and not left.columns:
             left, right = right, left
-        if right.op == "literal" and isinstance(right.value, int) and abs(right.value) < _SMALL:
+        more = None if right.columns else right.evaluate({}, 1)[0].as_py()
+        if more is not None and abs(more) < _SMALL:
             inner, by = _sum(left.args[0] if left.op == "cast" and left.args[0].type == "int32" else left)
-            return inner, by + (right.value if expr.op == "add" else -right.value)
+            return inner, by + (more if expr.op == "add" else -more)
     return expr, 0
+
+
+def _computed(program: Program) -> str | None:
+    """Returns the first column of the result that is computed from the rows of a window stage, all of which it has;
+    None if the result is something else."""
+    last = program.stages[-1]
+    if not isinstance(last, LinearStage) or len(last.terms) != 1 or last.terms[0].where is not None:
+        return None
+    (term,) = last.terms
+    if isinstance(term.source, str) or windowed(program, term.source) is None:
+        return None
+    return next((one.name for one in term.columns if one.expr.op != "col"), None)
 
 
 def ranged(program: Program) -> Ranged:
     """Returns how ranges tell the deltas of a program. Raises PlanError for one whose deltas they cannot tell."""
     found = windowed(program, len(program.stages) - 1)
     if found is None:
+        computed = _computed(program)
+        if computed is not None:
+            raise PlanError(
+                f"ranges tell how far the values of window functions move, and the column {computed} of this result is "
+                "computed from them",
+                hint="select the functions themselves, numbers of rows also with a constant of up to six digits added, "
+                "and compute where the rows are read; or leave ranges out",
+            )
         raise PlanError(
             "ranges tell how far the values of window functions move, and the rows of this result are not those of one "
             "window",
-            hint="select columns and window functions of one PARTITION BY and ORDER BY, or leave ranges out",
+            hint="select columns and window functions of one PARTITION BY and ORDER BY, without DENSE_RANK, or leave "
+            "ranges out",
         )
     for one in found.stage.functions:
         if not one.running:

@@ -48,7 +48,8 @@ def query_of(random: Random) -> tuple[str, list[str], list[Order]]:
         rows = "OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
         functions = [*functions, "ROW_NUMBER() OVER w", f"SUM(a) {rows}", f"COUNT(*) {rows}"]
     chosen = random.sample(functions, random.randint(1, 3))
-    chosen = [f"{one}{random.choice(['', ' - 1', ' + 1'])}" if _is_number(one) else one for one in chosen]
+    forms = ("{}", "{} - 1", "5 - 3 + {}")
+    chosen = [random.choice(forms).format(one) if _is_number(one) else one for one in chosen]
     shown = ["k", "x", "i", "a"] if total else random.choice([["k", "x", "i", "a"], ["i", "x", "k"], ["x", "k"]])
     partition = random.choice(["PARTITION BY k ", "PARTITION BY k ", ""])
     items = ", ".join([*shown, *(f"{one} AS f{i}" for i, one in enumerate(chosen))])
@@ -194,7 +195,9 @@ REFUSED = {
     "SELECT k, x, NTILE(2) OVER (PARTITION BY k ORDER BY x) AS s FROM t": "NTILE by the same amount",
     "SELECT x, SUM(a) OVER (PARTITION BY k ORDER BY x) AS s FROM t": "ordered by",
     "SELECT k, SUM(a) OVER (PARTITION BY k ORDER BY x) AS s FROM t": "ordered by",
-    "SELECT k, x, 2 * ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "are not those of one window",
+    "SELECT k, x, 2 * ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "the column s of this",
+    "SELECT k, x, 5 - ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "the column s of this",
+    "SELECT k, x, DENSE_RANK() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "without DENSE_RANK",
     "SELECT k, COUNT(*) AS n FROM t GROUP BY k": "are not those of one window",
     "SELECT x AS _until, ROW_NUMBER() OVER (ORDER BY x) AS s FROM t": "which the result has already",
 }
