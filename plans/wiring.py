@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from plans.program import BandStage, GroupStage, JoinStage, LinearStage, Program, outputs_of
-from plans.reads import Parts, holding, occurrences, only_read_by, readers, sources
+from plans.program import BandStage, Feed, GroupStage, JoinStage, LinearStage, Program, Stage, outputs_of
+from plans.reads import Parts, holding, key_of, occurrences, only_read_by, readers, sources
 from plans.schema import Column
 from plans.stored_relations import stored_relations
 
@@ -79,6 +79,21 @@ def wiring(
             may_repeat=isinstance(stage, (LinearStage, JoinStage, BandStage)) and only_read_by(program, number, adding),
         )
     return wires
+
+
+def without_known(stage: Stage, wires: Wires) -> Stage:
+    """Returns a stage whose feeds have no condition that all rows of their sources are known to meet."""
+    if isinstance(stage, LinearStage):
+        return replace(stage, terms=tuple(_without_known(term, wires) for term in stage.terms))
+    if isinstance(stage, GroupStage):
+        values = tuple(_without_known(feed, wires) for feed in stage.values)
+        return replace(stage, feed=_without_known(stage.feed, wires), values=values)
+    return stage
+
+
+def _without_known(feed: Feed, wires: Wires) -> Feed:
+    met = feed.where is not None and wires[key_of(feed.source)].known.issuperset(feed.where.conjuncts())
+    return replace(feed, where=None) if met else feed
 
 
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:

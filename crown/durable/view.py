@@ -61,9 +61,9 @@ class DurableView(
         """Returns ``View.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], at_once: bool = False) -> PreparedBatch:
         self._ready(self._engine.lost)
-        return super()._prepared(changes)
+        return super()._prepared(changes, at_once)
 
     def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
         super()._close(prepared, deltas)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from crown.ingest.changes import CheckedBatch
+from crown.ingest.changes import CheckedBatch, Unscanned
 from crown.ingest.masks import EVERY, null, readers, reads
 from crown.kernels.batches import negatives
 from crown.store.arrow_buffers import flags, valid
@@ -25,27 +26,44 @@ from plans.stored_relations import Alias, StoredRelation, stored_relations
 from plans.wiring import Wire, Wires
 
 
+class Gated(NamedTuple):
+    """How far a base table has counted a net: its first ``done`` tuples, of which so many copies were there before."""
+
+    done: int
+    before: np.ndarray
+
+
 @dataclass(slots=True, eq=False)
 class PreparedBatch:
-    """A batch, ready to be applied. It is not changed, and its rows cause no more errors.
+    """A batch, ready to be applied. It is not changed, and its rows cause no more errors, once it has been scanned.
 
     ``nets``: the net of each relation (by name in lower case) of which there are changes. ``rows``: rows taken;
-    ``checked``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
+    ``taken``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
     stage reads, and that are in no net. ``fills``: its rows were there before, so it counts as no change, and a delete
-    is that of a key which is remembered.
+    is that of a key which is remembered. ``unscanned``: what is scanned when the batch is applied, which gives its
+    ``nets``, what of them the base tables have counted before they are asked to (``gated``), and ``filtered``;
+    ``counted``: how many changes there are, where the nets were not made.
     """
 
     nets: Mapping[str, Zset]
     rows: int
-    checked: dict[str, CheckedBatch]
+    taken: dict[str, CheckedBatch]
     advances: Mapping[str, int]
     filtered: Mapping[str, int]
     fills: bool = False
+    unscanned: Unscanned | None = None
+    gated: Gated | None = None
+    counted: Mapping[str, int] | None = None
+
+    @property
+    def checked(self) -> dict[str, CheckedBatch]:
+        """Returns what the batch was, by relation."""
+        return self.taken if self.unscanned is None else {self.unscanned.name: self.unscanned.checked()}
 
     @property
     def bad(self) -> dict[str, CheckedBatch]:
         """Returns the relations of which rows were left out."""
-        return {name: batch for name, batch in self.checked.items() if batch.bad}
+        return {name: batch for name, batch in self.taken.items() if batch.bad}
 
 
 @dataclass(slots=True, eq=False)

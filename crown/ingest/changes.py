@@ -75,6 +75,28 @@ class CheckedBatch:
     scanned: Scanned | None = None
 
 
+@dataclass(slots=True, eq=False)
+class Unscanned:
+    """A record batch with rows of a relation (``name``, in lower case) whose columns are of the declared types.
+
+    ``scan`` reads it. ``kinds``: these types, of the columns that are wanted."""
+
+    name: str
+    batch: pa.RecordBatch
+    scan: Scan
+    kinds: Mapping[str, str]
+
+    def checked(self, scanned: Scanned | None = None) -> CheckedBatch:
+        """Returns the batch, of which no row is bad. ``scanned``: the rows that are read, if it was scanned."""
+        if scanned is not None and scanned.rows is None:
+            weights = scanned.weights
+        elif self.scan.weight is None:
+            weights = np.ones(self.batch.num_rows, np.int64)
+        else:
+            weights = words(self.batch.column(self.scan.weight))
+        return CheckedBatch(Columns(OfBatch(self.batch, self.scan.places), self.kinds), weights, {}, [], None, scanned)
+
+
 class Checker:
     """Checks batches of one relation, of which ``columns`` (names of ``table``) are wanted.
 
@@ -188,19 +210,20 @@ class Checker:
         """
         if isinstance(data, list):
             return self._rows_in_words(data) if self._integers else None
+        given = self.unscanned(data)
+        scanned = None if given is None else given.scan.read(given.batch)
+        return None if given is None or scanned is None else given.checked(scanned)
+
+    def unscanned(self, data: Any) -> Unscanned | None:
+        """Returns a table whose columns are what they are declared as; None for any other, or if it has no rows or
+        several pieces. O(columns)."""
         if isinstance(data, pa.Table) and data.num_rows:
             parts = data.to_batches()
             data = parts[0] if len(parts) == 1 else None
         if not isinstance(data, pa.RecordBatch) or not data.num_rows:
             return None
         scan = self._scan_of(data.schema)
-        scanned = None if scan is None else scan.read(data)
-        if scan is None or scanned is None:
-            return None
-        weights = scanned.weights
-        if scanned.rows is not None:
-            weights = np.ones(data.num_rows, np.int64) if scan.weight is None else words(data.column(scan.weight))
-        return CheckedBatch(Columns(OfBatch(data, scan.places), self._kinds), weights, {}, [], None, scanned)
+        return None if scan is None else Unscanned(self._relation.lower(), data, scan, self._kinds)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
         if not rows or not self._small:

@@ -23,7 +23,6 @@ from crown.store.arrow_buffers import Texts, halves, integers, texts, valid, wor
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
 from plans.types import arrow_type
 
-_ARROW_ARRAY = 10  # words of Arrow's C struct of an array
 _FORMS = {"int32": scan.HALF, "date": scan.HALF, "bool": scan.BIT, "float64": scan.FLOAT}
 
 Given = Any
@@ -265,7 +264,11 @@ class Scan:
     ``columns``: the wanted ones, with their types; ``places``: where they, and those that are tested, are in a batch;
     ``weight``: where the weights are, if there are any; ``required``: columns that must not be NULL; ``tests``: all
     that must hold, of one alternative or another; none for all rows. ``most``: how large a weight may be.
+
+    ``plan`` and ``texts`` are what the kernel reads.
     """
+
+    EXPORTED = 10  # words of Arrow's C struct of an array
 
     def __init__(
         self,
@@ -278,7 +281,7 @@ class Scan:
     ) -> None:
         self.places = places
         self.weight = weight
-        self._most = most
+        self.most = most
         self._width = len(columns)
         self.coded = [name for name, kind in columns.items() if uses_dictionary(kind)]
         plan, lists, octets = [-1 if weight is None else weight, len(columns)], list[int](), bytearray()
@@ -299,18 +302,18 @@ class Scan:
                 elif test.other:
                     low, high = places[test.other], form_of(columns[test.other])
                 plan += [test.kind, places[test.column], form_of(columns[test.column]), low, high, -int(test.negated)]
-        self._plan = np.array([*plan, *lists], np.int64)
-        self._texts = np.frombuffer(bytes(octets) or b"\0", np.uint8)
+        self.plan = np.array([*plan, *lists], np.int64)
+        self.texts = np.frombuffer(bytes(octets) or b"\0", np.uint8)
 
     def read(self, batch: pa.RecordBatch) -> Scanned | None:
         """Returns the rows that are read of a batch with rows; None if the batch is not what it is declared as.
         O(rows)."""
-        n, exported = batch.num_rows, np.zeros(_ARROW_ARRAY, np.int64)  # of its own: the kernel runs without the GIL
+        n, exported = batch.num_rows, np.zeros(self.EXPORTED, np.int64)  # of its own: the kernel runs without the GIL
         out, weights = np.empty(self._width * n, np.int64), np.empty(n, np.int64)
         rows, found = np.empty(n, np.int64), np.empty(2, np.int64)
         address = exported.ctypes.data
         batch._export_to_c(address)
-        if scan.scan(address, self._plan, self._texts, self._most, out, weights, rows, found) == scan.REFUSED:
+        if scan.scan(address, self.plan, self.texts, self.most, out, weights, rows, found) == scan.REFUSED:
             return None
         k, nulls = found.tolist()
         codes = out[: self._width * k].reshape(self._width, k)

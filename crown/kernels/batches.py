@@ -25,8 +25,16 @@ def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_
     number that is not known where tuples are chosen; it is a factor as well, so that no bits of a word keep apart from
     the others. Returns (tuples that go, all tuples of the net). Expected O(n).
     """
-    turn = secret | 1
-    n, width, mask = sums.size, places.size, slots.size - 1
+    n, width, size = sums.size, places.size, slots.size
+    values, places, sums, slots = words(values), words(places), words(sums), words(slots)
+    merge(values, down, across, places, width, sums, n, slots, size, secret)
+    return write_net(values, down, across, places, width, sums, n, words(out_rows), width, 1, words(out_weights))
+
+
+@device
+def merge(values, down, across, places, width, sums, n, slots, size, secret):
+    """Sums the weights of equal tuples (``sums``): see ``net_tuples``. There are ``size`` slots."""
+    turn, mask = secret | 1, size - 1
     for i in range(n):
         h = secret
         for j in range(width):
@@ -48,13 +56,19 @@ def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_
                 sums[i] = 0
                 break
             s = (s + 1) & mask
+
+
+@device
+def write_net(values, down, across, places, width, sums, n, out, out_down, out_across, out_weights):
+    """Writes the tuples that have a weight, and these: see ``net_tuples``. Word ``j`` of tuple ``m`` goes to
+    ``out[m * out_down + j * out_across]``. Returns (tuples that go, all tuples)."""
     m = gone = 0
     for sign in (-1, 1):
         gone = m if sign > 0 else 0
         for i in range(n):
             if sums[i] * sign > 0:
                 for j in range(width):
-                    out_rows[m * width + j] = values[i * down + places[j] * across]
+                    out[m * out_down + j * out_across] = values[i * down + places[j] * across]
                 out_weights[m] = sums[i]
                 m += 1
     return gone, m
@@ -154,18 +168,23 @@ def text_words(arena, values, across, down, n, columns):
 
 @kernel("words, bytes, words, int, int, words, words, words, words, bytes")
 def write_record(arena, octets, values, across, down, weights, template, columns, out, out_octets):
-    """Writes tuples of codes, as many as there are ``weights``, as a message of Arrow with its body to ``out``.
-
-    ``arena``, ``octets``: where the dictionary is, as words and as bytes. Word ``c`` of tuple ``i`` is
-    ``values[c * across + i * down]``. ``template``: the words of the message without the body; ``columns``: where in it
-    are its number of rows, the bytes of the body, the nodes and the buffers; 1 if the weights are a column, too; then
-    per column its word in a tuple, its form (``WORD``, ``HALF``, ...), and 1 if it may be NULL. ``out_octets``: ``out``
-    as bytes.
-    """
+    """Calls ``record`` with these arrays."""
     n, head, last = weights.size, template.size, columns.size
     arena, octets, out_octets = words(arena), words(octets), words(out_octets)
     values, weights, template, columns = words(values), words(weights), constants(template), constants(columns)
-    out = words(out)
+    record(arena, octets, values, across, down, weights, n, template, head, columns, last, words(out), out_octets)
+
+
+@device
+def record(arena, octets, values, across, down, weights, n, template, head, columns, last, out, out_octets):
+    """Writes ``n`` tuples of codes, with their ``weights``, as a message of Arrow with its body to ``out``.
+
+    ``arena``, ``octets``: where the dictionary is, as words and as bytes. Word ``c`` of tuple ``i`` is
+    ``values[c * across + i * down]``. ``template``: the ``head`` words of the message without the body; ``columns``
+    (``last`` words): where in it are its number of rows, the bytes of the body, the nodes and the buffers; 1 if the
+    weights are a column, too; then per column its word in a tuple, its form (``WORD``, ``HALF``, ...), and 1 if it may
+    be NULL. ``out_octets``: ``out`` as bytes.
+    """
     for i in range(head):
         out[i] = template[i]
     node, buffer, at = columns[2], columns[3], head

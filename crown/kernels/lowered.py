@@ -66,6 +66,11 @@ def _constants(typingctx, array):
     return _pointer_to(array, _CONSTANTS)
 
 
+def _beyond(typingctx, pointer, index):
+    """Returns the pointer to word ``index`` behind a pointer."""
+    return pointer(pointer, index), lambda context, builder, signature, args: builder.gep(args[0], [args[1]])
+
+
 def _prefetch(typingctx, array, index):
     """Starts loading ``array[index]`` into the cache and go on at once; ``index`` MUST be >= 0, but not in bounds."""
 
@@ -206,7 +211,8 @@ def _lanes(builder, pointer, index, lanes, bits):
 
 load64, load32, load8 = intrinsic(_loading(64, True)), intrinsic(_loading(32, True)), intrinsic(_loading(8, False))
 call = intrinsic(_call)
-words, constants, prefetch = intrinsic(_words), intrinsic(_constants), intrinsic(_prefetch)
+words, constants = intrinsic(_words), intrinsic(_constants)
+beyond, prefetch = intrinsic(_beyond), intrinsic(_prefetch)
 high_product = intrinsic(_high_product)
 plus, minus, times = intrinsic(_wrapping("add")), intrinsic(_wrapping("sub")), intrinsic(_wrapping("mul"))
 double_of = intrinsic(_bits_of(types.int64, types.float64, ir.DoubleType()))

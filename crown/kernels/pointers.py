@@ -21,10 +21,17 @@ def _flat(array):
     return array.reshape(-1)
 
 
+def _rest(array, index):
+    """Returns what stands in where indices are checked."""
+    return array[index:]
+
+
 def _no_prefetch(array, index):
     """Stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
 
 
 words: Any = instruction(_flat, "words", indexing=True)
 constants: Any = instruction(_flat, "constants", indexing=True)
+beyond: Any = instruction(_rest, "beyond", indexing=True)
+"""Returns the pointer to ``array[index]``; it is given a pointer."""
 prefetch: Any = instruction(_no_prefetch, "prefetch")

@@ -175,6 +175,23 @@ class BatchPreparer:
                 advances[name] = batch.watermark
         return PreparedBatch(nets, rows, checked, advances, filtered)
 
+    def unscanned(self, changes: Mapping[str, Any]) -> PreparedBatch | None:
+        """Returns a batch of the only relation that is scanned when it is applied; None if it has to be checked first.
+        O(columns).
+
+        Raises ChangeError as ``prepare`` does.
+        """
+        ((name, checker),) = self._checkers.items()
+        (given,) = changes if len(relations_of(changes)) == 1 else ("",)
+        found = checker.unscanned(changes[given]) if given.lower() == name else None
+        if found is None:
+            return None
+        return PreparedBatch({}, found.batch.num_rows, {}, {}, {}, unscanned=found)
+
+    def selects_exactly(self, name: str) -> bool:
+        """Returns True if a scan tests all conditions of a relation."""
+        return name not in self._selections or self._selections[name].exact
+
     def _without_broken(self, name: str, batch: CheckedBatch, net: Zset, strict: bool) -> tuple[CheckedBatch, Zset]:
         """Returns a batch without the changes of enforced keys that it would break, and the net of the rest.
 

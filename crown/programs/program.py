@@ -10,18 +10,22 @@ stages are gathered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
+from typing_extensions import override
 
 from crown.engine.delivery import Batches, Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
+from crown.programs.kernels import pipeline as kernels
+from crown.programs.pipeline import Pipeline
 from crown.programs.result import ResultOf
-from crown.programs.runtime import ProgramRuntime
-from crown.programs.wanted import Wanted
+from crown.programs.runtime import REFUSALS, ProgramRuntime
+from crown.programs.wanted import ALL, Wanted
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
@@ -32,7 +36,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
     """Maintains a program with one result. Not thread-safe; arguments as for ``ProgramRuntime``.
 
     ``create`` or ``attach`` makes one. ``result_schema``: the Arrow schema of the result; that of a bag has
-    ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``.
+    ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``. ``pipeline``: what
+    runs a batch in one native call; None for a program that takes more.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
+        self.pipeline = Pipeline.of(self, self._preparer, self.result.records)
 
     @classmethod
     def create(
@@ -97,6 +103,74 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
 
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
+
+    def prepare_at_once(self, changes: Mapping[str, Any], strict: bool) -> PreparedBatch:
+        """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
+        found = None
+        if strict and self.pipeline is not None and self.pipeline.takes():
+            self.ready()
+            found = self._preparer.unscanned(changes)
+        return self.prepare(changes, strict) if found is None else found
+
+    @override
+    def apply(
+        self,
+        prepared: PreparedBatch,
+        wanted: Wanted = ALL,
+        closing: Callable[[list[Any]], None] | None = None,
+    ) -> list[Any]:
+        pipeline, unscanned = self.pipeline, prepared.unscanned
+        if pipeline is None or unscanned is None:
+            return super().apply(prepared, wanted, closing)
+        self.ready()
+        name, nets, given, asked = unscanned.name, dict[str | int, Zset](), prepared, kernels.BAD
+        pipeline.open(unscanned)
+        self._open()
+        self._torn = self._in_call = True
+        try:
+            asked = pipeline.run(wanted.deltas)
+            if asked == kernels.BAD:  # what is wrong with it is said by those who look at each row
+                self._header[A.H_OPEN] = 0
+                self.epoch -= 1
+                self._torn = False
+                return super().apply(self.prepare({name: unscanned.batch}), wanted, closing)
+            given = pipeline.noted(prepared, name)
+            if asked in kernels.ALL_DONE:
+                self.base_tables.let_through()
+            else:
+                given = replace(given, nets={name: pipeline.net()})
+                self._resumed(pipeline, asked, given, nets)
+            self._torn = False
+            delivered = self._delivered(nets) if nets else pipeline.delivered()
+            found = list(delivered) if wanted.deltas else []
+            if closing is not None:
+                closing(found)
+            self._stand(given)
+        except BaseException as error:
+            if asked in kernels.ALL_DONE:
+                given = replace(given, nets={name: pipeline.net()})
+                nets[name], nets[0] = given.nets[name], self._nothing_of[0]
+            self._roll_back(given, nets, error)
+            raise
+        finally:
+            self._in_call = False
+            pipeline.close()
+        return found
+
+    def _resumed(self, pipeline: Pipeline, asked: int, given: PreparedBatch, nets: dict[str | int, Zset]) -> None:
+        """Goes on with a batch for which the pipeline came back; ``nets`` gets what stands of it."""
+        if asked == kernels.GATE:
+            self._apply(replace(given, gated=pipeline.gated()), nets)
+            return
+        self.base_tables.let_through()
+        nets.update(given.nets)
+        ((_, net),) = given.nets.items()
+        try:
+            nets[0] = pipeline.resumed(net, asked)
+        except REFUSALS:
+            self._torn = False
+            raise
+        self.tallies.note(0, [net], nets[0])
 
     def run(
         self,

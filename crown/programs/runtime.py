@@ -27,7 +27,7 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.preparer import BatchPreparer
-from crown.programs.tallies import CHANGES, PASSED, READ, Tallies
+from crown.programs.tallies import CHANGES, PASSED, Tallies
 from crown.programs.wanted import ALL, NOTHING, Wanted
 from crown.results.ranged import RangedRows
 from crown.stages.base_tables import BaseTables
@@ -53,9 +53,10 @@ from plans.program import Stage as Planned
 from plans.reads import asks_users, feeds, key_of
 from plans.schema import Column
 from plans.search.shares import Grid, grids_of
-from plans.wiring import wiring
+from plans.wiring import wiring, without_known
 
-_REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)  # the last two: of expressions
+REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
+"""What a stage raises that is as it was before; the last two are those of expressions."""
 
 
 class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -116,11 +117,13 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._header = numbers(memory.parts[0][: A.H_TABLES])
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
+        self._in_call = False  # True while a batch is applied that has no generator
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
 
     def _running(self, stage: Planned, first: int, grid: Grid) -> Stage:
         """Returns the stage, whose parts begin with number ``first``, in the cells of a grid."""
         may_repeat = self.wires[len(self.stages)].may_repeat
+        stage = without_known(stage, self.wires)
         if isinstance(stage, LinearStage):
             sources = [self._columns_of(term.source) for term in stage.terms]
             net = not self.wires[key_of(stage.terms[0].source)].may_repeat if sources else False
@@ -303,12 +306,9 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
                 else:
                     net = stage.apply(inputs)
                 nets[number] = net
-                self.tallies.work[number][READ] += sum(map(CHANGES, inputs))
-                if net.weights.size:
-                    self.tallies.work[number][PASSED] += net.weights.size
-                    self.tallies.add(number, net)
+                self.tallies.note(number, inputs, net)
         except BaseException as error:
-            if isinstance(error, _REFUSALS) or (isinstance(stage, Join) and stage.taken_back):
+            if isinstance(error, REFUSALS) or (isinstance(stage, Join) and stage.taken_back):
                 self._torn = False
             raise
         self._torn = False
@@ -410,7 +410,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         if self.memory.space is not None:
             self.memory.space.check_process()
         if self._header[A.H_OPEN]:
-            refuse(is_running(self._batch), True)
+            refuse(self._in_call or is_running(self._batch), True)
 
     def compact(self) -> int:
         """Frees the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""

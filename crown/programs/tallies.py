@@ -40,6 +40,13 @@ class Tallies:
         for number in numbers:
             self.set(number, 0)
 
+    def note(self, number: int, inputs: Sequence[Zset], net: Zset) -> None:
+        """Notes that a stage has read some nets, and passed on its own. O(net)."""
+        self.work[number][READ] += sum(map(CHANGES, inputs))
+        if net.weights.size:
+            self.work[number][PASSED] += net.weights.size
+            self.add(number, net)
+
     def add(self, number: int, net: Zset, sign: int = 1) -> None:
         """Notes that the rows of a stage have changed by a net, or (``sign`` -1) changed back. O(net)."""
         known = self.known(number)

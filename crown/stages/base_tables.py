@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from crown.errors import MissingDeleteError, UnusableStateError
-from crown.ingest.batch import PreparedBatch
+from crown.ingest.batch import Gated, PreparedBatch
 from crown.kernels.arena import T_COUNT, T_TALLIES, header_words
 from crown.kernels.batches import extent, negatives
 from crown.kernels.tables import table_at
@@ -101,6 +101,23 @@ class BaseTables:
         """Returns a relation's name as it is declared."""
         return self._shown.get(name, name)
 
+    def gate(self, name: str) -> tuple[int, bool] | None:
+        """Returns the table that counts the tuples of a relation, and whether no count falls below 0; None if they are
+        not counted. Of no relation with upserts, a window or an enforced key, or of which a join is asked."""
+        return (self._tables[name].table, self.on_missing != "trust") if name in self._tables else None
+
+    def counts_alone(self, name: str) -> bool:
+        """Returns True if what the deletes of a relation find depends on a table of counted tuples at most."""
+        others = (self._keyed, self.retained, self._unique, self._stored)
+        return not any(name in other for other in others)
+
+    def let_through(self) -> None:
+        """Notes that all deletes of a batch have found their rows."""
+        if self._header[self._absent.table + T_COUNT]:
+            self._remember({})
+        self._header[self._known] = 1
+        self.missing = {}
+
     def ask(self, stored: Mapping[str, JoinAsTable]) -> None:
         """Has joins asked for the copies of the tuples that they store, by relation."""
         self._stored |= {name: of for name, of in stored.items() if name in self._tables}
@@ -122,7 +139,7 @@ class BaseTables:
                 if name in self.retained:
                     done[name] = self.retained[name].apply(net, batch.advances.get(name), strict)
                     continue
-                effective = self._let_through(name, net, strict, missing)
+                effective = self._let_through(name, net, strict, missing, batch.gated)
                 if name in self._unique:
                     self._count_keys(name, effective)
                 done[name] = effective
@@ -190,9 +207,11 @@ class BaseTables:
             copies[rest] = table.of(net[rest])[:, 0]
         return copies
 
-    def _let_through(self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
+    def _let_through(
+        self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray], gated: Gated | None
+    ) -> Zset:
         """Returns the net of a relation as it takes place; ``missing`` gets the copies that its deletes did not
-        find."""
+        find. ``gated``: what of it was counted before."""
         if name in self._keyed:
             return self._replaced(name, net, strict, missing)
         if name not in self._tables:
@@ -207,7 +226,7 @@ class BaseTables:
                 return net
             after = np.concatenate([after, np.zeros(len(net) - gone, np.int64)])
         else:
-            after = self._before(name, net)
+            after = self._before(name, net, gated)
             after += net.weights
             if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
                 return net
@@ -220,12 +239,12 @@ class BaseTables:
         missing[name] = absent
         return effective
 
-    def _before(self, name: str, net: Zset) -> np.ndarray:
+    def _before(self, name: str, net: Zset, gated: Gated | None) -> np.ndarray:
         """Returns the copies of each tuple before the batch (int64[n]), which is counted; 0 of one that a join stores
         and that comes."""
         table, clamp = self._tables[name], self.on_missing != "trust"
         if name not in self._stored:
-            return table.add(net, np.zeros(len(net), np.int64), clamp)[:, 0]
+            return table.add(net, np.zeros(len(net), np.int64), clamp, gated)[:, 0]
         stored = self._stored[name]
         rest, before = stored.rest(net), np.zeros(len(net), np.int64)
         assert rest is not None, "else the join alone says it"
@@ -301,10 +320,10 @@ class BaseTables:
 
     def tally(self, batch: PreparedBatch, sign: int = 1) -> None:
         """Counts what ``stats`` tells of the last batch, which stands, or (``sign`` -1) is undone."""
-        header, nets = self._header, batch.nets
+        header, nets, counted = self._header, batch.nets, batch.counted
         for name, table in self._kept:
-            if name in nets:
-                header[table.table + _UPDATES] += sign * nets[name].weights.size
+            if counted is not None or name in nets:
+                header[table.table + _UPDATES] += sign * (nets[name].weights.size if counted is None else counted[name])
                 if name in self.missing:
                     header[table.table + _MISSING] += sign * int(self.missing[name].sum())
         for name, rows in batch.filtered.items():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from crown.ingest.batch import Gated
 from crown.kernels.arena import T_COUNT
 from crown.kernels.tables import table_at
 from crown.stages.kernels import counts as kernels
@@ -30,15 +31,16 @@ class CountedTuples:
     def __len__(self) -> int:
         return int(self._part.arena[self.table + T_COUNT])
 
-    def add(self, events: Zset, leaf: np.ndarray, clamp: bool = False) -> np.ndarray:
+    def add(self, events: Zset, leaf: np.ndarray, clamp: bool = False, gated: Gated | None = None) -> np.ndarray:
         """Adds the weights of events to the counts of their tuples, each in its leaf (int64[n]).
 
         Returns int64[n, leaves]: the counts of the tuple before the event, in the order of the events. With ``clamp``
-        no count falls below 0; the events MUST be net then. Raises MemoryBudgetError, and has changed nothing then.
+        no count falls below 0; the events MUST be net then. ``gated``: what of them was added before.
+        Raises MemoryBudgetError, and has changed nothing then.
         """
         n = len(events)
         keys, strides = self._keys(events)
-        before = np.empty((n, self.leaves), np.int64)
+        before = np.empty((n, self.leaves), np.int64) if gated is None else gated.before.reshape(n, self.leaves)
         weights = np.ascontiguousarray(events.weights)
 
         def step(done: int) -> int:
@@ -51,7 +53,7 @@ class CountedTuples:
             taken = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
             self.add(Zset(events.rows[:done], -taken[:done]), leaf[:done])
 
-        self._part.each(n, step, back)
+        self._part.each(n, step, back, 0 if gated is None else gated.done)
         return before
 
     def put(self, rows: Zset, before: np.ndarray, after: np.ndarray) -> None:

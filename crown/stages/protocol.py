@@ -51,13 +51,13 @@ class Part:
             raise SnapshotError("this is not the complete state of a stage")
         return False
 
-    def each(self, n: int, step: Callable[[int], int], back: Callable[[int], object]) -> None:
-        """Calls ``step``, a kernel that is given how many rows are done and returns how many are then, until it is n.
+    def each(self, n: int, step: Callable[[int], int], back: Callable[[int], object], done: int = 0) -> None:
+        """Calls ``step``, a kernel that is given how many rows are ``done`` and returns how many are then, until it is
+        n.
 
         If it stops before that, ``back`` is called with the number of rows that are done, to change them back.
         Raises as ``insist`` does.
         """
-        done = 0
 
         def work() -> bool:
             nonlocal done

@@ -97,7 +97,16 @@ class Records:
             most += more
         out = np.empty(most, np.int64)
         write_record(*memory, values, across, down, weights, self._template, self._places, out, out.view(np.uint8))
-        return pa.ipc.read_record_batch(pa.py_buffer(out), self._schema)
+        return self.read(out)
+
+    def native(self) -> tuple[np.ndarray, np.ndarray, int] | None:
+        """Returns what ``record`` writes messages by, its template and its columns, and the words of a row at most;
+        None if a message is not all there is to it: there are texts, or columns of parts."""
+        return (self._template, self._places, self._row) if self._written and not self._texts else None
+
+    def read(self, message: np.ndarray) -> pa.RecordBatch:
+        """Returns the record batch of a message, over its memory."""
+        return pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
 
     def _placed(self, values: np.ndarray, across: int, down: int, weights: np.ndarray) -> pa.RecordBatch:
         """Returns what ``written`` does, an array per column."""
@@ -115,7 +124,7 @@ class Records:
         """
         if not place_record(memory, rows, n, sign, self._template, self._places):
             return None
-        return pa.ipc.read_record_batch(pa.py_buffer(memory), self._schema)
+        return self.read(memory)
 
     @property
     def margin(self) -> int:

@@ -46,6 +46,7 @@ ROOMS = {
                 "crown/bags/kernels",
                 "crown/expressions/kernels",
                 "crown/ingest/kernels",
+                "crown/programs/kernels",
             ),
             plain=True,
         ),

@@ -287,8 +287,21 @@ def _weights(batch, place, rows, k, n, most, out):
     return low >= -most and high <= most
 
 
+@device
+def rows_of(batch):
+    """Returns how many rows an exported record batch has."""
+    return load64(batch + _LENGTH)
+
+
 @kernel("int, const words, const bytes, int, words, words, words, words")
 def scan(batch, plan, octets, most, out, weights, rows, found):
+    """Calls ``scanned`` with these arrays."""
+    plan, octets, out, weights = constants(plan), words(octets), words(out), words(weights)
+    return scanned(batch, plan, octets, most, out, weights, words(rows), words(found))
+
+
+@device
+def scanned(batch, plan, octets, most, out, weights, rows, found):
     """Reads an exported record batch with rows, and releases it. O(rows).
 
     ``plan``: the place of the weights or -1, the number of columns, of each its place, its form and 1 if it must not be
@@ -298,9 +311,7 @@ def scan(batch, plan, octets, most, out, weights, rows, found):
     the codes is NULL.
     SCANNED, or REFUSED.
     """
-    plan, octets, out, weights = constants(plan), words(octets), words(out), words(weights)
-    rows, found = words(rows), words(found)
-    n, columns = load64(batch + _LENGTH), plan[1]
+    n, columns = rows_of(batch), plan[1]
     tests = 2 + COLUMN * columns
     k = n
     if plan[tests] == 0:

@@ -6,7 +6,7 @@ worked out anew, is the row that was told before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,9 +23,10 @@ from crown.stages.groups.terms import Layout
 from crown.stages.kernels import far as far_kernels
 from crown.stages.kernels import group_batch as kernels
 from crown.stages.kernels import rounding
+from crown.stages.kernels.multisets import TREE
 from crown.store.codec import NULL, uses_dictionary
 from crown.store.dictionary import Dictionary
-from plans.payloads.sums import COFACTOR, COUNTS, FEWEST, Sums, Term, Unit, unit
+from plans.payloads.sums import COFACTOR, COUNTS, FEWEST, Sums, Term, Unit, Values, unit
 from plans.program import Aggregate
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
@@ -251,3 +252,13 @@ def _words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
     if np.count_nonzero(null):  # a tenth of the time of `any`
         out[null] = NULL
     return out, refused
+
+
+def kept_in_order(rules: Sequence[Rule]) -> dict[Values, int]:
+    """Returns the multisets that aggregates read, and how their values are kept in order: a tree serves all
+    readings."""
+    found: dict[Values, int] = {}
+    for rule in rules:
+        if rule.values is not None:
+            found[rule.values] = found.get(rule.values, 0) | (0 if rule.reading is None else rule.reading.kept)
+    return {values: TREE if kept & TREE else kept for values, kept in found.items()}

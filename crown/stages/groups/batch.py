@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from crown.expressions.kernels.evaluate import CODES, WORDS
+from crown.kernels.batches import extent
 from crown.results.columns import Frame
 from crown.stages.feeds import Reader
 from crown.stages.groups.addends import Addends
@@ -68,15 +70,31 @@ class Batch:
         return self.both[int(self.state[kernels.S_GROUPS]) :]
 
 
+class Operator(NamedTuple):
+    """A group stage as a kernel runs it, and the arguments of ``group_batch.advance`` that stay the same.
+
+    ``keys``: which columns of the events are those; ``scratch``: words of it.
+    """
+
+    plan: np.ndarray
+    table: int
+    keys: np.ndarray
+    forms: np.ndarray
+    sums: np.ndarray
+    scratch: int
+
+
 class Entry:
     """How the events of the first feed enter: ``sums`` of these ``terms`` of their groups, whose ``keys`` they have.
 
-    ``types``: of the columns of feeds.
+    ``types``: of the columns of feeds. ``plain``: the rows of the source enter as they are; ``key_rows``: which of the
+    inputs are keys; ``forms``: those of the inputs, then.
     """
 
     def __init__(self, reader: Reader, keys: Sequence[str], terms: Sequence[Placed], types: Mapping[str, str]) -> None:
         self._reader = reader
         read = Addends(terms, types).reads
+        self.plain = reader.places is not None
         self._reads = [*((name, False) for name in keys), *read]
         places = reader.places
         if places is None:  # a matrix is made, of all that is read
@@ -85,21 +103,21 @@ class Entry:
         else:  # the rows are it
             key_rows = [places[name] for name in keys]
         self.sums = Addends(terms, types, places)
-        self._key_rows = np.array(key_rows, np.int64)
+        self.key_rows = np.array(key_rows, np.int64)
         forms = np.zeros((1 + max(places.values(), default=0), 2), np.int64)
         for name, wide in read:
             forms[places[name], 0] = CODES if wide else WORDS
-        self._forms = forms.reshape(-1)
+        self.forms = forms.reshape(-1)
 
     def begun(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
         """Returns a batch that has not started. ``width`` is the number of words that the sums of a group take."""
         net, reader = nets[0], self._reader
         if reader.places is not None:
             weights, inputs = reader.weights(net), np.ascontiguousarray(net.columns()).reshape(-1)
-            return Batch(nets, weights, inputs, self._forms, NOTHING, self._key_rows * len(weights), form, width)
+            return Batch(nets, weights, inputs, self.forms, NOTHING, self.key_rows * len(weights), form, width)
         frame, weights = reader.frame(net)
         inputs, forms, pairs = frame.inputs(self._reads)
-        strides = self._key_rows * len(weights)
+        strides = self.key_rows * len(weights)
         made = Batch(nets, weights, np.ascontiguousarray(inputs).reshape(-1), forms, pairs, strides, form, width)
         made.frames.append((frame, weights))
         return made
@@ -121,3 +139,19 @@ class Room:
         batch.rows, batch.out = self._kept[:words], np.empty(n * self._told, np.int64)
         if words > _KEPT:
             self._kept = NOTHING
+
+
+def wrong_count(weights: np.ndarray, counts: np.ndarray) -> tuple[int, str] | None:
+    """Returns which group has fewer than no rows, or more than can be counted, after a batch with these ``weights``,
+    with the reason; None if all ``counts`` (int64[groups]) are in range."""
+    if not len(counts):
+        return None
+    low, high = extent(np.ascontiguousarray(counts))
+    if low < 0:
+        wrong = int(counts.argmin())
+        return wrong, f"{counts[wrong]} rows: the batch deletes what is not there"
+    least, most = extent(weights) if len(weights) else (0, 0)
+    if len(weights) * max(-least, most) + high <= kernels.MOST_ROWS:
+        return None
+    beyond = np.abs(weights).sum(dtype=np.float64) + float(high) > kernels.MOST_ROWS
+    return (int(counts.argmax()), "more than 2^62 rows") if beyond else None

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from crown.kernels.strings import NULL
 from crown.results.columns import Column, Frame
+from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far, FarSums
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums
@@ -68,6 +69,18 @@ def bytes_of(far: FarSums | None, groups: int, dictionary: Dictionary) -> Column
         )
         codes[having] = encode(array.cast(pa.binary()), "binary", dictionary.intern)
     return Column("binary", dictionary, codes)
+
+
+def exported_columns(exported: Sequence[ExportedSum], totals: Totals, dictionary: Dictionary) -> dict[str, Column]:
+    """Returns the columns in which the sums of groups travel."""
+    made: dict[str, Column] = {}
+    for one in exported:
+        term = term_of(one)
+        told = zip(one.columns, digits(totals.sum(term)), strict=True)
+        made |= {name: Column("int64", dictionary, codes) for name, codes in told}
+        if one.far is not None:
+            made[one.far] = bytes_of(totals.far.sums.get(term), len(totals.rows), dictionary)
+    return made
 
 
 class ImportedSums:

@@ -20,14 +20,13 @@ from typing_extensions import override
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
-from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.results.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.addends import Addends, CarriedTerm, JoinSums
-from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
-from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Room
-from crown.stages.groups.exported_sums import ImportedSums, bytes_of, digits
+from crown.stages.groups.aggregates import OutOfRange, Rule, Totals, kept_in_order
+from crown.stages.groups.batch import NO_FLAGS, NOTHING, Batch, Entry, Operator, Room, wrong_count
+from crown.stages.groups.exported_sums import ImportedSums, exported_columns
 from crown.stages.groups.far import Far, FarParts
 from crown.stages.groups.form import Form
 from crown.stages.groups.multisets import Events, Multisets
@@ -35,7 +34,6 @@ from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
 from crown.stages.kernels import group_batch as kernels
 from crown.stages.kernels import groups
-from crown.stages.kernels.multisets import TREE
 from crown.stages.protocol import Part, Stage
 from crown.store.codec import named_values
 from crown.store.zset import Zset
@@ -90,7 +88,7 @@ class Groups(Stage):
         self._multisets = Multisets(
             part,
             int(table_at(_VALUES)),
-            self._kept(),
+            kept_in_order(self._rules),
             self._types,
             int(groups.state_at(k)) + self._layout.words,
             lambda values: stage.read_by([*values.columns, *([] if values.where is None else [values.where])]),
@@ -122,14 +120,6 @@ class Groups(Stage):
         if part.open(2) and stage.whole:
             self._make_whole()
 
-    def _kept(self) -> dict[Values, int]:
-        """Returns the multisets that there are, and how their values are kept in order: a tree serves all readings."""
-        found: dict[Values, int] = {}
-        for rule in self._rules:
-            if rule.values is not None:
-                found[rule.values] = found.get(rule.values, 0) | (0 if rule.reading is None else rule.reading.kept)
-        return {values: TREE if kept & TREE else kept for values, kept in found.items()}
-
     def _read(self, handles: np.ndarray) -> dict[Reading, np.ndarray]:
         """Returns what aggregates read of the ordered values of groups, as they are now."""
         return {one: one.codes(self._multisets, handles, self._part.dictionary) for one in self._readings}
@@ -152,12 +142,40 @@ class Groups(Stage):
     def undo(self, nets: Sequence[Zset]) -> Zset:
         return self._change([net.negated() for net in nets], -1)
 
+    def operator(self) -> Operator | None:
+        """Returns the stage as a kernel runs it, if all rows of one relation enter it as they are; else None."""
+        plain = self._entry.plain and len(self._readers) == 1 and self._readers[0].feed.weight == 1
+        if not plain or self._join_sums is not None or self._imported_sums is not None:
+            return None
+        entry = self._entry
+        return Operator(
+            self._near.plan, self._table, entry.key_rows, entry.forms, entry.sums.recipe, self._scratch.size
+        )
+
+    @property
+    def holds_far(self) -> bool:
+        """Returns True if a group has a sum of doubles that are far: its rows are worked out in another way."""
+        return bool(self._far.words and self.parts[0][A.H_FAR])
+
+    def entered(self, net: Zset) -> Batch:
+        """Returns the batch of a net, whose arguments are those of an ``operator``; it has not started."""
+        return self._entry.begun([net], self._near, self._layout.words)
+
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
-        arena, batch = self.parts[0], self._begun(nets, sign)
+        return self.finished(self._begun(nets, sign), sign)
+
+    def finished(self, batch: Batch, sign: int = 1, asked: int | None = None) -> Zset:
+        """Goes on with a batch until it is done; returns what changes. ``asked``: what it asks for, if it has started.
+        Raises as ``apply`` does."""
+        arena = self.parts[0]
         try:
-            while (asked := self._advanced(batch)) != kernels.DONE:
-                self._help(batch, asked)
+            if asked is None:
+                asked = self._advanced(batch)
+            while asked != kernels.DONE:
+                if asked != kernels.BUDGET:
+                    self._help(batch, asked)
+                asked = self._advanced(batch)
         except BaseException:
             self._multisets.take_back(batch.touched)
             if not self.stage.whole:
@@ -174,8 +192,8 @@ class Groups(Stage):
 
     def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
         """Returns a batch that has not started."""
-        net, far = nets[0], self._far.words and self.parts[0][A.H_FAR]
-        batch = self._entry.begun(nets, self._with_far if far else self._near, self._layout.words)
+        net = nets[0]
+        batch = self._entry.begun(nets, self._with_far if self.holds_far else self._near, self._layout.words)
         n = len(batch.weights)
         if len(nets) > 1:
             fed = [frame for frame, _ in self._frames(batch)]
@@ -224,7 +242,9 @@ class Groups(Stage):
         elif asked == kernels.ADD:
             self._add(batch)
         elif asked == kernels.COUNTS:
-            self._refuse_counts(batch.weights, batch.after[:, 0], batch.touched)
+            wrong = wrong_count(batch.weights, batch.after[:, 0])
+            if wrong is not None:
+                raise ChangeError(f"{self._named(batch.handles[wrong[0]])} would have {wrong[1]}")
         elif asked == kernels.VALUES:
             self._give(batch)
         elif asked == kernels.LONG:
@@ -277,22 +297,6 @@ class Groups(Stage):
         totals = Totals(layout, both, old_far.followed_by(batch.new_far), read)
         batch.given, batch.shown = self._given(batch.form, handles, totals)
 
-    def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
-        """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
-        if not len(counts):
-            return
-        low, high = extent(np.ascontiguousarray(counts))
-        if low < 0:
-            wrong = int(counts.argmin())
-            raise ChangeError(
-                f"{self._named(handles[wrong])} would have {counts[wrong]} rows: the batch deletes what is not there"
-            )
-        least, most = extent(weights) if len(weights) else (0, 0)
-        if len(weights) * max(-least, most) + high <= kernels.MOST_ROWS:
-            return
-        if np.abs(weights).sum(dtype=np.float64) + float(high) > kernels.MOST_ROWS:
-            raise ChangeError(f"{self._named(handles[counts.argmax()])} would have more than 2^62 rows")
-
     def _stored(self, handles: np.ndarray) -> Totals:
         """Returns what is stored of groups."""
         rows = np.empty((len(handles), self._layout.words), np.int64)
@@ -331,12 +335,7 @@ class Groups(Stage):
                 raise ChangeError(
                     f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
                 ) from None
-        for one in self.stage.exported:
-            term = term_of(one)
-            told = zip(one.columns, digits(totals.sum(term)), strict=True)
-            made |= {name: Column("int64", dictionary, codes) for name, codes in told}
-            if one.far is not None:
-                made[one.far] = bytes_of(totals.far.sums.get(term), n, dictionary)
+        made |= exported_columns(self.stage.exported, totals, dictionary)
         frame = Frame(made, n, dictionary, columns, self._key_places)
         shown = NO_FLAGS if self.stage.having is None else frame.holds(self.stage.having)
         if not form.given:

@@ -7,7 +7,7 @@ columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
 from __future__ import annotations
 
 from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, release
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, made_in, record_in, remove_from, seek
 from crown.stages.kernels.prefetch import AHEAD, look_ahead
@@ -15,6 +15,15 @@ from crown.stages.kernels.prefetch import AHEAD, look_ahead
 
 @kernel("words, int, words, int, int, table, words, words, int, table, words, int")
 def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, tags, start):
+    """Calls ``tallied`` with these arrays."""
+    n = weights.size
+    arena, strides, keys = words(arena), constants(strides), words(keys)
+    leaf, weights, before, tags = words(leaf), words(weights), words(before), words(tags)
+    return tallied(arena, t, strides, width, leaves, keys, leaf, weights, n, clamp, before, tags, start)
+
+
+@device
+def tallied(arena, t, strides, width, leaves, keys, leaf, weights, n, clamp, before, tags, start):
     """Adds ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
 
     ``before`` (int64[n, leaves]) becomes the tuple's counts before the event. With ``clamp`` 1 no count falls below 0:
@@ -22,9 +31,6 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
     n, unless the budget is used up.
     Expected O(leaves) per event.
     """
-    n = weights.size
-    arena, strides, keys = words(arena), constants(strides), words(keys)
-    leaf, weights, before, tags = words(leaf), words(weights), words(before), words(tags)
     seen = start
     for i in range(start, n):
         if i == seen:

@@ -251,6 +251,23 @@ def change(
     arena, t, plan, identity, state, strides, keys, weights, inputs, forms, pairs, dictionary, payload, sign, sums,
     carried, scratch, where, handles, given, shown, rows, out,
 ):  # fmt: skip
+    """Calls ``advance`` with these arrays; each row of ``where`` is one of a feed."""
+    n, events, hides, held, room = weights.size, where.size, shown.size > 0, rows.size, out.size
+    arena, plan, identity, strides = words(arena), constants(plan), constants(identity), words(strides)
+    keys, weights, inputs, forms, pairs = words(keys), words(weights), words(inputs), words(forms), words(pairs)
+    dictionary, payload, sums, carried = words(dictionary), words(payload), constants(sums), constants(carried)
+    scratch, where, handles, given, out = words(scratch), words(where), words(handles), words(given), words(out)
+    return advance(
+        arena, t, plan, identity, words(state), strides, keys, weights, n, inputs, forms, pairs, dictionary, payload,
+        sign, sums, carried, scratch, where, events, handles, given, shown, hides, words(rows), held, out, room,
+    )  # fmt: skip
+
+
+@device
+def advance(
+    arena, t, plan, identity, state, strides, keys, weights, n, inputs, forms, pairs, dictionary, payload, sign, sums,
+    carried, scratch, where, events, handles, given, shown, hides, rows, held, out, room,
+):  # fmt: skip
     """Applies a batch of ``weights`` (int64[n]) to the groups in table ``t``, or as much of it as it can; what for it
     comes back. O(rows * terms + groups * columns).
 
@@ -259,14 +276,9 @@ def change(
     ``sums.add_terms``, ``payload`` and ``sign`` those of ``sums.carry_over``; ``sums`` and ``carried`` are the recipes
     of both, ``scratch`` room for both, and for a quotient. ``given`` and ``shown``: see ``_delivered``. ``rows``: room
     for the sums of so many groups, twice. ``out``: room for their rows and the weights of these, twice, and gets as
-    many as ``state`` says, column by column, then the weights. ``identity`` is 0, 1, 2, ...
+    many as ``state`` says, column by column, then the weights. ``identity`` is 0, 1, 2, ... There are ``events`` rows
+    of all feeds, ``held`` words of ``rows``, and ``room`` words of ``out``.
     """
-    n, events, hides, room = weights.size, where.size, shown.size > 0, out.size
-    arena, plan, identity, strides = words(arena), constants(plan), constants(identity), words(strides)
-    keys, weights, inputs, forms, pairs = words(keys), words(weights), words(inputs), words(forms), words(pairs)
-    dictionary, payload, sums, carried = words(dictionary), words(payload), constants(sums), constants(carried)
-    scratch, where, handles, given, out = words(scratch), words(where), words(handles), words(given), words(out)
-    held, rows, state = rows.size, words(rows), words(state)
     width, pauses = plan[P_SUMS], plan[P_PAUSES]
     if state[S_STEP] == LOCATE:
         if plan[P_WHOLE] == 0 and not _located(arena, t, plan, strides, keys, where, handles, events, state):

@@ -95,6 +95,8 @@ def error_at_a_block(run: Run, at: float) -> str:
     owner, name = OutputHead, "deltas"
     if isinstance(run.plan, Program):
         owner, name = (ResultOf, "delta") if run.subject.name == "database" else (Records, "batch")
+        if "one call" in run.subject.name:  # a kernel has written the message
+            name = "read"
     elif run.plan.support or not run.plan.consolidated:
         name = "codes"
     _, error = _counted(run, owner, name, int(at * 12))

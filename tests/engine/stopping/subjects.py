@@ -112,6 +112,8 @@ GROUPS = (
     "SELECT s.tag, COUNT(*) AS n, SUM(r.y) AS t, MIN(r.x) AS lo, COUNT(DISTINCT r.x) AS d "
     "FROM R r JOIN S s ON r.y = s.x GROUP BY s.tag HAVING COUNT(*) > 1"
 )
+ONE_CALL = "SELECT x, COUNT(*) AS n, SUM(y) AS t FROM G GROUP BY x"
+STOPPED_CALL = "SELECT x, MAX(y) AS m, SUM(y) AS t FROM G GROUP BY x HAVING COUNT(*) > 1"
 OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
 MISSING = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x WHERE s.tag IS NULL OR r.x > 1"
 SETS = "SELECT x, y FROM G UNION SELECT y, x FROM G EXCEPT SELECT x, y FROM H"
@@ -146,6 +148,10 @@ SUBJECTS = (
     Subject("mapped bag of wide keys", WIDE, {"G": TENANTS}, _mapped),
     Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("groups of threads", GROUPS, {"R": PAIR, "S": TAGGED}, _threads),
+    Subject("one call", ONE_CALL, {"G": PAIR}, _memory),
+    Subject("mapped one call", ONE_CALL, {"G": PAIR}, _mapped),
+    Subject("call that comes back", STOPPED_CALL, {"G": PAIR}, _memory),
+    Subject("mapped call that comes back", STOPPED_CALL, {"G": PAIR}, _mapped),
     Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),

@@ -1,0 +1,1 @@
+"""The kernel of a program whose batch is one native call."""
