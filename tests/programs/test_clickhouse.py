@@ -35,6 +35,9 @@ CASES = (
      "INTERVAL 1 DAY) - INTERVAL 1 DAY)::DATE, TRY_CAST(s AS BIGINT), s <> '', CASE WHEN LIST_CONTAINS(tags, 'a') "
      "THEN TRUE WHEN LIST_COUNT(tags) < LEN(tags) THEN NULL ELSE FALSE END FROM r WHERE id > 0 AND r.at IS NOT NULL "
      "AND tags IS NOT NULL"),
+    ("clickhouse", "SELECT a, groupArray(3)(b) AS l, groupArrayIf(2)(s, id > 0) AS m FROM r GROUP BY a",
+     "SELECT a, COALESCE(LIST(b ORDER BY b) FILTER (WHERE b IS NOT NULL), [])[:3], COALESCE(LIST(s ORDER BY s) FILTER "
+     "(WHERE s IS NOT NULL AND id > 0), [])[:2] FROM r GROUP BY a"),
     ("clickhouse", "SELECT id, arrayJoin(nums) AS x FROM r", "SELECT id, UNNEST(nums) FROM r"),
     ("duckdb", "SELECT a, ARG_MAX(id * 10, id, 2) AS m, MAX(id, 2) AS n, MIN(b, 3) FILTER (WHERE id > 1) AS k, "
      "ARG_MIN(b, b, "

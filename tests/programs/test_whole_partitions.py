@@ -14,7 +14,8 @@ AGGREGATES = (
     "PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY b DESC)", "MEDIAN(b)", "QUANTILE_DISC(b, 0.3)",
     "QUANTILE_CONT(b, [0.25, 0.5])", "BOOL_AND(b > 0)", "BOOL_OR(s = 'a')", "BIT_AND(b)", "BIT_OR(b)", "BIT_XOR(b)",
     "STRING_AGG(s, '-' ORDER BY id, s)", "STRING_AGG(DISTINCT s, ',' ORDER BY s)", "LIST(id * 2 ORDER BY b DESC, id)",
-    "ARRAY_AGG(id ORDER BY id DESC)", "MAX_BY(id * 10, id)", "ARG_MIN(b, b)",
+    "ARRAY_AGG(id ORDER BY id DESC)", "LIST(DISTINCT b ORDER BY b)", "ARRAY_AGG(DISTINCT s ORDER BY s DESC)",
+    "MAX_BY(id * 10, id)", "ARG_MIN(b, b)",
     "SUM(b) FILTER (WHERE id > 1)", "ANY_VALUE(a)", "APPROX_COUNT_DISTINCT(b)",
     "COUNT(*) FILTER (WHERE id IN (SELECT a FROM u))",
 )  # fmt: skip

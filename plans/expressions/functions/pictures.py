@@ -120,7 +120,7 @@ _NUMBER = re.compile(r"([-+<]?)(\$?)([0-9,]*)(?:\.([0-9]*))?([-+>]?)")
 
 
 def _digits(types: Sequence[str], values: Sequence[Any]) -> str:
-    shape = picture(values[1] or "9")
+    shape = picture("9" if values[1] is None else values[1])
     places = len(shape.places or "")
     precision = sum(sign != "," for sign in shape.whole) + places
     if precision > _WIDEST:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import partial
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, MAX_DIGITS, as_decimal, named
 from plans.expressions.functions.function import macro
 from plans.expressions.macros.meanings import of_doubles
@@ -50,11 +50,12 @@ def _truncated(number: Expr, places: Expr) -> Expr:
 
 def _standard(text: Expr, start: Expr, length: Expr | None = None) -> Expr:
     """Returns SUBSTRING of the standard: places before the first character are counted, and are empty."""
-    first = cast(call("greatest", start, lit(1)), "int32")
+    first = cast(call("case", call("isnull", start), NULL, call("greatest", start, lit(1))), "int32")
     if length is None:
         return call("substring", text, first)
     end = call("add", cast(start, "int64"), length)
-    count = call("greatest", call("sub", end, cast(first, "int64")), lit(0))
+    count = call("sub", end, cast(first, "int64"))
+    count = call("case", call("lt", count, lit(0)), lit(0), count)
     return call("substring", text, first, cast(count, "int32"))
 
 

@@ -73,7 +73,8 @@ def _variance(sample: int, root: bool = False) -> Callable[[Expr], Expr]:
     def made(array: Expr) -> Expr:
         _element("LIST_VAR", array, True)
         squares, count = _deviations(array)
-        found = call("div", squares, call("sub", count, lit(float(sample))))
+        enough = call("gt", count, lit(float(sample)))
+        found = call("case", enough, call("div", squares, call("sub", count, lit(float(sample)))), NULL)
         return call("sqrt", found) if root else found
 
     return made
@@ -188,7 +189,7 @@ def _aggregate(array: Expr, name: Expr, *more: Expr) -> Expr:
     return make(array, *more)
 
 
-def _sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
+def sliced(array: Expr, begin: Expr, end: Expr) -> Expr:
     """Returns the elements from one place to another one, both counted from 1, or below 0 from the end."""
     text = array.type == "string"
     if not text:
@@ -223,7 +224,7 @@ TABLE = (
         "list_concat", "any ...", _chained, also=("list_cat", "array_cat"), note="NULL has no elements.",
     ),
     macro(
-        "list_slice", "any integer integer", _sliced, also=("array_slice",),
+        "list_slice", "any integer integer", sliced, also=("array_slice",),
         note="Both ends are part of it, and below 0 count from the end; `a[2:3]` in DuckDB and PostgreSQL.",
     ),
 )  # fmt: skip

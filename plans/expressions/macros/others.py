@@ -7,6 +7,7 @@ from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS
 from plans.expressions.functions.clock.spans import MICROS
 from plans.expressions.functions.function import Macro, macro
+from plans.expressions.macros.lists import sliced
 from plans.expressions.macros.times import decade, of_year, part_of
 
 
@@ -16,7 +17,8 @@ def _same(name: str, takes: str, meant: str) -> Macro:
 
 def _extracted(value: Expr, key: Expr) -> Expr:
     if value.type == "string":
-        return call("substring", value, key, lit(1))
+        plain = key.op == "literal" and key.value != 0
+        return call("substring", value, key, lit(1)) if plain else sliced(value, key, key)
     return call("element_at", value, key)
 
 

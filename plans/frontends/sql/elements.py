@@ -150,13 +150,18 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
     item = item.this if isinstance(item, exp.Alias) else item
     elements = elements.where(where.this if where is not None else None)
     found = list(aggregates(item))
+    limit, order = select.args.get("limit"), select.args.get("order")
+    if limit is not None and limit.expression != exp.Literal.number(1):
+        raise PlanError("LIMIT of the elements of an array is not supported", hint="write SLICE")
     if isinstance(node, exp.Exists):
         if found:
             raise PlanError("aggregates without GROUP BY always have a row, which this subquery asks for")
         return call("coalesce", call("gt", call("size", elements.array), lit(0)), FALSE)
-    limit, order = select.args.get("limit"), select.args.get("order")
     if found:
-        return elements.read(item, partial(_aggregate, elements=elements))
+        value = elements.read(item, partial(_aggregate, elements=elements))
+        if isinstance(node, exp.In):
+            return call("eq", elements.read(node.this, lambda part: None), value)
+        return call("array", value) if isinstance(node, exp.Array) else value
     values = elements.values(item)
     if order is not None:
         (one,) = order.expressions if len(order.expressions) == 1 else (None,)
@@ -165,17 +170,14 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
             hint = "order by the value itself, NULLs first if it rises"
             raise PlanError("this order of the elements of an array is not supported", hint=hint)
         values = call("sort_array", values, lit(not falling))
-    if limit is not None and limit.expression != exp.Literal.number(1):
-        raise PlanError("LIMIT of the elements of an array is not supported", hint="write SLICE")
+    values = call("slice", values, lit(1), lit(1)) if limit is not None else values
     if isinstance(node, exp.Array):
-        whole = call("coalesce", values, cast(call("array"), values.type))
-        return call("slice", whole, lit(1), lit(1)) if limit is not None else whole
+        return _or_empty(values)
     some = call("gt", call("size", values), lit(0))
     if isinstance(node, exp.In):
         wanted = elements.read(node.this, lambda part: None)
         return call("case", some, call("array_contains", values, wanted), FALSE)
-    one_alone = some if limit is not None else call("eq", call("size", values), lit(1))
-    return call("case", one_alone, call("element_at", values, lit(1)), NULL)
+    return call("case", call("eq", call("size", values), lit(1)), call("element_at", values, lit(1)), NULL)
 
 
 def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
@@ -191,21 +193,26 @@ def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
         return _count(call("size", elements.where(node.this).array))
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
         return _count(call("size", elements.array))
-    given = node.this
-    distinct = isinstance(given, exp.Distinct)
-    value = given.expressions[0] if distinct else given
-    name = "median" if isinstance(node, exp.Median) else function
-    if name not in (*AGGREGATED, "array_agg") or isinstance(value, (exp.Order, exp.Limit)) or value is None:
+    given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    distinct = isinstance(given[0], exp.Distinct)
+    given = given[0].expressions if distinct else given
+    name, mark = "median" if isinstance(node, exp.Median) else function, node.args.get("separator")
+    plain = len(given) == 1 and not isinstance(given[0], (exp.Order, exp.Limit, type(None)))
+    if name not in (*AGGREGATED, "array_agg") or not plain or not isinstance(mark, (exp.Literal, type(None))):
         raise PlanError(f"{function.upper()} of the elements of an array is not supported", hint="use LATERAL VIEW")
-    values = elements.values(value)
-    values = call("array_distinct", call("array_compact", values)) if distinct else values
+    values, kept = elements.values(given[0]), name == "array_agg" and node.args.get("keeps_nulls")
+    values = values if kept else call("array_compact", values)
+    values = call("array_distinct", values) if distinct else values
     if name == "array_agg":
-        return values
+        return call("case", call("gt", call("size", values), lit(0)), values, NULL) if kept else _or_empty(values)
     if name == "string_agg":
-        mark = node.args.get("separator")
         return aggregated(name, values, lit(mark.name if mark is not None else ""))
     made = aggregated(name, values)
-    return _count(made) if name == "count" else made
+    return _count(made) if name in ("count", "approx_count_distinct") else made
+
+
+def _or_empty(array: Expr) -> Expr:
+    return call("coalesce", array, cast(call("array"), array.type))
 
 
 def _count(number: Expr) -> Expr:

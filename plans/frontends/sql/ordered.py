@@ -71,7 +71,7 @@ def _list(node: exp.Expression, text: Text, word: str, known: bool) -> OrderedCa
     if distinct and any(one.this != value for one in by):
         raise text.error(f"with DISTINCT, {word} is ordered by what it joins", node, "order by the same value")
     kept = first is not None or bool(node.args.get("keeps_nulls"))
-    nulls = kept and between is None and not (known or distinct)
+    nulls = kept and between is None and not known
     return OrderedCall(value, tuple(by), distinct, None, between, first, nulls)
 
 

@@ -150,6 +150,7 @@ def _fingerprint(text: str) -> int:
         ("postgres", "AGE(at)", "AGE has both months and days, and a length of time has one of them here"),
         ("mysql", "WEEK(day, 1)", "WEEK with a mode is not built"),
         ("postgres", "TO_NUMBER(s, 'abc')", "'abc' is not a pattern of numbers that is read here"),
+        ("postgres", "TO_NUMBER(s, '')", "'' is not a pattern of numbers that is read here"),
         ("duckdb", "list_contains(s, 1)", "LIST_CONTAINS needs a value of type array<...>, not string"),
         ("postgres", "array_to_string(ARRAY[a], s, a, a)", "ARRAY_TO_STRING takes 2 to 3 arguments, not 4"),
     ],

@@ -76,7 +76,7 @@ def _aggregate(name: str, given: list[Any], parameters: list[Any]) -> Any:
         shares = exp.Array(expressions=shares) if name.startswith("quantiles") else shares[0]
         return exp.Quantile(this=given[0], quantile=shares)
     if name == "grouparray" and len(parameters) == 1:
-        return exp.ArrayAgg(this=exp.Limit(this=given[0], expression=parameters[0].copy()))
+        return exp.IgnoreNulls(this=exp.ArrayAgg(this=exp.Limit(this=given[0], expression=parameters[0].copy())))
     kind = _PLAIN.get(name)
     if kind is None or parameters or len(given) != (2 if name.startswith("arg") else 1):
         return None
