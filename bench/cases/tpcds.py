@@ -29,10 +29,10 @@ FEW = ("tpcds-q51", "tpcds-q86")
 """Some that have rows on very small data."""
 
 _IN_DUCKDB = (
-    (r"(\w+_sales/w_warehouse_sq_ft)", r"CAST(\1 AS DECIMAL(38, 6))"),  # a quotient of decimals is one in Spark
-    (r"(round\(\(ss_qty\*1\.00\).*?),2\)", r"\1 + 1e-9, 2)"),  # a DECIMAL in Spark, of which ties go up
+    # Of ties among doubles ours are those of their shortest decimal form, and go up.
+    (r"(round\(\(ss_qty\*1\.00\).*?),2\)", r"\1 + 1e-9, 2)"),
 )
-"""What is written otherwise in DuckDB, so that it means what it means in Spark."""
+"""What is written otherwise in DuckDB, so that it means what it means here."""
 
 _FACTS = {
     "store_sales": "ss_ticket_number", "store_returns": "sr_ticket_number", "catalog_sales": "cs_order_number",
@@ -96,7 +96,7 @@ def query(folder: Path, name: str) -> str:
 
 
 def in_duckdb(text: str) -> str:
-    """Returns the text of a query of which DuckDB has the results that Spark has."""
+    """Returns the text of a query of which DuckDB has the results that this project has."""
     for pattern, instead in _IN_DUCKDB:
         text = re.sub(pattern, instead, text, flags=re.IGNORECASE)
     return text

@@ -107,7 +107,7 @@ def aggregates(scale: str) -> list[Cell]:
     quick = scale == "quick"
     passes: Cell = {} if scale == "full" else _SHORT
     # What is kept and opened again is a whole window: the stream itself ends with an empty one.
-    lasting: Cell = {"options": {"prefix": 8_000 if quick else 160_000}}
+    lasting: Cell = {"options": {"prefix": 5_000 if quick else 160_000}}
     few = ("agg-star", "agg-3-hop-by", "agg-group", "agg-inner", "agg-outer", "agg-shop", *_TPCH_FEW)
     names = few if quick else tuple(name for name in AGGREGATES if name != "agg-cofactors")
     cells = []
