@@ -299,12 +299,12 @@ def rebuilt(
 
     What stands in several places is one relation there afterwards, too. ``first`` is applied before the parts are.
     """
-    made: dict[int, Relation] = {}
+    made: dict[int, tuple[Relation, Relation]] = {}  # by identity: a part, which thus stays, and what is made of it
 
     def again(part: Relation) -> Relation:
         if id(part) not in made:
-            made[id(part)] = rule(with_room(_of_parts, first(part), again))
-        return made[id(part)]
+            made[id(part)] = part, rule(with_room(_of_parts, first(part), again))
+        return made[id(part)][1]
 
     return again(relation)
 

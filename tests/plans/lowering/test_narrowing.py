@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from weakref import ref
+
 import pyarrow as pa
 import pytest
 
 import crown
 import plans
 from plans.program import GroupStage, OverStage
+from plans.queries.algebra import Over, Query, Relation, rebuilt
 
 SCHEMA = {"r": {"g": "int64", "v": "int64", "w": "int64"}}
 MOST = 2**63 - 1
@@ -53,6 +57,26 @@ def test_what_several_queries_read_is_one_stage_with_all_that_one_of_them_reads(
     program = plans.program(f"WITH c AS ({over}) SELECT x.s, y.n FROM c x JOIN c y ON x.g = y.g", SCHEMA)
     (stage,) = [stage for stage in program.stages if isinstance(stage, OverStage)]
     assert [one.function for one in stage.functions] == ["sum", "row_number"]
+
+
+def test_what_is_made_of_a_part_is_known_by_its_identity_only_while_the_part_is_there() -> None:
+    """Else it is taken for what is made of another part, which is where the first one was."""
+    over = "SELECT g, v, SUM(v) OVER (ORDER BY w) AS s FROM r WHERE v > {}"
+    sources = ", ".join(f"({over.format(i)}) t{i}" for i in range(4))
+    made: list[ref[Relation]] = []
+
+    def anew(part: Relation) -> Relation:
+        if not isinstance(part, Over):
+            return part
+        made.append(ref(rows := replace(part.input, text="made")))
+        return replace(part, input=rows)
+
+    def renamed(part: Relation) -> Relation:
+        assert all(one() is not None for one in made)
+        return replace(part, text="renamed") if isinstance(part, Query) else part
+
+    rebuilt(plans.parse(f"SELECT t0.g FROM {sources}", SCHEMA), renamed, anew)
+    assert len(made) == 4
 
 
 def groups(query: str) -> list[GroupStage]:
