@@ -180,8 +180,7 @@ class Pipeline:
         SourceError for any other. O(state).
         """
         begun, report = time.monotonic(), Report()
-        with self._told(), ExitStack() as held:
-            held.enter_context(self._state.alone())
+        with self._state.alone(), self._told(), ExitStack() as held:
             if self._state.current() is None:
                 raise SourceError("there is no version to restore: this pipeline has not run yet")
             with report.phase("open"):
@@ -241,9 +240,9 @@ class Pipeline:
                     analysis = self._analysis() if fresh else self._current()
                 forgotten = analysis.with_readers(anew)
                 schema = self._tables(analysis)
-                alone.enter_context(self._state.alone())
-                if fresh:
-                    self._state.forget()
+            alone.enter_context(self._state.alone())  # where another process has it, no run of it has failed
+            if fresh:
+                self._state.forget()
             while True:
                 with ExitStack() as held:
                     with self._told(), report.phase("open"):

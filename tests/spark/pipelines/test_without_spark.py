@@ -227,6 +227,8 @@ def test_a_pipeline_that_is_watched_is_not_touched_by_another_process(spark, tmp
         with pytest.raises(CheckpointError, match=rf"process {os.getpid()} runs or watches this pipeline already"):
             calls[command]()
         assert {*before} <= {str(file) for file in (tmp_path / "state").rglob("*")}
+        status = other.status()
+        assert (status["runs"], status["error"]) == ({"succeeded": 1, "failed": 0}, None)
         add(1)
         assert next(rounds).changed == {"v": (1, 0)}
     assert pipeline().full_refresh().changed == {"v": (2, 0)}
