@@ -50,6 +50,10 @@ CASES = (
     ("postgres", f"SELECT id, JSONB_OBJECT_KEYS(s::jsonb) AS k FROM r {J}", f"SELECT id, 'a' FROM r {J}"),
     ("postgres", "SELECT id FROM r WHERE s::jsonb ? 'a' AND s::jsonb @> '{\"a\": {\"b\": [\"x\"]}}' AND NOT s::jsonb "
      "?| ARRAY['z', 'y'] AND '{}' <@ s::jsonb AND s::jsonb ?& ARRAY['a']", f"SELECT id FROM r {J}"),
+    ("duckdb", f"SELECT id, COALESCE(s->'z', s->'a') AS x, UPPER(s->'a'->>'b') AS y, JSON_ARRAY(s->'a') AS z, "
+     f"LIST_TRANSFORM(tags, lambda t: 'a') AS l FROM r {J}", ""),
+    ("postgres", f"SELECT id, COALESCE(s->'z', s->'a') AS x, ROW_TO_JSON(r)->>'id' AS y FROM r {J}",
+     f"SELECT id, s->'a', id::TEXT FROM r {J}"),
     ("bigquery", "SELECT TO_JSON_STRING(STRUCT(a, s)) AS j FROM r", "SELECT TO_JSON({'a': a, 's': s}) FROM r"),
     ("mysql", "SELECT JSON_OBJECT('a', a, 's', JSON_ARRAY(s, NULL)) AS j FROM r",
      "SELECT JSON_OBJECT('a', a, 's', JSON_ARRAY(s, NULL)) FROM r"),

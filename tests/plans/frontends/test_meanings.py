@@ -30,7 +30,7 @@ POSTGRES: dict[str, Any] = {
     "MAKE_TIMESTAMP(2024, 1, 2, 3, 4, 5)": dt.datetime(2024, 1, 2, 3, 4, 5),
     "TO_NUMBER('1,234.5', '9G999D9')": Decimal("1234.5"), "TO_NUMBER(s, '99')": None,
     "EXTRACT(YEAR FROM AGE(day, DATE '2000-03-04'))": 23, "DATE_PART('month', AGE(day, DATE '2000-02-01'))": 1,
-    "EXTRACT(CENTURY FROM day)": 21, "EXTRACT(WEEK FROM day)": 9, "GCD(12, a)": 12, "LCM(4, 6)": 12,
+    "EXTRACT(SECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": Decimal("5.5"), "EXTRACT(CENTURY FROM day)": 21, "EXTRACT(WEEK FROM day)": 9, "GCD(12, a)": 12, "LCM(4, 6)": 12,
     "STRING_TO_ARRAY(s, '-')": ["a", "b c'd"], "STRING_TO_ARRAY('', '-')": [], "STRING_TO_ARRAY(s, '')": ["a-b c'd"],
     "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
     "'session'": "session", "'Window'": "Window", "'match_condition'": "match_condition",
@@ -42,7 +42,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "TRUNC(at)": dt.date(2024, 3, 3), "TIMESTAMP_FROM_PARTS(2024, 1, 2, 3, 4, 5)": dt.datetime(2024, 1, 2, 3, 4, 5),
         "TO_TIMESTAMP('2024-01-02')": dt.datetime(2024, 1, 2), "INITCAP('o''neil a-b')": "O'neil A-B",
         "INITCAP('ab-cd ef', '-')": "Ab-Cd ef", "SPLIT(s, '')": list("a-b c'd"), "SUBSTR(s, 0, 2)": "a-",
-        "BASE64_ENCODE('ab')": "YWI=",
+        "BASE64_ENCODE('ab')": "YWI=", "DATE_PART('second', at + INTERVAL '1.5 seconds')": 1,
     },
     "bigquery": {
         "CAST(x AS INT64)": -3, "CAST(x AS NUMERIC)": Decimal("-2.5"), "CAST(a AS INT)": 3_000_000_000,
@@ -62,7 +62,8 @@ OTHERS: dict[str, dict[str, Any]] = {
         "WEEKOFYEAR(day)": 9, "CAST(s AS CHAR(3))": "a-b", "TRUNCATE(d, 1)": Decimal("2.50"), "GREATEST(a, n)": None,
     },
     "redshift": {"LOG(100)": 2.0, "CAST(d AS NUMERIC)": Decimal(3), "TRUNC(at)": dt.date(2024, 3, 3)},
-    "trino": {"CAST(x AS INTEGER)": -3, "CAST(s AS VARCHAR(3))": "a-b", "CAST(d AS DECIMAL)": Decimal(3)},
+    "trino": {"CAST(x AS INTEGER)": -3, "CAST(s AS VARCHAR(3))": "a-b", "CAST(d AS DECIMAL)": Decimal(3),
+        "EXTRACT(SECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": 5},
     "tsql": {
         "CAST(x AS INT)": -2, "s + '!'": "a-b c'd!", "1 + 2": 3, "SUBSTRING(s, 0, 2)": "a", "CONCAT(n, 7)": "7",
         "DATEPART(WEEK, day)": 10, "DATEDIFF(WEEK, '2024-03-02', day)": 1, "DATEPART(WEEK, '2023-01-07')": 1,

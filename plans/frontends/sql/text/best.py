@@ -1,7 +1,8 @@
 """The first k values of a group: `MAX_BY(x, y, 3)` and `MAX(x, 3)` as arrays in an order.
 
 `MAX_BY(x, y, 3)` is `ARRAY_AGG(x ORDER BY y DESC LIMIT 3)` of the rows in which `y` is not NULL, and NULL where there
-are none. In DuckDB `x` is not NULL, either.
+are none. In DuckDB `x` is not NULL, either: `MAX_BY(x, y)` is `MAX_BY(x, y) FILTER (WHERE x IS NOT NULL)`, as in
+ClickHouse.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from sqlglot import exp
 from plans.frontends.sql.text.place import extent, placed
 
 _KINDS = {exp.ArgMax: True, exp.ArgMin: False, exp.Max: True, exp.Min: False}
+_OF_KNOWN = ("duckdb", "clickhouse")
 
 
 def with_best(tree: Any, dialect: str) -> Any:
@@ -21,14 +23,21 @@ def with_best(tree: Any, dialect: str) -> Any:
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
         whole = isinstance(count, exp.Literal) and count.name.isdigit()
         around = node.parent if isinstance(node.parent, exp.Filter) else node
+        if count is None and isinstance(node, (exp.ArgMax, exp.ArgMin)) and dialect in _OF_KNOWN:
+            known: list[Any] = [_is_known(node.this)]
+            known += [exp.paren(around.expression.this.copy())] if around is not node else []
+            made = exp.Filter(this=node.copy(), expression=exp.Where(this=exp.and_(*known)))
+            around.replace(placed(made, extent(around)))
+            continue
         if count is None or not whole or isinstance(around.parent, exp.Window):
             continue
         value: Any = node.this
         by: Any = node.args.get("expression") or value
         order = exp.Ordered(this=by.copy(), desc=_KINDS[type(node)], nulls_first=False)
         found = exp.Limit(this=exp.Order(this=value.copy(), expressions=[order]), expression=count.copy())
-        known = [by] if value == by or dialect != "duckdb" else [by, value]
-        conditions: list[Any] = [exp.Not(this=exp.Is(this=one.copy(), expression=exp.null())) for one in known]
+        conditions: list[Any] = [
+            _is_known(one) for one in ([by] if value == by or dialect != "duckdb" else [by, value])
+        ]
         conditions += [exp.paren(around.expression.this.copy())] if around is not node else []
         array = exp.Filter(this=exp.ArrayAgg(this=found), expression=exp.Where(this=exp.and_(*conditions)))
         some = exp.GT(
@@ -36,3 +45,7 @@ def with_best(tree: Any, dialect: str) -> Any:
         )
         around.replace(placed(exp.Case(ifs=[exp.If(this=some, true=array)]), extent(around)))
     return tree
+
+
+def _is_known(value: Any) -> Any:
+    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))

@@ -150,6 +150,7 @@ _CALLS: dict[str, Callable[[list[Any]], Any]] = {
     ),
     "DATETIME_TRUNC": _start,
     "TOSTARTOFWEEK": _sunday,
+    "INTDIV": lambda given: exp.paren(exp.IntDiv(this=given[0].copy(), expression=given[1].copy())),
     "HAS": lambda given: exp.Anonymous(this="ARRAY_CONTAINS", expressions=[one.copy() for one in given]),
     "EMPTY": _is_empty(exp.EQ),
     "NOTEMPTY": _is_empty(exp.NEQ),

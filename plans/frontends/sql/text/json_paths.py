@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 
 from plans.frontends.sql.text.place import extent, placed, rewritten
 
@@ -19,6 +19,32 @@ _PARTS = {
 }
 _PLAIN = ("spark", "ansi", "flink", "databricks", "snowflake", "redshift")
 """Dialects in which a string that is found has no quotes, or whose values are no texts."""
+
+
+_OF_FUNCTIONS = (exp.Transform, exp.ArrayFilter, exp.ArrayAny, exp.ArrayAll, exp.Reduce)
+
+
+def with_arrows(tree: Any, dialect: str) -> Any:
+    """Returns a statement in which `COALESCE(js -> 'a', x)` has a path, which is parsed as a function of `js`."""
+    return rewritten(tree, (exp.Lambda,), lambda node: _path(node, dialect))
+
+
+def _path(node: Any, dialect: str) -> Any:
+    """Returns the path that a function is whose body begins with a constant; None if it is a function of elements."""
+    around, body = node.parent, node.this.copy()
+    word = str(around.this).upper() if isinstance(around, exp.Anonymous) else ""
+    first = body
+    while isinstance(first, (exp.JSONExtract, exp.JSONExtractScalar)):
+        first = first.this
+    takes = isinstance(around, _OF_FUNCTIONS) or word.startswith(("LIST_", "ARRAY"))
+    if takes or len(node.expressions) != 1 or not isinstance(first, exp.Literal):
+        return None
+    value, path = exp.column(node.expressions[0].copy()), Dialect.get_or_raise(dialect).to_json_path(first.copy())
+    found = exp.JSONExtract(this=value, expression=path, only_json_types=dialect == "postgres" or None)
+    if first is body:
+        return found
+    first.replace(found)
+    return body
 
 
 def with_paths(tree: Any) -> Any:

@@ -39,6 +39,8 @@ _STRICT = ("snowflake", "bigquery", "mysql", "trino", "presto", "athena", "oracl
 """Dialects whose GREATEST and LEAST are NULL where an argument is."""
 _OWN_HASHES = ("duckdb", "snowflake")
 _FROM_SUNDAY = ("bigquery", "mysql", "tsql")
+_WHOLE_SECONDS = ("duckdb", "snowflake", "bigquery", "trino", "presto", "athena", "mysql", "clickhouse", "tsql")
+"""Dialects whose EXTRACT(SECOND FROM x) has no fraction."""
 _KEEPS_NULLS = ("duckdb", "postgres", "materialize", "risingwave", "trino", "presto", "athena", "bigquery")
 """Dialects whose ARRAY_AGG has the NULLs, too, and is NULL of no rows."""
 _COMMAS = ("duckdb", "bigquery", "sqlite")
@@ -169,6 +171,12 @@ def _titled(node: Any, dialect: str) -> Any:
     return _call("INITCAP_WORDS", node.this, _text(re.sub(r"\\(.)", r"\1", signs.name)))  # it is a class of a pattern
 
 
+def _counted(node: Any, dialect: str) -> Any:
+    """Notes that COUNT() counts rows."""
+    if node.this is None and dialect in ("duckdb", "clickhouse"):
+        node.set("this", exp.Star())
+
+
 def _joined(node: Any, dialect: str) -> Any:
     """Notes what stands between the texts that an aggregate joins."""
     if node.args.get("separator") is None and dialect in _COMMAS:
@@ -206,12 +214,23 @@ def _extracted(node: Any, dialect: str) -> Any:
     unit = node.this
     if _part_of_age(node):
         return _months_of_age(unit.name, node.expression)
+    if _is_second(unit, dialect):
+        return _without_fraction(node)
     if unit.name.upper() == "ISOWEEK":
         return _call("WEEKOFYEAR", node.expression)
     first = _first_day(unit, dialect)
     if first and dialect == "tsql":
         return _call("WEEK_OF_JANUARY", node.expression)
     return _call("WEEK_FROM", _text(first), node.expression) if first else None
+
+
+def _is_second(unit: Any, dialect: str) -> bool:
+    """Returns whether a unit is the second, of a dialect in which it is a whole number."""
+    return unit.name.upper() in ("SECOND", "SECONDS") and dialect in _WHOLE_SECONDS
+
+
+def _without_fraction(node: Any) -> Any:
+    return exp.cast(_call("DOUBLE_TRUNC", exp.cast(node.copy(), "double")), "bigint")
 
 
 def _week(node: Any, dialect: str) -> Any:
@@ -244,6 +263,8 @@ def _named(node: Any, dialect: str) -> Any:
         raise PlanError("AGE has both months and days, and a length of time has one of them here", hint=hint)
     if name in ("DATE_PART", "DATEPART") and _part_of_age(node):
         return _months_of_age(node.expressions[0].name, node.expressions[1])
+    if name in ("DATE_PART", "DATEPART") and len(node.expressions) == 2 and _is_second(node.expressions[0], dialect):
+        return _without_fraction(node)
     if name == "HASH" and dialect in _OWN_HASHES:
         raise PlanError(f"HASH of {dialect} is not built", hint="use MD5, or XXHASH64, whose values are Spark's")
     if name == "TO_TIMESTAMP" and dialect == "snowflake" and len(node.expressions) == 1:
@@ -326,6 +347,7 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Initcap: _titled,
     exp.GroupConcat: _joined,
     exp.ArrayAgg: _gathered,
+    exp.Count: _counted,
     exp.TimestampFromParts: _moment,
     exp.Extract: _extracted,
     exp.Week: _week,

@@ -20,7 +20,7 @@ from plans.frontends.sql.text.clickhouse import from_clickhouse
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.json_calls import with_json
-from plans.frontends.sql.text.json_paths import with_paths
+from plans.frontends.sql.text.json_paths import with_arrows, with_paths
 from plans.frontends.sql.text.meanings import with_meanings
 from plans.frontends.sql.text.patterns import with_patterns, with_percents
 from plans.frontends.sql.text.pivot_statements import with_pivots
@@ -104,7 +104,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]
         found = [with_best(from_clickhouse(statement, dialect, text), dialect) for statement in found]
         if dialect not in SPARK:
-            found = [with_meanings(statement, dialect, text) for statement in found]
+            found = [with_meanings(with_arrows(statement, dialect), dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
             found = [with_json(statement, dialect, text) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]
