@@ -26,7 +26,8 @@ from crown.errors import ChangeError
 from crown.guards.arguments import number_of
 from crown.ingest.columns import WEIGHT
 from crown.ingest.envelopes import Envelopes
-from crown.store.arrow_buffers import integers, strings, words
+from crown.results.summed import numbered
+from crown.store.arrow_buffers import combined, integers, strings, words
 from plans.schema import CHANGE_TYPE, ROW_KIND, UNTIL
 
 __all__ = ["as_cdf", "as_debezium", "as_rowkind", "from_debezium"]
@@ -150,7 +151,7 @@ def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tupl
         raise ChangeError(f"this is no delta: its column {WEIGHT!r} does not hold whole numbers alone")
     if not (key is None or (isinstance(key, (list, tuple)) and all(isinstance(name, str) for name in key))):
         raise ChangeError(f"key={key!r:.100}: give a list of columns")
-    weights = words(_whole(table.column(WEIGHT)))
+    weights = words(combined(table.column(WEIGHT)))
     copies = np.abs(weights)
     if int(copies.sum()) > MOST_ROWS:
         raise ChangeError(
@@ -176,14 +177,10 @@ def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tupl
 def _groups(table: pa.Table, key: Sequence[str]) -> np.ndarray:
     """Returns a number per row (int64[n]) that is equal where the key is; NULL is equal to NULL."""
     names = {name.lower(): name for name in table.column_names if name != WEIGHT}
-    group = np.zeros(table.num_rows, np.int64)
     for name in key:
         if name.lower() not in names:
             raise ChangeError(f"the key has a column {name!r}, but the delta has: {', '.join(names.values())}")
-        encoded = _whole(table.column(names[name.lower()])).dictionary_encode(null_encoding="encode")
-        codes = words(encoded.indices, np.int32).astype(np.int64)
-        _, group = np.unique(group * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
-    return group
+    return numbered(table.column(names[name.lower()]) for name in key)
 
 
 def _words(kinds: np.ndarray, said: Sequence[str]) -> pa.Array:
@@ -195,9 +192,4 @@ def _structs(rows: pa.Table, places: np.ndarray) -> pa.Array:
     absent = places < 0
     taken = rows.take(pa.array(np.where(absent, 0, places), pa.int64())) if rows.num_rows else rows
     fields = [pa.field(field.name, field.type) for field in rows.schema]
-    return pa.StructArray.from_arrays([_whole(c) for c in taken.columns], fields=fields, mask=pa.array(absent))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    return pa.StructArray.from_arrays([combined(c) for c in taken.columns], fields=fields, mask=pa.array(absent))

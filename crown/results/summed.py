@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
+from crown.store.arrow_buffers import combined, words
 from plans.expressions.packed import comparable
 from plans.schema import WEIGHT
 from plans.types import type_of_arrow
@@ -27,16 +29,24 @@ def grouped(table: pa.Table, keys: Sequence[str], aggregates: Sequence[tuple[Any
     return Declaration.from_sequence([source, groups]).to_table(use_threads=False)
 
 
+def numbered(columns: Iterable[pa.ChunkedArray]) -> np.ndarray:
+    """Returns a number per row (int64[rows]), which rows share whose values in all columns are equal. NULL equals NULL.
+    O(n log n)."""
+    found = np.zeros(1, np.int64)
+    for column in columns:
+        values = _flat(column).dictionary_encode(null_encoding="encode")
+        codes = words(values.indices, np.int32).astype(np.int64)
+        found = np.unique(found * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+    return found
+
+
 def summed(rows: pa.Table, weight: str = WEIGHT) -> pa.Table:
     """Returns each row once, with the sum of its weights, which come last, where that is not 0. O(rows)."""
     names = [name for name in rows.column_names if name != weight]
     nested = [name for name in names if pa.types.is_nested(rows.schema.field(name).type)]
     keys = rows.combine_chunks() if nested else rows
     for name in nested:
-        column = rows[name].combine_chunks()
-        column = column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
-        bytes_ = comparable(column, type_of_arrow(column.type))
-        keys = keys.set_column(keys.column_names.index(name), name, bytes_)
+        keys = keys.set_column(keys.column_names.index(name), name, _flat(rows[name]))
     if not nested:
         found = grouped(keys, names, [([weight], "hash_sum", None, weight)]).rename_columns([*names, weight])
         return found.filter(pc.cast(found[weight], pa.bool_()))
@@ -45,3 +55,9 @@ def summed(rows: pa.Table, weight: str = WEIGHT) -> pa.Table:
     sums, first = groups.columns[-2:]
     found = rows.select(names).take(first).append_column(weight, sums)
     return found.filter(pc.cast(found[weight], pa.bool_()))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    """Returns the values as one array; those with parts as bytes that are equal where they are."""
+    array = combined(column)
+    return comparable(array, type_of_arrow(array.type)) if pa.types.is_nested(array.type) else array

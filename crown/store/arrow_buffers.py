@@ -68,6 +68,12 @@ def encoded(values: Sequence[str]) -> Texts:
     return Texts(ends, np.frombuffer(b"".join(data) or b"\0", np.uint8))
 
 
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """Returns the chunks of a column as one array. O(n) for several."""
+    array = column.combine_chunks()
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+
+
 def strings(values: Sequence[str]) -> pa.Array:
     """Returns texts that are written out in a program as an array. O(bytes)."""
     ends, data, _ = encoded(values)

@@ -31,7 +31,7 @@ def telling(told: Callable[[str, str], Exception]) -> Iterator[None]:
     ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))
     try:
         yield
-    except (*ours, ValueError, OSError, pa.ArrowException) as error:
+    except (*ours, ValueError, OverflowError, OSError, pa.ArrowException) as error:
         reason = in_a_line(error)[:300].rstrip(". ")
         where = "its catalog is described in .pyiceberg.yaml, or in the environment (PYICEBERG_CATALOG__...)"
         raise told(reason, where) from None

@@ -10,13 +10,12 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError
 from spark_jobs.storage import iceberg_catalogs
 from spark_jobs.tables.commits import follows
-from spark_jobs.tables.net import OP, Net, another_s, demand_columns, unfit
+from spark_jobs.tables.net import OP, Net, another_s, demand_columns, ranges, unfit
 from spark_jobs.tables.rewriting import rewritten
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class IcebergResult:
     def _changed(self, table: Table, batch: int, net: Net) -> tuple[list[Any], pa.Table]:
         """Returns the files that the batch replaces, and the rows in place of theirs. Raises ForeignRowsError if it
         does not fit the table."""
-        schema = net.rows.select(table.schema().column_names).schema
+        schema = net.rows.select([field.name for field in table.schema().fields]).schema
         tasks = table.scan(row_filter=_bounds(net)).plan_files()
         found = rewritten(((task.file, _rows(table, task).cast(schema)) for task in tasks), net)
         if found is None:
@@ -110,13 +109,9 @@ def _bounds(net: Net) -> BooleanExpression:
     from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual
 
     found: BooleanExpression = AlwaysTrue()
-    for name in net.match:
-        column = net.rows[name]
-        whole = pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_date(column.type)
-        if whole and not column.null_count:
-            low, high = (pc.min_max(column)[end].as_py() for end in ("min", "max"))
-            ends = GreaterThanOrEqual(name, low), LessThanOrEqual(name, high)  # type: ignore[call-arg, arg-type]
-            found = And(found, And(*ends))
+    for name, low, high in ranges(net, (pa.types.is_integer, pa.types.is_string, pa.types.is_date)):
+        ends = GreaterThanOrEqual(name, low), LessThanOrEqual(name, high)  # type: ignore[call-arg, arg-type]
+        found = And(found, And(*ends))
     return found
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from crown.store.arrow_buffers import booleans, combined, flags
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
 from spark_jobs.tables.commits import entries, follows
 from spark_jobs.tables.delta import by_batch, newest_batch, opened, options_of, require, uncommitted
-from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, unfit
+from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, ranges, unfit
 from spark_jobs.tables.parts import SNAPPY, write_part
 from spark_jobs.tables.rewriting import rewritten
 
@@ -30,6 +32,8 @@ _BROKEN = "/broken"
 _NEW, _OLD = "s", "t"
 _HARMLESS = {"timestampNtz", "appendOnly", "invariants"}
 """What a table may ask of those who write to it, and does not by these words alone."""
+_RANGED = (pa.types.is_signed_integer, pa.types.is_date32)
+"""Columns in whose range of a file a row of the batch is looked for."""
 _FAR = 1 << 62
 """Numbers from here on are not written into conditions, in which the least one of 64 bits would be read as another."""
 
@@ -136,25 +140,13 @@ def _is_plain(table: DeltaTable) -> bool:
 def _files(table: DeltaTable, net: Net) -> list[str]:
     """Returns the files that may have rows of the batch, by the ranges of their columns."""
     files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
-    known = files.select([name for name in files.column_names if name.partition(".")[0] in ("path", "min", "max")])
-    ranges = [(f"min.{name}", f"max.{name}", ends) for name, ends in _ranges(net)]
-    return [
-        str(file["path"])
-        for file in known.to_pylist()
-        if all(
-            file.get(least) is None or file.get(most) is None or (file[least] <= high and low <= file[most])
-            for least, most, (low, high) in ranges
-        )
-    ]
-
-
-def _ranges(net: Net) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Yields columns of whole numbers and dates by which a row is found, and the range of the batch in each."""
-    for name in net.match:
-        column = net.rows[name]
-        if not column.null_count and (pa.types.is_signed_integer(column.type) or pa.types.is_date32(column.type)):
-            ends = pc.min_max(column).as_py()
-            yield name, (ends["min"], ends["max"])
+    may = np.ones(files.num_rows, bool)
+    for name, low, high in ranges(net, _RANGED):
+        least, most = f"min.{name}", f"max.{name}"
+        if {least, most} <= {*files.column_names}:
+            inside = pc.and_kleene(pc.less_equal(files[least], high), pc.greater_equal(files[most], low))
+            may &= flags(combined(pc.fill_null(inside, True)))
+    return files["path"].filter(booleans(may)).to_pylist()
 
 
 def _same(rows: pa.Table, name: str) -> str:
@@ -167,7 +159,7 @@ def _bounds(net: Net) -> Iterator[str]:
 
     Files whose statistics say that they have no such row are not read: new rows with new keys cost what they are.
     """
-    for name, ends in _ranges(net):
+    for name, *ends in ranges(net, _RANGED):
         if isinstance(ends[0], int) and not -_FAR < ends[0] <= ends[1] < _FAR:
             continue
         low, high = (str(end) if isinstance(end, int) else f"DATE '{end}'" for end in ends)

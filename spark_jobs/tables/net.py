@@ -6,16 +6,17 @@ much the number of its copies changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
-from crown.results.summed import grouped, summed
+from crown.results.summed import numbered, summed
 from crown.store.arrow_buffers import strings
 from plans.schema import CHANGE_TYPE, UNTIL
 from spark_jobs.errors import ForeignRowsError, SourceError, SparkJobError
@@ -61,8 +62,8 @@ def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
         return Net(found.rename_columns([*columns, COUNT]), tuple(columns), tuple(columns), False)
     match = tuple(_column(columns, key) for key in keys)
     places = [str(place) for place in range(len(columns))]  # a column of the result may be called _change_type
-    numbered = found.rename_columns([*places, WEIGHT])
-    paired = changes.as_cdf(numbered, [str(columns.index(name)) for name in match])
+    placed = found.rename_columns([*places, WEIGHT])
+    paired = changes.as_cdf(placed, [str(columns.index(name)) for name in match])
     kinds = pc.index_in(paired[CHANGE_TYPE], value_set=strings(list(_OPS)))
     kept = pc.is_valid(kinds)
     ops = strings(list(_OPS.values())).take(kinds.filter(kept))
@@ -73,9 +74,10 @@ def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
 
 
 def _demand_key(net: Net, batch: int) -> None:
-    counted = grouped(net.rows, net.match, [([], "hash_count_all", None, "count_all")])
-    if counted.num_rows < net.rows.num_rows:
-        worst = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
+    codes = numbered(net.rows[name] for name in net.match)
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    if len(counts) < net.rows.num_rows:
+        worst = net.rows.slice(int(first[counts.argmax()]), 1).to_pylist()
         said = ", ".join(f"{name} = {worst[0][name]!r}" for name in net.match)
         raise SparkJobError(
             f"keys={list(net.match)} is no key of the result: in batch {batch} several rows have {said}: "
@@ -95,6 +97,21 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type) and column.type.tz not in (None, "UTC"):
         return column.cast(pa.timestamp("us", "UTC"))
     return column
+
+
+def ranges(net: Net, are: Sequence[Callable[[pa.DataType], bool]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the columns of certain types by which a row is found, and their least and greatest values in the batch.
+
+    Left out are columns with NULL or with values that Python lacks: dates beyond the year 9999."""
+    for name in net.match:
+        column = net.rows[name]
+        if not column.null_count and any(is_(column.type) for is_ in are):
+            ends = pc.min_max(column)
+            try:
+                low, high = ends["min"].as_py(), ends["max"].as_py()
+            except (OverflowError, ValueError):
+                continue
+            yield name, low, high
 
 
 def unfit(target: str, batch: int) -> ForeignRowsError:

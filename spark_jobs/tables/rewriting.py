@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.store.arrow_buffers import booleans, flags, integers, strings, words
+from crown.results.summed import numbered
+from crown.store.arrow_buffers import booleans, combined, flags, integers, strings, words
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, Net
 
 File = TypeVar("File")
@@ -30,16 +31,16 @@ def rewritten(files: Iterable[tuple[File, pa.Table]], net: Net) -> tuple[list[Fi
             continue
         found[at[hit]] = True
         if not net.keyed:
-            counts[at[hit]] += words(_whole(rows[COUNT]))[hit]
+            counts[at[hit]] += words(combined(rows[COUNT]))[hit]
         gone.append(file)
         rest.append(rows.filter(booleans(~hit)))
     if net.keyed:
-        inserts, deletes = (flags(_whole(pc.equal(net.rows[OP], strings([op])[0]))) for op in (INSERT, DELETE))
+        inserts, deletes = (flags(combined(pc.equal(net.rows[OP], strings([op])[0]))) for op in (INSERT, DELETE))
         if (found == inserts).any():
             return None
         come = net.rows.filter(booleans(~deletes)).drop_columns([OP])
     else:
-        left = words(_whole(net.rows[COUNT])) + counts
+        left = words(combined(net.rows[COUNT])) + counts
         if (left < 0).any():
             return None
         place = net.rows.column_names.index(COUNT)
@@ -54,11 +55,7 @@ def _matched(rows: pa.Table, net: Net) -> np.ndarray:
     few = rows.select(net.match).filter(booleans(near))
     if not few.num_rows:
         return found
-    codes = np.zeros(few.num_rows + net.rows.num_rows, np.int64)
-    for name in net.match:
-        both = pa.concat_arrays([*few[name].chunks, *net.rows[name].chunks])
-        one = words(both.dictionary_encode(null_encoding="encode").indices, np.int32).astype(np.int64)
-        codes = np.unique(codes * (int(one.max(initial=0)) + 1) + one, return_inverse=True)[1]
+    codes = numbered(pa.chunked_array([*few[name].chunks, *net.rows[name].chunks]) for name in net.match)
     places = np.full(int(codes.max(initial=0)) + 1, -1, np.int64)
     places[codes[few.num_rows :]] = np.arange(net.rows.num_rows)
     found[near] = places[codes[: few.num_rows]]
@@ -70,10 +67,5 @@ def _near(rows: pa.Table, net: Net) -> np.ndarray:
     for name in net.match:
         column = net.rows[name]
         if pa.types.is_integer(column.type) and not column.null_count:
-            return flags(_whole(pc.is_in(rows[name], value_set=_whole(column))))
+            return flags(combined(pc.is_in(rows[name], value_set=combined(column))))
     return np.ones(rows.num_rows, bool)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array

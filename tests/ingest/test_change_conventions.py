@@ -235,3 +235,17 @@ def test_what_is_no_delta_and_a_key_that_is_not_there_are_told():
     for name, called in (("_Change_Type", changes.as_cdf), ("_row_kind", changes.as_rowkind)):
         with pytest.raises(ChangeError, match=f"adds a column '{name.lower()}', which the delta has already"):
             called(pa.table({name: [1], "_weight": [1]}))
+
+
+def test_updates_are_paired_by_a_key_of_arrays():
+    view = crown.view("SELECT a, COUNT(*) AS n FROM R GROUP BY a", {"R": {"a": "array<int64>"}})
+    view.apply({"R": [{"a": [1]}, {"a": None}]})
+    given = [{"a": [1], "_weight": 1}, {"a": None, "_weight": -1}, {"a": [], "_weight": 1}]
+    delta = view.apply({"R": given})
+    kinds = {(str(row["a"]), row["n"]): row["_change_type"] for row in changes.as_cdf(delta, ["a"]).to_pylist()}
+    assert kinds == {
+        ("[1]", 1): "update_preimage",
+        ("[1]", 2): "update_postimage",
+        ("None", 1): "delete",
+        ("[]", 1): "insert",
+    }

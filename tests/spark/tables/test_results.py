@@ -38,9 +38,11 @@ class InDelta:
     def result(self):
         return DeltaResult(LocalFolder(self.folder))
 
+    def arrow(self):
+        return deltalake.DeltaTable(str(self.folder)).to_pyarrow_table()
+
     def rows(self):
-        table = deltalake.DeltaTable(str(self.folder)).to_pyarrow_table()
-        return Counter(zip(*table.to_pydict().values(), strict=True)) if table.num_rows else Counter()
+        return Counter(listed(self))
 
     def tamper(self, key):
         deltalake.DeltaTable(str(self.folder)).delete(f"a = {key}")
@@ -80,12 +82,18 @@ class InIceberg:
     def table(self):
         return self.catalog.load_table("shop.result")
 
+    def arrow(self):
+        return self.table().scan().to_arrow()
+
     def rows(self):
-        table = self.table().scan().to_arrow()
-        return Counter(zip(*table.to_pydict().values(), strict=True)) if table.num_rows else Counter()
+        return Counter(listed(self))
 
     def tamper(self, key):
         self.table().delete(f"a = {key}")
+
+
+def listed(target):
+    return list(zip(*target.arrow().to_pydict().values(), strict=True))
 
 
 @pytest.fixture(params=["delta", "postgres", "iceberg"])
@@ -173,6 +181,66 @@ def test_every_type_arrives_as_it_is(target):
     again = pa.Table.from_pylist([{**row, "_weight": -1}, {**row, "t": "", "_weight": 1}], schema)
     target.result().apply(STREAM, 1, net_of(again, ["a"], 1))
     assert target.rows() == Counter([tuple({**row, "t": ""}.values()), (2, *[None] * 9)])
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"], indirect=True)
+def test_rows_are_found_by_values_with_parts(target):
+    schema = pa.schema(
+        [
+            ("l", pa.list_(pa.string())),
+            ("s", pa.struct([("x", pa.int64()), ("y", pa.string())])),
+            ("m", pa.map_(pa.string(), pa.int64())),
+            ("_weight", pa.int64()),
+        ]
+    )
+    one, empty = (["a", None], {"x": 1, "y": None}, [("k", 1)]), ([], {"x": None, "y": None}, [])
+    batches = [
+        [(*one, 2), (*empty, 1), (None, None, None, 1)],
+        [(*one, -1), (["a"], *one[1:], 1), (None, None, None, -1)],
+        [(*empty, -1), (None, *empty[1:], 1), (*one, 1)],
+    ]
+    state = Counter()
+    for batch, rows in enumerate(batches):
+        delta = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+        target.result().apply(STREAM, batch, net_of(delta, None, batch))
+        for *row, weight in rows:
+            state[repr(row)] += weight
+        assert {repr(list(row[:-1])): row[-1] for row in listed(target)} == +state
+
+
+@pytest.mark.parametrize("target", ["delta", "iceberg"], indirect=True)
+@pytest.mark.parametrize("keys", [["k"], None])
+def test_rows_are_found_by_a_key_of_arrays(target, keys):
+    found = by_few(target, keys, pa.list_(pa.int64()), [[1, None], None, [], [1]])
+    assert found["k"].to_pylist() == [[1, None], [], [1]]
+
+
+@pytest.mark.parametrize("keys", [["k"], None])
+def test_rows_are_found_by_a_date_beyond_the_year_9999(tmp_path, keys):
+    found = by_few(InDelta(tmp_path / "result"), keys, pa.date32(), [9_000_000, None, -4_000_000, 0])
+    assert found["k"].cast(pa.int32()).to_pylist() == [9_000_000, -4_000_000, 0]
+
+
+def test_iceberg_says_that_it_takes_no_date_beyond_the_year_9999(iceberg_catalog):
+    with pytest.raises(CheckpointError, match="cannot be written to the Iceberg table"):
+        by_few(InIceberg(iceberg_catalog), ["k"], pa.date32(), [9_000_000, None, -4_000_000, 0])
+
+
+def by_few(target, keys, type_, values):
+    """Changes rows that have four values as their key, and returns what is left, the newest first."""
+
+    def apply(batch, *rows):
+        chosen, n, weights = zip(*rows, strict=True)
+        k = pa.array([values[i] for i in chosen], type_)
+        delta = pa.table({"k": k, "n": list(n), "_weight": pa.array(weights, pa.int64())})
+        target.result().apply(STREAM, batch, net_of(delta, keys, batch))
+
+    apply(0, (0, 1, 1), (1, 1, 1), (2, 2, 1))
+    apply(1, (0, 1, -1), (0, 2, 1), (3, 1, 1))
+    apply(2, (1, 1, -1), (0, 2, -1), (0, 3, 1))
+    found = target.arrow().sort_by([("n", "descending")])
+    assert found["n"].to_pylist() == [3, 2, 1]
+    return found
 
 
 def delta_of(*rows):
