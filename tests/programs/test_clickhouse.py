@@ -42,15 +42,15 @@ CASES = (
     ("duckdb", "SELECT a, ARG_MAX(id * 10, id, 2) AS m, MAX(id, 2) AS n, MIN(b, 3) FILTER (WHERE id > 1) AS k, "
      "ARG_MIN(b, b, "
      "2) AS l FROM r GROUP BY a", ""),
-    ("duckdb", "SELECT a, ARG_MAX(NULLIF(id, 3), id) AS m, MIN_BY(NULLIF(id, 0), id) FILTER (WHERE b > 0) AS n, COUNT() AS "
-     "c FROM r GROUP BY a", ""),
+    ("duckdb", "SELECT a, ARG_MAX(NULLIF(id, 3), id) AS m, MIN_BY(NULLIF(id, 0), id) FILTER (WHERE b > 0) AS n, "
+     "COUNT() AS c FROM r GROUP BY a", ""),
     ("duckdb", "SELECT id, ARG_MAX(NULLIF(id, 3), id) OVER (PARTITION BY a) AS m FROM r",
      "SELECT id, m FROM r JOIN (SELECT a, ARG_MAX(NULLIF(id, 3), id) AS m FROM r GROUP BY a) AS q "
      "ON r.a IS NOT DISTINCT FROM q.a"),
     ("clickhouse", "SELECT a, argMax(nullIf(id, 3), id) AS m, argMinIf(nullIf(id, 0), id, b > 0) AS n, count() AS c, "
      "sum(intDiv(b, 2)) AS d FROM r GROUP BY a",
-     "SELECT a, ARG_MAX(NULLIF(id, 3), id), ARG_MIN(NULLIF(id, 0), id) FILTER (WHERE b > 0), COUNT(*), SUM(b // 2) FROM r "
-     "GROUP BY a"),
+     "SELECT a, ARG_MAX(NULLIF(id, 3), id), ARG_MIN(NULLIF(id, 0), id) FILTER (WHERE b > 0), COUNT(*), SUM(b // 2) "
+     "FROM r GROUP BY a"),
     ("trino", "SELECT a, MAX_BY(NULLIF(id, 3), id) AS m FROM r GROUP BY a",
      "SELECT a, NULLIF(MAX(id), 3) FROM r GROUP BY a"),
     ("trino", "SELECT a, MAX_BY(id, id, 2) AS m, MIN(s, 2) AS n FROM r GROUP BY a",
