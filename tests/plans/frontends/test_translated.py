@@ -67,6 +67,7 @@ DUCKDB = (
     *(f"{call}({moment})" for call in ("dayofweek", "isodow", "weekday") for moment in ("d", "ts")),
     *(f"date_part('{part}', d)" for part in ("dow", "dayofweek", "isodow")), "extract(dow from ts)",
     *(f"strftime(ts, '{pattern}')" for pattern in ("Q %% %Y week", "''%Y''T%-d", "%%Y %j", "[%H] {%M} #%S", "at")),
+    *(f"strftime(d, '{pattern}')" for pattern in ("%G-W%V-%u", "%W", "%U week %%V", "%w%-d")),
     "strptime('at 2024-01-02', 'at %Y-%m-%d')::DATE", "s[i:n]", "s[n:]", "s[i:2]",
     "date_add(ts, INTERVAL 1 HOUR)", "date_add(d, INTERVAL 1 MONTH)",
     *(f"{side}(s, {count})" for side in ("left", "right") for count in ("-1", "-9", "i - 2", "2", "n")),

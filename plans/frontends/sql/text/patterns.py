@@ -60,7 +60,9 @@ DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "o
 
 def with_percents(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement of which the patterns with `%` have their text in quotes, and letters that Java's have."""
-    return rewritten(tree, _PATTERNED, _with_quotes, text) if dialect in _PERCENTS else tree
+    if dialect not in _PERCENTS:
+        return tree
+    return rewritten(tree, _PATTERNED, lambda node: _with_quotes(node, dialect), text)
 
 
 _PERCENTS = ("duckdb", "bigquery", "mysql", "trino", "presto", "athena", "clickhouse", "sqlite", "starrocks", "doris")
@@ -69,10 +71,50 @@ _LETTER = re.compile(r"%-?.|%$", re.DOTALL)
 _OFFSETS = "".join(f"[{'X' * size}]" for size in (3, 2, 1))  # with a colon, without, and hours alone
 
 
-def _with_quotes(node: Any) -> Any:
+def _with_quotes(node: Any, dialect: str) -> Any:
+    """Returns the joined texts of a pattern that has parts of a moment which Java's have not; None if it stays."""
     pattern = node.args.get("format")
-    if isinstance(pattern, exp.Literal) and pattern.is_string:
-        node.set("format", exp.Literal.string(_quoted(pattern.name, isinstance(node, exp.TimeToStr))))
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        return None
+    written = isinstance(node, exp.TimeToStr)
+    if not written or dialect not in _OF_WEEKS:
+        node.set("format", exp.Literal.string(_quoted(pattern.name, written)))
+        return None
+    made: list[Any] = []
+    for piece in _PIECE.findall(pattern.name):
+        if piece in _COUNTED:
+            made.append(_count(node.this, piece))
+        elif piece:
+            made.append(node.copy())
+            made[-1].set("format", exp.Literal.string(_quoted(piece, written)))
+    if len(made) > 1 or (made and pattern.name in _COUNTED):
+        return _call("CONCAT", *made)
+    node.set("format", exp.Literal.string(_quoted(pattern.name, written)))
+    return None
+
+
+_OF_WEEKS = ("duckdb", "bigquery")
+_COUNTED: dict[str, tuple[str, int]] = {
+    "%V": ("week", 2), "%G": ("yearofweek", 4), "%u": ("dayofweek_iso", 1), "%w": ("dayofweek_iso", 1),
+    "%W": ("MONDAY", 2), "%U": ("SUNDAY", 2),
+}  # fmt: skip
+"""Letters that are parts of a moment, or weeks from a day on, and how many digits they have."""
+_PIECE = re.compile(r"%[VGuwWU]|(?:(?!%[VGuwWU])(?:%-?.|[^%]|%$))+", re.DOTALL)
+
+
+def _count(value: Any, letter: str) -> Any:
+    part, width = _COUNTED[letter]
+    if part.isupper():
+        number = _call("WEEK_FROM", exp.Literal.string(part), value.copy())
+    else:
+        number = _call("DATE_PART", exp.Literal.string(part), value.copy())
+    if letter == "%w":
+        number = exp.paren(exp.Mod(this=number, expression=exp.Literal.number(7)))  # Sunday is 0
+    return _padded(exp.cast(number, "string"), width)
+
+
+def _padded(text: Any, width: int) -> Any:
+    return text if width == 1 else _call("LPAD", text, exp.Literal.number(width), exp.Literal.string("0"))
 
 
 def _quoted(pattern: str, written: bool) -> str:
@@ -175,7 +217,7 @@ def _written(value: Any, words: list[_Word], dialect: str) -> Any:
 def _part(value: Any, word: _Word) -> Any:
     part, width = _PARTS[word.word.upper()]
     made = exp.cast(_call("DATE_PART", exp.Literal.string(part), value.copy()), "string")
-    return made if word.bare or width == 1 else _call("LPAD", made, exp.Literal.number(width), exp.Literal.string("0"))
+    return made if word.bare else _padded(made, width)
 
 
 def _named(value: Any, word: _Word) -> Any:
