@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from crown.store.arrow_buffers import booleans, combined, flags
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
-from spark_jobs.tables.commits import entries, follows
+from spark_jobs.tables.commits import beaten, entries, follows
 from spark_jobs.tables.delta import by_batch, newest_batch, opened, options_of, require, uncommitted
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, ranges, unfit
 from spark_jobs.tables.parts import SNAPPY, write_part
@@ -81,8 +81,11 @@ class DeltaResult:
                 table.create_write_transaction([], "append", table.schema(), commit_properties=by_batch(stream, batch))
                 return True
             if _is_plain(table):
-                self._rewrite(table, stream, batch, net, kept.schema)
-                return True
+                if self._rewrite(table, stream, batch, net, kept.schema):
+                    return True
+                if newest_batch(self._folder, stream) == batch:
+                    raise beaten(self._folder, batch)
+                return self.apply(stream, batch, net, after)
             done = self._merged(table, stream, batch, net)
             if done != net.rows.num_rows:  # said in the table, because the batch is committed
                 table = opened(self._folder) or table
@@ -93,8 +96,10 @@ class DeltaResult:
             raise uncommitted(self._folder, batch, error) from None
         return True
 
-    def _rewrite(self, table: DeltaTable, stream: str, batch: int, net: Net, schema: pa.Schema) -> None:
-        """Replaces the files that have rows of the batch. Raises ForeignRowsError if it does not fit the table."""
+    def _rewrite(self, table: DeltaTable, stream: str, batch: int, net: Net, schema: pa.Schema) -> bool:
+        """Replaces the files that have rows of the batch. False if the table has a newer version meanwhile. Raises
+        ForeignRowsError if the batch does not fit the table."""
+        from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction, RemoveAction
 
         found = rewritten(((file, self._rows(file, schema)) for file in _files(table, net)), net)
@@ -106,7 +111,16 @@ class DeltaResult:
         actions: list[AddAction | RemoveAction] = [RemoveAction(file, True, now) for file in gone]
         if part is not None:
             actions.append(AddAction(part.file, part.bytes, {}, now, True, part.stats))
-        table.create_write_transaction(actions, "append", table.schema(), commit_properties=by_batch(stream, batch))
+        said, read = by_batch(stream, batch), table.version()
+        said.max_commit_retries = 0  # behind an OPTIMIZE, which has moved the rows, both would be in the table
+        try:
+            table.create_write_transaction(actions, "append", table.schema(), commit_properties=said)
+        except CommitFailedError:
+            newest = opened(self._folder)
+            if newest is None or newest.version() == read:
+                raise
+            return False
+        return True
 
     def _rows(self, file: str, schema: pa.Schema) -> pa.Table:
         with self._folder.local(file) as path:

@@ -15,9 +15,11 @@ import crown
 from spark_jobs import maintain, to_table
 from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
 from spark_jobs.storage.local import LocalFolder
+from spark_jobs.tables import merge
 from spark_jobs.tables.iceberg import IcebergResult
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import net_of
+from spark_jobs.tables.parts import write_part
 from spark_jobs.tables.postgres import PostgresResult, _typed
 from tests.spark.streams import ChangeFiles
 
@@ -224,6 +226,45 @@ def test_rows_are_found_by_a_date_beyond_the_year_9999(tmp_path, keys):
 def test_iceberg_says_that_it_takes_no_date_beyond_the_year_9999(iceberg_catalog):
     with pytest.raises(CheckpointError, match="cannot be written to the Iceberg table"):
         by_few(InIceberg(iceberg_catalog), ["k"], pa.date32(), [9_000_000, None, -4_000_000, 0])
+
+
+@pytest.mark.parametrize("by", ["compaction", "append"])
+def test_a_table_that_another_writer_changes_meanwhile_is_read_again(tmp_path, monkeypatch, by):
+    target = InDelta(tmp_path / "result")
+    for batch in range(3):
+        target.result().apply(STREAM, batch, net_of(delta_of((2 * batch, 1, 1), (2 * batch + 1, 1, 1)), ["a"], batch))
+
+    def meanwhile():
+        if by == "compaction":
+            deltalake.DeltaTable(target.address).optimize.compact()
+        else:
+            deltalake.write_deltalake(target.address, delta_of((99, 1, 1)).drop_columns(["_weight"]), mode="append")
+
+    before_writing(monkeypatch, meanwhile)
+    assert target.result().apply(STREAM, 3, net_of(delta_of((0, 1, -1), (0, 9, 1)), ["a"], 3))
+    theirs = {(99, 1): 1} if by == "append" else {}
+    assert target.rows() == Counter({(0, 9): 1, **{(a, 1): 1 for a in range(1, 6)}, **theirs})
+
+
+def test_a_batch_that_another_process_commits_meanwhile_is_in_the_table_once(tmp_path, monkeypatch):
+    target = InDelta(tmp_path / "result")
+    target.result().apply(STREAM, 0, net_of(delta_of((0, 1, 1)), ["a"], 0))
+    net = net_of(delta_of((0, 1, -1), (0, 2, 1), (1, 1, 1)), ["a"], 1)
+    before_writing(monkeypatch, lambda: target.result().apply(STREAM, 1, net))
+    with pytest.raises(CheckpointError, match="another job has committed batch 1 of this stream"):
+        target.result().apply(STREAM, 1, net)
+    assert target.rows() == {(0, 2): 1, (1, 1): 1}
+
+
+def before_writing(monkeypatch, meanwhile):
+    """Has something happen once, between reading a Delta table and writing to it."""
+
+    def write(*args, **options):
+        monkeypatch.setattr(merge, "write_part", write_part)
+        meanwhile()
+        return write_part(*args, **options)
+
+    monkeypatch.setattr(merge, "write_part", write)
 
 
 def by_few(target, keys, type_, values):
