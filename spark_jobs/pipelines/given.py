@@ -91,10 +91,10 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
         url, _, rows = table.strip().rpartition(" ")
         if not url:
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
-        rows, _, key = rows.partition("?key=")
+        rows, keyed, key = rows.partition("?key=")
         options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
         read = _told(name, lambda: session.spark.read.format(JDBC).options(**options).load())
-        return Given(read, said=said, key=tuple(key.split(",")) if key else ())
+        return Given(read, said=said, key=tuple(key.split(",")) if keyed else ())
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)
