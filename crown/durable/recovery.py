@@ -74,7 +74,10 @@ class Kind(Protocol[E]):
         ...
 
     def adds_up(self, engine: E, batch: int, header: Mapping[str, Any]) -> bool:
-        """Returns True if a batch may be applied as a part of a sum: then the engine is as after one by one."""
+        """Returns True if a batch may be applied as a part of a sum.
+
+        Tables and results are then as after one by one; counters of work are not.
+        """
         ...
 
 
