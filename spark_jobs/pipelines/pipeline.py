@@ -9,6 +9,7 @@ finished by the next one: it has the deltas again from the log, and a table take
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -177,8 +178,9 @@ class Pipeline:
 
         The definitions stay as they are. The next run reads the sources from where that version had read them, so mend
         them first. ``status()["history"]`` has the versions that can be restored; ``keep`` makes it longer. Raises
-        SourceError for any other. O(state).
+        SourceError for any other, and CrownError for what is no number. O(state).
         """
+        version = number_of(version, "version", 0)
         begun, report = time.monotonic(), Report()
         with self._state.alone(), self._told(), ExitStack() as held:
             if self._state.current() is None:
@@ -226,8 +228,11 @@ class Pipeline:
 
         The state stays open in between, so a run costs what has changed in the sources, and not what the state is.
         Views that were added since the last run are computed beside the others, which go on, if nothing else was
-        changed in the definitions. Raises what ``run`` raises. Close the iterator to let go of the state.
+        changed in the definitions. Raises what ``run`` raises, and SourceError for an ``every`` that is no time. Close
+        the iterator to let go of the state.
         """
+        if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < math.inf:
+            raise SourceError(f"every must be a number of seconds of 0 or more, not {every!r:.100}")
         return self._rounds(every)
 
     def _rounds(self, every: float | None, anew: Collection[str] = (), fresh: bool = False) -> Generator[Report]:

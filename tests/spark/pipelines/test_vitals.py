@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 import crown
 from crown.commands.main import main
 from crown.durable.database import DurableDatabase
-from crown.errors import RecoveryWarning
+from crown.errors import CrownError, RecoveryWarning
 from crown.store.words_file import can_be_mapped
 from plans.schema import Schema
 from spark_jobs.errors import CheckpointError, SourceError
@@ -143,6 +143,10 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
     assert "not_there" in found["error"]["said"]
     assert any("the newest run failed" in line and "not_there" in line for line in lines(found))
     assert samples(pipeline.metrics())["crown_pipeline_failed"] == 1
+    with pytest.raises(CrownError, match="version must be a whole number of 0 or more, not True"):
+        pipeline.restore(True)
+    with pytest.raises(SourceError, match="every must be a number of seconds of 0 or more, not -1"):
+        pipeline.watch(-1)
     with pytest.raises(SourceError, match="version 9 cannot be restored"):
         project.pipeline().restore(9)
     project.pipeline().run()
