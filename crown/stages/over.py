@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.flips import Flips
@@ -34,7 +31,7 @@ from crown.stages.running import Running
 from crown.stages.shifts import Shifts, shifted
 from crown.stages.stretches import Stretches
 from crown.stages.touched import Touched
-from crown.stages.trees import Partitions
+from crown.stages.trees import InOrder, Partitions
 from crown.stages.unfolded import Unfolding
 from crown.stages.window_sums import Sums
 from crown.store.zset import Zset
@@ -44,7 +41,7 @@ from plans.schema import Column
 _SCANNED = 1 << 12
 
 
-class Over(Stage):
+class Over(InOrder, Stage):
     """Runs an over stage; ``source``: the columns of what it reads."""
 
     def __init__(self, stage: OverStage, source: Sequence[Column], part: Part) -> None:
@@ -290,19 +287,3 @@ class Over(Stage):
         places = self.places(row[: self._width].reshape(-1, 1))
         found = self._valued(places[kernels.HANDLE], places[kernels.LOW], places[kernels.HIGH])
         return int((found == row[:, None]).all(axis=0).sum())
-
-    # Care
-    # ------------------------------------------------------------------------------------------------------------------
-
-    @override
-    def mark_values(self) -> None:
-        self._trees.mark_all()
-
-    @override
-    def check_invariants(self) -> None:
-        self._trees.check_all()
-
-    def stats(self) -> dict[str, Any]:
-        """Partitions, distinct rows, and the entries and rows that changes ever looked at."""
-        steps = int(self._part.arena[H_STEPS])
-        return {"groups": self._trees.count, "rows": len(self._trees), "steps": steps}

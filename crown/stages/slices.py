@@ -12,19 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
-from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels import slices as kernels
 from crown.stages.kernels.ordered import BEHIND, FIRST
 from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
-from crown.stages.trees import Partitions
+from crown.stages.trees import InOrder, Partitions
 from crown.stages.window_sums import Sums
 from crown.store.zset import Zset
 from plans.expressions.build import call, cast, lit
@@ -70,7 +67,7 @@ def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: i
     return np.array([*total, count, *fall, *bounds, number, bound, limbs, *units, *flags], np.int64)
 
 
-class Slices(Stage):
+class Slices(InOrder, Stage):
     """Runs a slice stage; ``source``: the columns of what it reads."""
 
     def __init__(self, stage: SliceStage, source: Sequence[Column], part: Part) -> None:
@@ -209,19 +206,3 @@ class Slices(Stage):
         keys[: self._shown, 0] = row
         handles = self._trees.find(keys)
         return int(self._selected(self._runs(handles), np.zeros(1, np.int64), handles, keys)[0])
-
-    # Care
-    # ------------------------------------------------------------------------------------------------------------------
-
-    @override
-    def mark_values(self) -> None:
-        self._trees.mark_all()
-
-    @override
-    def check_invariants(self) -> None:
-        self._trees.check_all()
-
-    def stats(self) -> dict[str, Any]:
-        """Returns partitions, rows, and the entries that changes ever looked at."""
-        steps = int(self._part.arena[H_STEPS])
-        return {"groups": self._trees.count, "rows": len(self._trees), "steps": steps}

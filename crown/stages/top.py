@@ -9,26 +9,23 @@ codes, and ties are broken by the other columns, so that the result is a functio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
 from crown.errors import ChangeError
-from crown.kernels.arena import H_STEPS
 from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
 from crown.stages.kernels import tops as kernels
 from crown.stages.kernels.ordered import EXACT
 from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
-from crown.stages.trees import Partitions
+from crown.stages.trees import InOrder, Partitions
 from crown.store.zset import Zset
 from plans.program import TopStage
 from plans.schema import Column
 
 
-class Top(Stage):
+class Top(InOrder, Stage):
     """Runs a top stage; ``source``: the columns of what it reads."""
 
     def __init__(self, stage: TopStage, source: Sequence[Column], part: Part) -> None:
@@ -42,7 +39,7 @@ class Top(Stage):
         self.columns = self._all[: self._width - stage.hidden]
         place = {column.name: i for i, column in enumerate(self._all)}
         keyed = [place[name] for name in stage.keys]
-        self._groups = Partitions(
+        self._trees = Partitions(
             part,
             int(table_at(0)),
             [column.type for column in self._all],
@@ -60,12 +57,12 @@ class Top(Stage):
 
         Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
         """
-        net = self._groups.together(self._reader.zset(nets[0]).net(), self._groups.count)
+        net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         return self._part.whole(net, self._changed, self._changed)
 
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows; returns what that does to the windows."""
-        n, part, trees = len(net), self._part, self._groups
+        n, part, trees = len(net), self._part, self._trees
         keys, changes = np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
         # Of a change that many copies cross the bounds of its window at most, twice, and that many different rows.
         copies, different = np.minimum(np.abs(changes), self.stage.limit), len(trees) + n
@@ -92,30 +89,14 @@ class Top(Stage):
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, group by group. O(1) per row, and O(log n) per group."""
-        for handles in self._groups.blocks():
-            for rows in self._groups.rows(handles, self.stage.offset, self._end):
+        for handles in self._trees.blocks():
+            for rows in self._trees.rows(handles, self.stage.offset, self._end):
                 yield self._shown(rows)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns how often a row is there. O(log n), or O(result) where the order has hidden columns."""
         if self.stage.hidden:
             return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
-        trees, key = self._groups, row.reshape(-1, 1)
+        trees, key = self._trees, row.reshape(-1, 1)
         (rank,), (copies,) = trees.located(trees.find(key), key, len(trees.spec) // 4, EXACT)
         return max(0, min(int(rank + copies), self._end) - max(int(rank), self.stage.offset))
-
-    # Care
-    # ------------------------------------------------------------------------------------------------------------------
-
-    @override
-    def mark_values(self) -> None:
-        self._groups.mark_all()
-
-    @override
-    def check_invariants(self) -> None:
-        self._groups.check_all()
-
-    def stats(self) -> dict[str, Any]:
-        """Groups, distinct rows, and the entries that changes ever looked at."""
-        steps = int(self._part.arena[H_STEPS])
-        return {"groups": self._groups.count, "rows": len(self._groups), "steps": steps}

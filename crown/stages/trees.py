@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.arena import T_COUNT, T_TALLIES
+from crown.kernels.arena import H_STEPS, T_COUNT, T_TALLIES
 from crown.stages.kernels import greatest, groups, orders, surveys
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
@@ -360,3 +361,23 @@ class Partitions(Trees):
             found += int(here.sum())
             copies += int(self.sizes(handles).sum())
         assert (found, copies) == (len(self), self.copies), "rows are not what was counted"
+
+
+class InOrder:
+    """What stages have in common whose rows lie in order, in one part with a tree for each partition."""
+
+    _part: Part
+    _trees: Partitions
+
+    def mark_values(self) -> None:
+        """Marks the values of its rows as needed."""
+        self._trees.mark_all()
+
+    def check_invariants(self) -> None:
+        """Checks the invariants of its trees. AssertionError if one does not hold."""
+        self._trees.check_all()
+
+    def stats(self) -> dict[str, Any]:
+        """Returns partitions, distinct rows, and the entries that changes ever looked at."""
+        steps = int(self._part.arena[H_STEPS])
+        return {"groups": self._trees.count, "rows": len(self._trees), "steps": steps}

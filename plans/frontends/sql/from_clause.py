@@ -16,10 +16,9 @@ from plans.frontends.sql.asof import VERSIONS, moment_of, version_of
 from plans.frontends.sql.columns import listed
 from plans.frontends.sql.conditions import add_conditions
 from plans.frontends.sql.pivots import pivoted
-from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept, one_source
 from plans.frontends.sql.sessions import arguments_of, in_sessions, is_sessions
-from plans.frontends.sql.shape import flat, joins_of, tables_in, unwrapped
+from plans.frontends.sql.shape import conjuncts, flat, joins_of, tables_in, unwrapped
 from plans.frontends.sql.subqueries import of_whole, subquery, tied
 from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
 from plans.frontends.sql.unnest import add_generated, is_generator

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -206,16 +206,3 @@ class Text:
             return self.error(f"{named} without a list of values is not supported", node, hint, at)
         hint = _INSTEAD.get(named, "write a SELECT")
         return self.error(f"{named} is not a query that can be maintained", node, hint, at)
-
-
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
-    """Returns the parts of a condition that AND ties together, in their order."""
-    found: list[exp.Expression] = []
-    todo: list[Any] = [node]
-    while todo:
-        part = todo.pop().unnest()
-        if isinstance(part, exp.And):
-            todo += [part.expression, part.this]
-        else:
-            found.append(part)
-    return found

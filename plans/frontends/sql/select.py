@@ -24,10 +24,9 @@ from plans.frontends.sql.grouping import Groups
 from plans.frontends.sql.groupings import Grouping, groupings
 from plans.frontends.sql.ordering import Columns, Item, order_by, order_by_name, top
 from plans.frontends.sql.over import Windows, contains_window, has_windows
-from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
-from plans.frontends.sql.shape import flat, grouped, limited, unwrapped
+from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, unwrapped
 from plans.frontends.sql.unnest import add_generated, lifted
 from plans.frontends.sql.values import Meaning, scalar
 from plans.nested import STRUCT, is_nested, parts

@@ -86,3 +86,16 @@ def hoisted(root: exp.Expression) -> exp.Expression:
                 inner.set(name, node.args.get(name))
                 node.set(name, None)
     return root
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """Returns the parts of a condition that AND ties together, in their order."""
+    found: list[exp.Expression] = []
+    todo: list[Any] = [node]
+    while todo:
+        part = todo.pop().unnest()
+        if isinstance(part, exp.And):
+            todo += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found

@@ -11,6 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
+from plans.frontends.sql.shape import conjuncts
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _MIRRORED: dict[Any, Any] = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT}
@@ -24,7 +25,7 @@ def with_limits(tree: Any, dialect: str, text: str) -> Any:
         return tree
     for node in list(tree.find_all(exp.Select)):
         where = node.args.get("where")
-        parts = _conjuncts(where.this) if where is not None else []
+        parts = conjuncts(where.this) if where is not None else []
         bounds = {id(part): _bound(part) for part in parts}
         place = extent(where) if where is not None else None
         found = [part for part in parts if bounds[id(part)] is not None]
@@ -52,17 +53,6 @@ def with_limits(tree: Any, dialect: str, text: str) -> Any:
             message = "ROWNUM of this form is not supported"
             raise PlanError(message, hint=_HINT, position=place_of(text, column), text=text)
     return tree
-
-
-def _conjuncts(node: Any) -> list[Any]:
-    found, todo = [], [node]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, (exp.And, exp.Paren)):
-            todo += reversed(list(part.iter_expressions()))
-        else:
-            found.append(part)
-    return found
 
 
 def _is_rownum(node: Any) -> bool:
