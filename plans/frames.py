@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 RANKS = ("row_number", "rank", "dense_rank")
-SHIFTED = ("row_number", "rank")
-"""Functions that move by one, or the like, for all rows behind a change."""
+"""Functions that move by the same amount for all rows behind a change."""
 WHOLE = ("percent_rank", "cume_dist", "ntile")
 """Functions of the number of rows in a partition."""
 NEIGHBOURS = ("lag", "lead")
@@ -21,7 +20,7 @@ SESSIONS = ("session_start", "session_end")
 PICKED = ("first_value", "last_value", "nth_value")
 """Functions whose value is that of one row of the frame: with IGNORE NULLS of those that have a value."""
 ENDS = ("min", "max")
-OWN = (*SHIFTED, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
+OWN = (*RANKS, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
 """Window functions that are no aggregates."""
 
 EVERY_ROW = 2**31 - 1
@@ -68,8 +67,8 @@ PARTITION = Frame("rows", None, None)
 class WindowFunction:
     """A window function: a column `name` of `type` in the stage's outputs.
 
-    `function`: `row_number`, `rank`, `percent_rank`, `cume_dist`, `ntile` (of `count` parts), `lag` and `lead` (by
-    `count` rows; `default` names the column with the value where there is no such row), `session_start` and
+    `function`: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile` (of `count` parts), `lag` and
+    `lead` (by `count` rows; `default` names the column with the value where there is no such row), `session_start` and
     `session_end` (the time in the first and in the last row of a session; the order goes by this time first, rising,
     and a row is in the session of the one before it if it is not more than `count` microseconds later), `first_value`,
     `last_value`, `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), `min`, `max`,
@@ -113,7 +112,7 @@ class WindowFunction:
     def running(self) -> bool:
         """Returns whether a change moves its value by the same amount in all rows behind it: it is a number, or an
         exact COUNT or SUM of all rows so far."""
-        if self.function in SHIFTED:
+        if self.function in RANKS:
             return True
         if self.function not in ("count", "count_if", "sum") or self.type == "float64" or self.frame is None:
             return False
@@ -162,7 +161,7 @@ class WindowFunction:
         """
         if self.function in WHOLE:
             return "partition"
-        if self.function in SHIFTED:
+        if self.function in RANKS:
             return "shift"
         if self.frame is None:
             return "runs" if self.function in SESSIONS else "local"

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.frames import SHIFTED
+from plans.frames import RANKS
 from plans.plan import Output
 from plans.program import LinearStage, OverStage, Program, outputs_of
 
-NUMBERS = (*SHIFTED, "count")
+NUMBERS = (*RANKS, "count")
 """Functions that are numbers of rows, never NULL."""
 _SMALL = 2**20
 
@@ -119,15 +119,14 @@ def ranged(program: Program) -> Ranged:
         raise PlanError(
             "ranges tell how far the values of window functions move, and the rows of this result are not those of one "
             "window",
-            hint="select columns and window functions of one PARTITION BY and ORDER BY, without DENSE_RANK, or leave "
-            "ranges out",
+            hint="select columns and window functions of one PARTITION BY and ORDER BY, or leave ranges out",
         )
     for one in found.stage.functions:
         if not one.running:
             raise PlanError(
                 f"a change does not move the values of {one.function.upper()} by the same amount in all rows behind it",
-                hint="ranges tell ROW_NUMBER, RANK, and COUNT and SUM from the first row to the current one, of whole "
-                "numbers and decimals",
+                hint="ranges tell ROW_NUMBER, RANK, DENSE_RANK, and COUNT and SUM from the first row to the current one, of "
+                "whole numbers and decimals",
             )
     places = [found.place(name) for name in found.names]
     told = next((i for i, at in enumerate(places) if at is None), len(places))

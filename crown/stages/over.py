@@ -8,12 +8,13 @@ intervals that do not meet; every change is inside of one. So what is outside of
 the positions after the batch follow from those before it.
 
 The order is that of values, never of codes, and ties are broken by the other columns, so that the result is a function
-of the data.
+of the data. DENSE_RANK is a count over a frame: of the rows up to the last peer that are the first of their peers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -35,6 +36,7 @@ from crown.stages.trees import InOrder, Partitions
 from crown.stages.unfolded import Unfolding
 from crown.stages.window_sums import Sums
 from crown.store.zset import Zset
+from plans.frames import RUNNING
 from plans.program import OverStage
 from plans.schema import Column
 
@@ -45,6 +47,8 @@ class Over(InOrder, Stage):
     """Runs an over stage; ``source``: the columns of what it reads."""
 
     def __init__(self, stage: OverStage, source: Sequence[Column], part: Part) -> None:
+        counting = {one: replace(one, frame=RUNNING) for one in stage.functions if one.function == "dense_rank"}
+        stage = replace(stage, functions=tuple(counting.get(one, one) for one in stage.functions))
         self.stage = stage
         self.inputs: tuple[str | int, ...] = (stage.feed.source,)
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
@@ -58,7 +62,7 @@ class Over(InOrder, Stage):
         self._told = np.delete(np.arange(self._width + len(made)), np.s_[self._shown : self._width])
         place = {column.name: i for i, column in enumerate(self._all)}
         meant = {output.name: str(output.expr) for output in stage.feed.columns}
-        self._sums = Sums(stage.functions, self._all, part.dictionary, meant)
+        self._sums = Sums(stage.functions, self._all, part.dictionary, meant, len(stage.order))
         functions = list(enumerate(stage.functions, self._shown))
         self._framed = [(i, one) for i, one in functions if not one.from_row]
         self._frames = Frames([one for _, one in self._framed], self._all, stage.order, self._sums, part.dictionary)

@@ -80,6 +80,7 @@ class Reach:
         peers = any(one.peers for one in seen) or any(one.function in _OF_PEERS for one in framed)
         self._offsets += [("range", 0)] if peers else []
         self._all = any(_reads_all(one) and not flips.known(one) for one in framed)
+        self._counts_peers = any(one.function == "dense_rank" for one in framed)
 
     # Before a batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -211,6 +212,8 @@ class Reach:
         if self._groups:
             firsts = np.minimum(firsts, self._stepped(front, handles, max(0, *(-b for b in self._groups)), 0))
             ends = np.maximum(ends, self._stepped(behind, handles, max(0, *self._groups), 1))
+        if self._counts_peers:  # whether the first row that is read is the first of its peers must be known
+            firsts = self._stepped(self._tree.rows(handles, firsts, firsts + 1), handles, 0, 0)
         return firsts, ends
 
     # Values

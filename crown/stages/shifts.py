@@ -42,8 +42,8 @@ def shifted(
     ``told``: by how many columns of the order the result tells rows apart. O(log n) per change and per such row.
     Raises ChangeError if a sum of these leaves its type, or what is added to those of a range.
     """
-    sums, _ = running.sums.of(keys, weights)
     changed = Alike.of(running, told, keys)
+    sums = running.addends(keys, weights, changed.ends - changed.begins)
     ranges = _Ranges(running, Cuts(running, changed, weights, sums))
     alone, by = ranges.alone, ranges.by
     old = [_rows(running, changed.once())]

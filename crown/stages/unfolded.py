@@ -42,8 +42,8 @@ class Unfolding:
         """
         running, every, n = self._running, self._every, len(weights)
         told = self._nothing()
-        sums, _ = running.sums.of(keys, weights)
         changed = Alike.of(running, every, keys)
+        sums = running.addends(keys, weights, changed.ends - changed.begins)
         old = self._written(changed.once().pieces, n, told)
         here, moved = self._moved(Cuts(running, changed, weights, sums))
         first, most = len(old), self._lines(here, len(running.trees))

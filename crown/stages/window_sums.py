@@ -34,9 +34,10 @@ class Sums:
 
     Word ``far`` counts rows with a double that is far: of those the tree's sums lack a part. ``counts`` are the words
     that count the rows of a filter below which a function picks one. Word ``opening`` counts the rows that open a
-    session, -1: there are none; ``session``: what makes them (see ``crown.stages.kernels.sessions``). ``best`` are the
-    words of which a tree has the greatest: what MIN and MAX look for, in frames without a bound (``worths``).
-    ``meant``: what the columns are in the query, for messages.
+    session, -1: there are none; ``session``: what makes them (see ``crown.stages.kernels.sessions``), for DENSE_RANK
+    that rows are peers, by so many columns of the order, ``ordered``. Trees write that word: a row does not know by
+    itself whether it opens one. ``best`` are the words of which a tree has the greatest: what MIN and MAX look for, in
+    frames without a bound (``worths``). ``meant``: what the columns are in the query, for messages.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Sums:
         columns: Sequence[Declared],
         dictionary: Dictionary,
         meant: Mapping[str, str],
+        ordered: int = 0,
     ) -> None:
         self._columns = columns
         self._dictionary = dictionary
@@ -63,17 +65,16 @@ class Sums:
         filters = [one.where for one in functions if one.function in frames.PICKED and one.where is not None]
         first = self.layout.words + 1 if terms else 0
         self.counts = {where: first + i for i, where in enumerate(dict.fromkeys(filters))}
-        parting = [one for one in functions if one.function in frames.SESSIONS]
         ends = [one for one in functions if one.function in frames.ENDS and one.frame and not one.frame.bounded]
         looked = dict.fromkeys(looked_for(one) for one in ends if in_a_word(types[one.arguments[0]]))
-        runs = list(dict.fromkeys((one.arguments[0], one.count) for one in parting))
-        assert len(runs) < 2, "the sessions of a stage have one gap"
+        self.place = {column.name: i for i, column in enumerate(columns)}
+        runs = {(self.place[one.arguments[0]], one.count) for one in functions if one.function in frames.SESSIONS}
+        runs |= {(-1, ordered) for one in functions if one.function == "dense_rank"}
+        assert len(runs) < 2, "a stage has sessions of one gap, or ranks"
         self.opening = first + len(self.counts) if runs else -1
+        self.session = np.array([*(*runs, (-1, 0))[0], self.opening], np.int64)
         self.best = {what: first + len(self.counts) + len(runs) + i for i, what in enumerate(looked)}
         self.words = first + len(self.counts) + len(runs) + len(self.best)
-        self.place = {column.name: i for i, column in enumerate(columns)}
-        time, gap = (self.place[runs[0][0]], runs[0][1]) if runs else (-1, 0)
-        self.session = np.array([time, gap, self.opening], np.int64)
         numbers = [*self.layout.places.reshape(-1, 2).tolist(), [self.far, 1]] if terms else []
         numbers += [[word, 1] for word in (*self.counts.values(), *([self.opening] if runs else []))]
         numbers += [[word, 0] for word in self.best.values()]

@@ -6,8 +6,8 @@
 >>> type(made).__name__, made.keys, made.limit, made.hidden
 ('Top', ('o',), 3, 1)
 
-So a change moves the numbers of so many rows at most. RANK and DENSE_RANK are those of the different values of the
-order, which are numbered instead of the rows.
+So a change moves the numbers of so many rows at most. Bounded RANK and DENSE_RANK are those of the different values of
+the order, which are numbered instead of the rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from plans.schema import Column, Table
 
 
 def ranked(relation: Relation) -> Relation:
-    """Returns an equivalent relation whose ranks are bounded where a query says so, and in which nothing is ranked
-    densely."""
-    return rebuilt(rebuilt(relation, _bounded), _undense)
+    """Returns an equivalent relation whose ranks are bounded where a query says so."""
+    return rebuilt(relation, _bounded)
 
 
 def _bounded(relation: Relation) -> Relation:
@@ -89,11 +88,11 @@ def _beyond(number: Expr, first: int) -> Expr:
 
 
 def _by_values(over: Over, bounds: _Bounds) -> Relation:
-    """Returns the rows with RANK() or DENSE_RANK(): each is joined with what its order says of its rank.
+    """Returns the rows with bounded RANK() or DENSE_RANK(): each is joined with what its order says of its rank.
 
     The different values of the order, with how many rows each has, are ranked among one another: DENSE_RANK is their
-    number, RANK is 1, and how many rows come before. With bounds there are only the values of each group whose number
-    is in them, or, as a value has one row at least, as many as the last RANK says.
+    number, RANK is 1, and how many rows come before. There are only the values of each group whose number is in the
+    bounds, or, as a value has one row at least, as many as the last RANK says.
     """
     rows, (function,) = _source("rows", over.input), over.functions
     keys = tuple(dict.fromkeys((*over.keys, *(one.column for one in over.order))))
@@ -101,13 +100,11 @@ def _by_values(over: Over, bounds: _Bounds) -> Relation:
     many = function.function == "rank"
     n, number = unused("n", keys), unused("number", keys)
     inner = Query(over.text, (rows,), (), tuple((key, rows.qualified(key)) for key in keys), not many)
-    values: Relation = inner
-    if many:
-        values = Group(inner, keys, (Aggregate(n, "int64", "count"),), (*same, (n, col(n, "int64"))))
     if bounds.last is not None and many:
-        values = Top(values, over.keys, over.order, max(0, bounds.last))
-    elif bounds.last is not None or bounds.first > 1:
-        values = bounds.rows(over, values)
+        counts = Group(inner, keys, (Aggregate(n, "int64", "count"),), (*same, (n, col(n, "int64"))))
+        values = Top(counts, over.keys, over.order, max(0, bounds.last))
+    else:
+        values = bounds.rows(over, inner)
     before = WindowFunction(number, "int64", "sum", (n,), frame=Frame("rows", None, -1))
     counted = before if many else WindowFunction(number, "int32", "row_number")
     numbered = _source("numbered", Over(values, over.keys, over.order, (counted,)))
@@ -115,7 +112,7 @@ def _by_values(over: Over, bounds: _Bounds) -> Relation:
     limits = []
     if many:
         rank = cast(call("add", call("coalesce", rank, lit(0, "int64")), lit(1, "int64")), "int32")
-        limits += [call("le", rank, lit(bounds.last, "int32"))] if bounds.last is not None else []
+        limits += [call("le", rank, lit(bounds.last, "int32"))]
         limits += [call("ge", rank, lit(bounds.first, "int32"))] if bounds.first > 1 else []
     else:
         rank = _beyond(rank, bounds.first)
@@ -124,24 +121,6 @@ def _by_values(over: Over, bounds: _Bounds) -> Relation:
     joins = tuple(call("nseq", rows.qualified(key), ranks.qualified(key)) for key in keys)
     shown = (*((c.name, rows.qualified(c.name)) for c in over.shown), (function.name, ranks.qualified(function.name)))
     return Query(over.text, (rows, ranks), joins, shown, False)
-
-
-def _undense(relation: Relation) -> Relation:
-    """Returns window functions without DENSE_RANK among them: it is joined to the rows with the others."""
-    if not isinstance(relation, Over):
-        return relation
-    dense = [one for one in relation.functions if one.function == "dense_rank"]
-    if not dense:
-        return relation
-    others = tuple(one for one in relation.functions if one not in dense)
-    base: Relation = relation.input
-    if others:
-        base = replace(relation, functions=others, hidden=0)
-    made = _by_values(replace(relation, input=base, functions=tuple(dense[:1]), hidden=0), _Bounds())
-    rows = _source("rows", made)
-    names = {one.name: dense[0].name for one in dense}
-    shown = ((c.name, rows.qualified(names.get(c.name, c.name))) for c in relation.columns)
-    return Query(relation.text, (rows,), (), tuple(shown), False)
 
 
 @dataclass

@@ -83,6 +83,7 @@ class _Partition:
         known: dict[str, Callable[[], Any]] = {
             "row_number": lambda: i + 1,
             "rank": lambda: before + 1,
+            "dense_rank": lambda: self.group[i] + 1,
             "percent_rank": lambda: before / max(n - 1, 1),
             "cume_dist": lambda: (before + ties) / n,
             "ntile": lambda: next(t for t in range(1, one.count + 1) if i < self._tiles(n, one.count, t)),

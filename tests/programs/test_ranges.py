@@ -44,6 +44,7 @@ def query_of(random: Random) -> tuple[str, list[str], list[Order]]:
         for one in order
     )
     functions = ["SUM(a) OVER w", "COUNT(a) OVER w", "SUM(a) FILTER (WHERE i > 1) OVER w", "RANK() OVER w"]
+    functions.append("DENSE_RANK() OVER w")
     if total:
         rows = "OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
         functions = [*functions, "ROW_NUMBER() OVER w", f"SUM(a) {rows}", f"COUNT(*) {rows}"]
@@ -57,7 +58,7 @@ def query_of(random: Random) -> tuple[str, list[str], list[Order]]:
 
 
 def _is_number(function: str) -> bool:
-    return function.startswith(("RANK", "ROW_NUMBER", "COUNT"))
+    return function.startswith(("RANK", "DENSE_RANK", "ROW_NUMBER", "COUNT"))
 
 
 def copy_of(view: crown.View, shown: list[str], order: list[Order], partitioned: bool) -> Copy:
@@ -197,7 +198,6 @@ REFUSED = {
     "SELECT k, SUM(a) OVER (PARTITION BY k ORDER BY x) AS s FROM t": "ordered by",
     "SELECT k, x, 2 * ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "the column s of this",
     "SELECT k, x, 5 - ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "the column s of this",
-    "SELECT k, x, DENSE_RANK() OVER (PARTITION BY k ORDER BY x) AS s FROM t": "without DENSE_RANK",
     "SELECT k, COUNT(*) AS n FROM t GROUP BY k": "are not those of one window",
     "SELECT x AS _until, ROW_NUMBER() OVER (ORDER BY x) AS s FROM t": "which the result has already",
 }

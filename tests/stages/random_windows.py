@@ -43,7 +43,7 @@ def functions(random: Random, columns: tuple[Column, ...], order: tuple[Order, .
         kind = random.choice(["rank", "whole", "near", "pick", "pick", "end", "sum", "sum", "sum"])
         where = "c0" if random.random() < 0.3 else None
         if kind == "rank":
-            found.append(WindowFunction(name, "int32", random.choice(["row_number", "rank"])))
+            found.append(WindowFunction(name, "int32", random.choice(["row_number", "rank", "dense_rank"])))
         elif kind == "whole":
             function = random.choice(["percent_rank", "cume_dist", "ntile"])
             type_ = "int32" if function == "ntile" else "float64"

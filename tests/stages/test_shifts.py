@@ -16,7 +16,7 @@ from crown.stages.protocol import Part
 from crown.stages.shifts import Shifts
 from crown.store.codec import decode
 from plans.expressions.build import col
-from plans.frames import Frame, WindowFunction
+from plans.frames import RANKS, Frame, WindowFunction
 from plans.plan import Output
 from plans.program import Feed, Order, OverStage
 from plans.schema import Column, Table
@@ -45,9 +45,10 @@ def running(random: Random, columns: tuple[Column, ...]) -> tuple[OverStage, int
     numbers = [column for column in columns if column.type in EXACT]
     made = []
     for i in range(random.randint(1, 3)):
-        kind = random.choice(["row_number", "count", *(["rank"] if order else []), *(["sum"] * 2 if numbers else [])])
+        ranks = ["rank", "dense_rank"] if order else []
+        kind = random.choice(["row_number", "count", *ranks, *(["sum"] * 2 if numbers else [])])
         frame, where = Frame(random.choice(["rows", "range"]), None, 0), random.choice([None, None, "c0"])
-        if kind in ("row_number", "rank"):
+        if kind in RANKS:
             made.append(WindowFunction(f"w{i}", "int32", kind))
         elif kind == "count":
             argument = random.choice([(), (random.choice(columns).name,)])

@@ -75,6 +75,7 @@ def test_copies_and_peers_of_any_number_move(seed: int) -> None:
         WindowFunction("a", "int64", "sum", ("s",), frame=Frame(unit, None, 0)),
         WindowFunction("b", "int64", "count", ("s",), frame=Frame(unit, None, 0)),
         WindowFunction("c", "int32", "rank"),
+        WindowFunction("d", "int32", "dense_rank"),
     )
     random, planned = Random(seed), running_of(functions, hidden)
     (part,) = parts(1)
@@ -114,9 +115,10 @@ def test_a_change_costs_the_rows_that_it_delivers(unit: str) -> None:
     assert int(part.arena[A.H_STEPS]) - before <= 20
 
 
-def test_a_rank_among_many_peers_costs_the_logarithm() -> None:
+@pytest.mark.parametrize("function", ["rank", "dense_rank"])
+def test_a_rank_among_many_peers_costs_the_logarithm(function: str) -> None:
     (part,) = parts(1)
-    stage = Over(running_of((WindowFunction("b", "int32", "rank"),)), PLAIN, part)
+    stage = Over(running_of((WindowFunction("b", "int32", function),)), PLAIN, part)
     stage.apply([net_of(Counter({(0, 1, s): 1 for s in range(50_000)}), PLAIN, part)])
     for row in ((0, 1, -1), (0, 1, 25_000), (0, 1, 60_000)):
         before = int(part.arena[A.H_STEPS])

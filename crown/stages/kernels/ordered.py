@@ -75,6 +75,15 @@ def compare(arena, at, spec, columns, keys, strides, i, values, octets):
 
 
 @device
+def same(arena, spec, columns, at, other):
+    """Returns True iff two rows are peers by the first ``columns`` of an order: equal values have equal codes."""
+    equal = True
+    for s in range(0, 4 * columns, 4):
+        equal &= arena[at + spec[s]] == arena[other + spec[s]]
+    return equal
+
+
+@device
 def search(arena, shape, node, spec, columns, mode, keys, strides, i, values, octets):
     """Finds the place of a row in a node: (found, place, entries looked at), as ``locate`` does."""
     inner = arena[node + LEVEL] > 0

@@ -16,7 +16,7 @@ from crown.stages.kernels.nodes import HEAD, LENGTH, NEXT, row_at
 from crown.stages.kernels.ordered import EXACT, copies_there, locate, put, total
 from crown.stages.kernels.ordered_ahead import arrived, near_handles, near_keys
 from crown.stages.kernels.ordered_scan import at_number, at_position, codes, emit, in_leaf, leaves_at, sound
-from crown.stages.kernels.sessions import COLUMN, WORD, opened, told
+from crown.stages.kernels.sessions import WORD, opened, told
 
 DONE, OVER_BUDGET, ABSENT = 0, 1, 2
 HANDLE, LEAF, ENTRY, RANK, THERE, SIZE, LOW, HIGH = 0, 1, 2, 3, 4, 5, 6, 7
@@ -137,8 +137,9 @@ def change_row(
     if before + d < 0:
         return ABSENT
     if session[WORD] >= 0:
-        time = keys[strides[session[COLUMN]] + i]
-        sums[i * size + session[WORD]] = opened(arena, root, shape, session, time, before, d, path)
+        sums[i * size + session[WORD]] = opened(
+            arena, root, shape, spec, session, keys, strides, i, before, d, path
+        )  # fmt: skip
     steps += put(
         arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
     )  # fmt: skip
@@ -294,7 +295,7 @@ def check(arena, k, spec, strides, shape, session, handles, values, octets, path
     for g in range(n):
         root = arena[handles[g] + k]
         out[g] = sound(arena, root, shape, spec, columns, strides, values, octets, path)
-        if session[WORD] >= 0 and not told(arena, root, shape, session):
+        if session[WORD] >= 0 and not told(arena, root, shape, spec, session):
             out[g] = -1
 
 

@@ -1,9 +1,10 @@
-"""Sessions in ordered trees: rows that follow each other, each within a gap of the one before.
+"""Sessions in ordered trees: rows that follow each other, each within a gap of the one before; and peers likewise.
 
 ``session`` (int64[3]) says what makes them: the column of the time, which the order goes by first and which is never
 NULL; the gap; and the word of the sums that counts rows that open a session, once however many copies there are. The
-word is -1 where no function asks for sessions. A row opens one by what is before it: so a change of rows changes the
-word of the row behind them, too.
+word is -1 where no function asks for sessions. The column is -1 where the rows of a session are peers, which have the
+same values in the first columns of the order: the gap is how many these are. A row opens a session by what is before
+it: so a change of rows changes the word of the row behind them, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from crown.kernels.jit import device
 from crown.kernels.limbs import minus
 from crown.stages.kernels.nodes import BACK, LENGTH, LEVEL, child_at, row_at, sums_at
+from crown.stages.kernels.ordered import same
 from crown.stages.kernels.ordered_scan import here, leftmost
 
 COLUMN, GAP, WORD = 0, 1, 2
@@ -36,6 +38,28 @@ def apart(session, earlier, later):
     """Returns True iff between two times lies more than the gap; their difference may be more than a word."""
     difference = minus(later, earlier)
     return difference < 0 or difference > session[GAP]
+
+
+@device
+def _parted(arena, shape, spec, session, leaf, e, behind, entry):
+    """Returns True iff two entries, one directly behind the other, are of different sessions."""
+    row, other = row_at(arena, shape, leaf, e), row_at(arena, shape, behind, entry)
+    if session[COLUMN] < 0:
+        return not same(arena, spec, session[GAP], row, other)
+    return apart(session, arena[row + session[COLUMN]], arena[other + session[COLUMN]])
+
+
+@device
+def _parts(arena, shape, spec, session, keys, strides, i, leaf, e, behind):
+    """Returns True iff row ``i`` is of another session than the entry directly ``behind`` it, or directly before it."""
+    row = row_at(arena, shape, leaf, e)
+    if session[COLUMN] < 0:
+        other = False
+        for s in range(0, 4 * session[GAP], 4):
+            other |= keys[strides[spec[s]] + i] != arena[row + spec[s]]
+        return other
+    time, beside = keys[strides[session[COLUMN]] + i], arena[row + session[COLUMN]]
+    return apart(session, time, beside) if behind else apart(session, beside, time)
 
 
 @device
@@ -74,8 +98,8 @@ def _tell(arena, root, shape, session, path, e, opening):
 
 
 @device
-def opened(arena, root, shape, session, time, there, change, path):
-    """Returns by how much the change of a row's copies changes the word of the row, and changes that of the row behind.
+def opened(arena, root, shape, spec, session, keys, strides, i, there, change, path):
+    """Returns by how much the change of the copies of row ``i`` changes its word, and changes that of the row behind.
 
     ``path`` leads to the row, which is there so many times before. O(log n).
     """
@@ -89,28 +113,26 @@ def opened(arena, root, shape, session, time, there, change, path):
     if there == 0:
         behind, entry = here(arena, leaf, e)
         if behind != 0:
-            opening = apart(session, time, time_of(arena, shape, session, behind, entry))
+            opening = _parts(arena, shape, spec, session, keys, strides, i, behind, entry, True)
             _tell(arena, root, shape, session, path, e, 1 if opening else 0)
-        return 1 if first == 0 or apart(session, time_of(arena, shape, session, first, place), time) else 0
+        if first != 0 and not _parts(arena, shape, spec, session, keys, strides, i, first, place, False):
+            return 0
+        return 1
     behind, entry = here(arena, leaf, e + 1)
     if behind != 0:
-        opening = first == 0 or apart(
-            session, time_of(arena, shape, session, first, place), time_of(arena, shape, session, behind, entry)
-        )  # fmt: skip
+        opening = first == 0 or _parted(arena, shape, spec, session, first, place, behind, entry)
         _tell(arena, root, shape, session, path, e + 1, 1 if opening else 0)
     return -opens(arena, shape, session, leaf, e)
 
 
 @device
-def told(arena, root, shape, session):
+def told(arena, root, shape, spec, session):
     """Returns True iff every row of a tree says rightly whether it opens a session. O(n)."""
     leaf = leftmost(arena, shape, root)
     first, place = 0, 0
     while leaf != 0:
         for e in range(arena[leaf + LENGTH]):
-            opening = first == 0 or apart(
-                session, time_of(arena, shape, session, first, place), time_of(arena, shape, session, leaf, e)
-            )  # fmt: skip
+            opening = first == 0 or _parted(arena, shape, spec, session, first, place, leaf, e)
             if opens(arena, shape, session, leaf, e) != (1 if opening else 0):
                 return False
             first, place = leaf, e

@@ -16,7 +16,7 @@ from crown.kernels.limbs import clear, sum_of_pairs
 from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.strings import NULL
 from crown.stages.kernels.nodes import HEAD, LENGTH, NEXT, full, node_words, row_at, sums_at
-from crown.stages.kernels.ordered import BEHIND, FIRST, locate
+from crown.stages.kernels.ordered import BEHIND, FIRST, locate, same
 from crown.stages.kernels.ordered_scan import at_position, here
 
 NUMBER, RANK, COUNT, SUM = 0, 1, 2, 3
@@ -223,20 +223,11 @@ def _numbers(arena, leaf, e, lines, apart, at, moved, q, out, o, x, both):
 
 
 @device
-def _same(arena, spec, order, row, other):
-    """Returns True iff two rows are peers: equal values have equal codes."""
-    same = True
-    for s in range(0, 4 * order, 4):
-        same &= arena[row + spec[s]] == arena[other + spec[s]]
-    return same
-
-
-@device
 def _ranks(arena, shape, spec, order, leaf, e, lines, apart, at, before, moved, q, scratch, t, out, o, x, both):
     """Writes the ranks of rows, from an entry on; ``before``: the row before it, or its own."""
     begin, by, row = scratch[t], moved[q], row_at(arena, shape, leaf, e)
     for y in range(lines):
-        if not _same(arena, spec, order, before, row):
+        if not same(arena, spec, order, before, row):
             begin = at
         out[o + y] = begin + 1
         if both:
@@ -271,7 +262,7 @@ def _totals(
                     low, high = sum_of_pairs(low, high, value, value >> 63)
         elif at == end:  # the first of new peers
             peer, place = leaf, e + y
-            while peer != 0 and _same(arena, spec, order, row, row_at(arena, shape, peer, place)):
+            while peer != 0 and same(arena, spec, order, row, row_at(arena, shape, peer, place)):
                 other = sums_at(arena, shape, peer, place)
                 count += arena[other + counted]
                 if summed:

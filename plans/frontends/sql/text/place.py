@@ -13,7 +13,7 @@ from typing import Any
 
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES as FUNCTIONS
-from plans.frames import OWN, RANKS
+from plans.frames import OWN
 from plans.frontends.aggregates import NAMES as AGGREGATES
 
 FUNCTION_NAMES = sorted({*FUNCTIONS, *(name.upper() for name in AGGREGATES), "COUNT_IF"})
@@ -135,7 +135,7 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
     word = spelling(text, node)
     if node.key == "window":
         return "a window function (OVER) here", "write it behind SELECT or QUALIFY, or in a derived table"
-    if word.lower() in (*OWN, *RANKS):
+    if word.lower() in OWN:
         return f"{word} without OVER", "write OVER (ORDER BY ...) behind it"
     if word in ("GROUPING", "GROUPING_ID"):
         return f"{word} of a single grouping", "write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"
