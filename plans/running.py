@@ -125,8 +125,8 @@ def ranged(program: Program) -> Ranged:
         if not one.running:
             raise PlanError(
                 f"a change does not move the values of {one.function.upper()} by the same amount in all rows behind it",
-                hint="ranges tell ROW_NUMBER, RANK, DENSE_RANK, and COUNT and SUM from the first row to the current one, "
-                "of whole numbers and decimals",
+                hint="ranges tell ROW_NUMBER, RANK, DENSE_RANK, and COUNT and SUM from the first row to the current "
+                "one, of whole numbers and decimals",
             )
     places = [found.place(name) for name in found.names]
     told = next((i for i, at in enumerate(places) if at is None), len(places))
