@@ -138,14 +138,13 @@ def _watch(session: Session, project: Project, args: argparse.Namespace) -> None
     """Runs until Ctrl-C; a project whose files have changed is read again."""
     with suppress(KeyboardInterrupt):
         while True:
-            stamp = project.stamp()
             with closing(Pipeline.of(session, project, args.refresh, args.verify).watch(args.every)) as rounds:
                 for report in rounds:
                     _tell(project, args)
                     if report.changed:
                         _show_report(report, args.json)
                         sys.stdout.flush()
-                    if project.stamp() != stamp:
+                    if not project.is_current():
                         break
             project = _project_at(project.file)
 

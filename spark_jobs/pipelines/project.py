@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import invalidate_caches
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from typing_extensions import override
 
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.given import DELTA, FILES, KINDS
@@ -35,7 +41,13 @@ Views = list[list[Any]]
 """The views that a text defines: name, query, whether it is temporary, and the line in which its statement begins."""
 Texts = dict[str, Views]
 """What the SQL files of a project define, by their texts."""
+Stamp = tuple[int, int]
+"""Size and time of a file."""
+Stamps = dict[str, Stamp | None]
+"""Stamps of files by their paths; None of one that is gone."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
+_modules: set[str] = set()
+"""The modules of projects that this process has imported."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,8 @@ class Project:
     database: str | None
     includes: tuple[str, ...]
     definitions: list[Definition] = field(default_factory=list)
+    _defined: Stamps = field(default_factory=dict, init=False)
+    _imported: Stamps = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, path: Path) -> Project:
@@ -144,10 +158,13 @@ class Project:
             raise SourceError(f"{self.file}: {_KEEP}: {given}: write how many snapshots are kept, 0 or more")
         return int(given)
 
-    def stamp(self) -> list[tuple[str, int, int]]:
-        """Returns name, size and time of each of its files: other ones if the project has changed."""
-        found = [(file, file.stat()) for file in (self.file, *self._files())]
-        return [(str(file), stat.st_size, stat.st_mtime_ns) for file, stat in found]
+    def is_current(self) -> bool:
+        """Returns True while the files that ``load`` has read are as they were then: the specification, the
+        definitions, and the modules of the project that they import."""
+        return self._defined == self._stamps() and all(_stamp(file) == at for file, at in self._imported.items())
+
+    def _stamps(self) -> Stamps:
+        return {str(file): _stamp(file) for file in (self.file, *self._files())}
 
     def load(self, session: Session, known: Texts) -> Texts:
         """Reads the definitions: imports the Python files and parses the SQL files of the project.
@@ -157,8 +174,9 @@ class Project:
         found: Texts = {}
         from pyspark.pipelines.graph_element_registry import graph_element_registration_context
 
-        registry = _registry(self)
-        with graph_element_registration_context(registry), _imports_from(self.folder):
+        registry, imports = _registry(self), _Imports(self.folder)
+        self._defined, self._imported = self._stamps(), imports.stamps
+        with graph_element_registration_context(registry), imports.found():
             for file in self._files():
                 try:
                     if file.suffix == ".py":
@@ -267,14 +285,52 @@ def _import(file: Path, spark: SparkSession) -> None:
     found.loader.exec_module(module)
 
 
-@contextmanager
-def _imports_from(folder: Path) -> Iterator[None]:
-    """Lets files of a project import one another."""
-    sys.path.insert(0, str(folder))
+def _stamp(file: str | Path) -> Stamp | None:
     try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+class _Imports(MetaPathFinder):
+    """Finds the modules in the folder of a project, as if it stood first in ``sys.path``.
+
+    ``stamps``: of their files, before they were read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.stamps: Stamps = {}
+        self._folder = str(folder)
+
+    @override
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        if path is not None and name.rpartition(".")[0] not in _modules:
+            return None
+        found = PathFinder.find_spec(name, [self._folder] if path is None else path)
+        if found is None or (found.loader is None and path is None and PathFinder.find_spec(name) is not None):
+            return None  # a folder without __init__.py is a package only where no other is found
+        _modules.add(name)
+        if found.origin is not None:
+            self.stamps[found.origin] = _stamp(found.origin)
+        return found
+
+    @contextmanager
+    def found(self) -> Iterator[None]:
+        """Yields a context in which modules are found. Those that a project has imported before are read again."""
+        invalidate_caches()
+        for name in _modules:
+            sys.modules.pop(name, None)
+        _modules.clear()
+        written, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # its time is one of whole seconds
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(self)
+            sys.dont_write_bytecode = written
 
 
 def _line(error: BaseException) -> str:
