@@ -108,8 +108,8 @@ class Database(
         ``query``: SQL, Datalog, a motif, or a relation of ``plans.queries.algebra`` over ``schema``.
 
         If there are data already the view is filled from the tables, whose rows are kept whole for that; the views that
-        it reads are filled already. ``rates`` and ``dialect`` are those of ``plans.plan``. Cost: O(state), and what
-        the rows that it reads cost its stages.
+        it reads are filled already. ``rates`` and ``dialect`` are those of ``plans.plan``. Cost: O(stages), and what
+        the rows that it reads cost the new ones.
 
         Raises PlanError for a name that is taken and a query that cannot be maintained, ChangeError for data that it
         cannot take, MemoryBudgetError; the database is as before then.
@@ -118,7 +118,7 @@ class Database(
         return self[name]
 
     def drop(self, name: str) -> None:
-        """Drops a view and frees the stages that no other view needs. O(state).
+        """Drops a view and frees the stages that no other view needs. O(stages).
 
         Raises PlanError if there is no such view, or another one reads it.
         """
@@ -149,7 +149,7 @@ class Database(
     ) -> None:
         """Drops the views ``drop`` in their order, then registers ``views`` in theirs, in one step.
 
-        It costs what one ``view`` or ``drop`` costs, O(state), and what the rows that they read cost the new stages. A
+        It costs what one ``view`` or ``drop`` costs, and what the rows that they read cost the new stages. A
         query may be a function: it is called with ``schema`` as it is then, and returns a relation. Raises what
         ``view`` and ``drop`` raise; the database is as before then.
         """
@@ -177,11 +177,16 @@ class Database(
         with self._engine.uninterrupted:
             self._engine = changed()
 
-    def fork(self) -> Database:
+    def fork(self, *, check: Callable[[], None] | None = None) -> Database:
         """Returns the tables and views as they are now, as a database in memory that goes its own way, also in another
-        thread. O(state): memory is copied, and no row is applied."""
+        thread. O(state): memory is copied, and no row is applied.
+
+        ``check`` is called now and then while the fork takes a batch or fills a view. What it raises stops that; the
+        fork is as before then.
+        """
         self._changeable()
-        return Database(self._engine.copied(self._memory_budget), self._memory_budget, None, self._engine.batches)
+        engine = self._engine.copied(self._memory_budget, check)
+        return Database(engine, self._memory_budget, None, self._engine.batches)
 
     def adopt(self, fork: Database) -> None:
         """Goes on with the views of a fork, to which the same batches were applied: views that were registered there

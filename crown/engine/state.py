@@ -1,4 +1,4 @@
-"""What a join core keeps: a piece of memory, divided into its own arena and one per bag.
+"""What a join core keeps: its own arena and one per bag.
 
 All of it is plain words, so a state is created, attached to and copied as those.
 """
@@ -6,6 +6,7 @@ All of it is plain words, so a state is created, attached to and copied as those
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,29 +21,24 @@ from crown.kernels.tables import table_at
 from crown.store.budget import Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
-from crown.store.memory import Space, numbers
+from crown.store.memory import numbers
 from plans.plan import Plan
 
 
 class State(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """The state of one join core: arenas, compiled plan, bags, header.
 
-    ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``space``: in which it is
-    reserved as it grows, if not all is there. ``dictionary`` and ``budget`` are shared with the other stages of a
-    program.
+    ``parts``: the memory, an arena for the core and one per bag, of which each is new (zero) or holds a state of the
+    plan. ``dictionary`` and ``budget`` are shared with the other stages of a program.
     """
 
-    def __init__(
-        self, plan: Plan, arena: np.ndarray, space: Space | None, dictionary: Dictionary, budget: Budget
-    ) -> None:
+    def __init__(self, plan: Plan, parts: Sequence[np.ndarray], dictionary: Dictionary, budget: Budget) -> None:
         ensure_view_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
-        self.space = space
         self.compiled = compile_plan(plan)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
-        # The state of each bag lies in an equal part of the same mapping, with a header of its own.
-        self.parts = np.split(arena, 1 + len(bags))
+        self.parts = parts
         self.arena = self.parts[0]
         self.header = numbers(self.arena[: A.header_words(table_total(n))])
         self.halves = self.arena.view(np.int32)
@@ -55,8 +51,8 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
             if node.bag is not None
         }
-        for part, reserved in zip(self.parts, limits, strict=True):
-            part[A.H_LIMIT] = len(part) if space is None else reserved
+        for number, (part, reserved) in enumerate(zip(self.parts, limits, strict=True)):
+            part[A.H_LIMIT] = budget.reach(number, reserved)
 
     def format(self, words: int, seed: int | None = None) -> None:
         """Writes an empty state into a new arena.

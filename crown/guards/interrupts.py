@@ -18,9 +18,13 @@ _Handler = Callable[[int, FrameType | None], Any]
 
 
 class Uninterrupted:
-    """A context in which SIGINT waits. It can be entered again while it is held."""
+    """A context in which SIGINT waits. It can be entered again while it is held.
 
-    def __init__(self) -> None:
+    ``asked``: a function that is called whenever a batch can be taken back; what it raises stops the batch, too.
+    """
+
+    def __init__(self, asked: Callable[[], None] | None = None) -> None:
+        self._asked = asked
         self._depth = 0
         self._noted = False
         self._delivers: _Handler | None = None  # the handler in whose place this one stands
@@ -56,6 +60,8 @@ class Uninterrupted:
 
     def check(self) -> None:
         """Delivers a SIGINT that was noted: raises what its handler raises, ``KeyboardInterrupt`` by default."""
+        if self._asked is not None:
+            self._asked()
         if self._noted and self._delivers is not None:
             self._noted = False
             self._delivers(SIGINT, None)

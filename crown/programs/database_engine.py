@@ -1,19 +1,20 @@
 """The engine of a program with several named results, which grows and shrinks while it holds data.
 
-Stages keep their numbers, and what a stage remembers lies in arenas that know no address. So a changed program gets a
-memory of its own, to which the arenas of the stages that stay are copied. A new stage is filled with the rows of what
-it reads, a block at a time, as with the inserts of a batch. Until all is done the engine that was there stays whole.
+Stages keep their numbers, and what a stage remembers lies in arenas of its own. So the engine of a changed program has
+the arenas of the stages that stay, and new ones. A new stage is filled with the rows of what it reads, a block at a
+time, as with the inserts of a batch; those are only read. So until all is done the engine that was there stays whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Self
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any, Self
 
 import pyarrow as pa
 
+from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import PreparedBatch
-from crown.kernels import arena as A
 from crown.programs.base_rows import kept
 from crown.programs.result import ResultOf
 from crown.programs.runtime import ProgramRuntime
@@ -37,19 +38,24 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         on_missing: str = "ignore",
         threads: int = 1,
         selecting: bool = False,
+        uninterrupted: Uninterrupted | None = None,
     ) -> None:
-        super().__init__(program, memory, on_missing, threads, selecting, whole=True)
+        super().__init__(program, memory, on_missing, threads, selecting, whole=True, uninterrupted=uninterrupted)
         assert program.results is not None, "its results have names"
         self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
         self._numbers = {result.name: result.stage for result in program.results}
 
     @classmethod
-    def create(cls, program: Program, memory_budget: int | None, on_missing: str) -> Self:
+    def create(
+        cls,
+        program: Program,
+        memory_budget: int | None,
+        on_missing: str,
+        uninterrupted: Uninterrupted | None = None,
+    ) -> Self:
         """Makes a new, empty engine in anonymous memory; ``memory_budget``: bytes of all parts together."""
         memory = ProgramMemory.create(parts_of_program(program), memory_budget)
-        made = cls(program, memory, on_missing)
-        memory.stamp(program, 1, layout_words(program, on_missing, False, True))
-        return made
+        return cls(program, memory, on_missing, uninterrupted=uninterrupted)
 
     def run(
         self, prepared: PreparedBatch, *, deltas: bool = True, closing: Callable[[], None] | None = None
@@ -68,56 +74,58 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         yield {name: self.results[name].delta(nets[number]) for name, number in self._numbers.items()}
 
     def changed(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
-        """Returns the engine of a changed program, filled from what this one holds. This one stays as it is.
+        """Returns the engine of a changed program, which has the stages of this one that stay. Go on with one of the
+        two.
 
-        O(state), and what the rows of its inputs cost a new stage; with other tables all stages are filled anew from
-        their rows. Raises what a batch raises that cannot be taken.
+        O(stages), and what the rows of its inputs cost a new stage; with other tables all stages are filled anew from
+        their rows. Raises what a batch raises that cannot be taken; this one stays as it is.
         """
         self.ready()
         if program.tables != self._program.tables:
             return self._with_tables_of(program, memory_budget)
-        made, fresh = self._beside(program, memory_budget)
-        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
-        made._fill(fresh)
+        old, new = _parts(self._program), _parts(program)
+        stay = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
+        kept = {n: n for n in range(OWN_PARTS)}
+        for number in stay:
+            kept |= dict(zip(new[number], old[number], strict=True))
+        memory = self.memory.shared(kept, parts_of_program(program), memory_budget)
+        made = self._over(program, memory, stay, self.uninterrupted)
+        made._fill([n for n in range(len(program.stages)) if n not in stay])
         return made
 
-    def copied(self, memory_budget: int | None) -> DatabaseEngine:
-        """Returns an engine that holds what this one holds, and has nothing in common with it. O(state)."""
+    def copied(self, memory_budget: int | None, check: Callable[[], None] | None) -> DatabaseEngine:
+        """Returns an engine that holds what this one holds, and has nothing in common with it. O(state). What ``check``
+        raises stops a batch of it."""
         self.ready()
-        return self._beside(self._program, memory_budget)[0]
+        memory = self.memory.copied(memory_budget)
+        return self._over(self._program, memory, range(len(self.stages)), Uninterrupted(check))
 
-    def _beside(self, program: Program, memory_budget: int | None) -> tuple[DatabaseEngine, list[int]]:
-        """Returns an engine of a program over the same tables, which holds what this one holds, and its stages that are
-        to be filled."""
-        memory = ProgramMemory.create(parts_of_program(program), memory_budget)
-        old, new = _parts(self._program), _parts(program)
-        kept = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
-        pairs = [(n, n) for n in range(OWN_PARTS)]
-        pairs += [pair for n in kept for pair in zip(old[n], new[n], strict=True)]
-        for source, target in pairs:
-            words = int(self.memory.parts[source][A.H_TOP])
-            memory.parts[target][:words] = self.memory.parts[source][:words]
-        memory.limit([])
-        made = DatabaseEngine(program, memory, self.on_missing)
-        memory.stamp(program, 1, layout_words(program, self.on_missing, False, True))
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Writes the state to one file, as ``ProgramRuntime.save`` does, and into each part what it is a part of."""
+        self.memory.stamp(self._program, 1, layout_words(self._program, self.on_missing, False, True))
+        return super().save(path, extra)
+
+    def _over(
+        self, program: Program, memory: ProgramMemory, stay: Iterable[int], uninterrupted: Uninterrupted
+    ) -> DatabaseEngine:
+        """Returns an engine of a program over the same tables, whose ``memory`` has the stages that ``stay``."""
+        made = DatabaseEngine(program, memory, self.on_missing, uninterrupted=uninterrupted)
         made.batches = self.batches
-        fresh = [n for n in range(len(program.stages)) if n not in kept]
-        made.tallies.begin(fresh)
-        for number in kept:
-            rows = self.tallies.known(number)
+        known = {number: self.tallies.known(number) for number in stay}
+        made.tallies.begin(n for n in range(len(program.stages)) if n not in known)
+        for number, rows in known.items():
             if rows is not None:
                 made.tallies.set(number, rows)
-        return made, fresh
+        return made
 
     def _with_tables_of(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
         """Returns an engine of a program with other tables. The tables of both have the rows that they have here."""
-        made = DatabaseEngine.create(program, memory_budget, self.on_missing)
+        made = DatabaseEngine.create(program, memory_budget, self.on_missing, self.uninterrupted)
         names = {table.name for table in program.tables}
         rows = {name: table for name, table in kept(self).items() if name in names}
         if self.batches:
             made.fill(rows)
         made.batches = self.batches
-        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         return made
 
     def check_invariants(self) -> None:

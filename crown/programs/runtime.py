@@ -67,7 +67,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same time.
     ``whole``: the base tables take all columns of the relations, also those that no stage reads. ``selecting``: rows
     that nothing reads are dropped first (see ``plans.wiring``), where that may be. ``streams``: the last stage hands
-    its deltas on as they are found, if it can.
+    its deltas on as they are found, if it can. ``uninterrupted``: what stops a batch; one of its own by default.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         selecting: bool = True,
         whole: bool = False,
         streams: bool = False,
+        uninterrupted: Uninterrupted | None = None,
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
@@ -88,7 +89,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.memory = memory
         self.selecting = selecting
         self.batches = 0  # applied by this object, or since its owner began to count
-        self.uninterrupted = Uninterrupted()
+        self.uninterrupted = uninterrupted or Uninterrupted()
         self.wires = wiring(program, on_missing, selecting=selecting, whole=whole, cells=threads > 1)
         self._used = {name: wire.columns for name, wire in self.wires.items() if isinstance(name, str)}
         self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
@@ -376,9 +377,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         if file is not None and same_file(target, file.path):
             raise SnapshotError(f"{target} is the file in which this view keeps its state; save to another one")
         self.compact()
-        return saving.write(
-            target, self._program, self.on_missing, self.selecting, self.threads, extra, self.memory.parts
-        )
+        options = self.on_missing, self.selecting, self.threads
+        return saving.write(target, self._program, *options, extra, self.memory.parts)
 
     @property
     def version(self) -> int:
@@ -407,8 +407,8 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     def ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
         CrownError if it is another process's."""
-        if self.memory.space is not None:
-            self.memory.space.check_process()
+        if self.memory.file is not None:
+            self.memory.file.check_process()
         if self._header[A.H_OPEN]:
             refuse(self._in_call or is_running(self._batch), True)
 

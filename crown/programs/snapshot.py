@@ -99,7 +99,7 @@ def _load(
             raise SnapshotError(f"{path} is of a view with {threads} threads, whose state is kept in memory alone")
         if len(words) != parts_of_program(program, threads):
             raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
-        if max(words) > limits_of(memory_budget)[1]:
+        if max(words) > limits_of(memory_budget, len(words))[1]:
             raise _too_large(sum(words), path)
         try:
             layout = layout_words(program, header["on_missing"], header["selecting"], several)

@@ -333,11 +333,10 @@ def _some(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def _core(plan: Plan, memory: ProgramMemory, first: int, parts: int) -> Core:
     """Returns the core whose parts begin with number ``first``."""
-    arena, words = memory.mapping(first, parts), memory.budget.words
-    new = arena[A.H_MAGIC] == 0
-    state = State(plan, arena, memory.space, memory.dictionary, Share(memory.budget, first))
+    new = memory.parts[first][A.H_MAGIC] == 0
+    state = State(plan, memory.parts[first : first + parts], memory.dictionary, Share(memory.budget, first))
     if new:
-        state.format(words)
+        state.format(memory.budget.words)
     return Core(state)
 
 

@@ -16,27 +16,27 @@ import numpy as np
 
 from crown.errors import MemoryBudgetError
 from crown.kernels import arena as A
-from crown.store.memory import ADDRESSABLE, SLACK, Space, no_addresses, numbers
+from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, no_addresses, numbers
 
 
 class Budget:
-    """The budget of a state in ``words``; ``parts`` are its arenas, one after the other.
+    """The budget of a state in ``words``; ``parts`` are its arenas.
 
-    ``space``: in which they have to be reserved before they are used, if they must be. ``fixed``: every part may take
-    all there is, as its header says already, so no batch has to ask before. ``whole``: this one.
+    ``spaces``: for each the space in which it has to be reserved before it is used, None if it need not be. ``fixed``:
+    every part may take all there is, as its header says already, so no batch has to ask before. ``whole``: this one.
     """
 
-    def __init__(self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, space: Space | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, spaces: Sequence[Space | None] = ()
+    ) -> None:
         self.words = words
         self._short: int | None = None  # the error number of a reservation that was refused
         self._parts = parts
         self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
-        self._space = space
+        self._spaces = spaces or [None] * len(parts)
         self.whole = self
-        self.fixed = words >= ADDRESSABLE and space is None
+        self.fixed = words >= ADDRESSABLE and not any(self._spaces)
         self._lifted = False
-        if space is not None:
-            space.parts = parts
 
     @property
     def used(self) -> int:
@@ -61,7 +61,7 @@ class Budget:
     def change(self, words: int) -> None:
         """Sets the budget."""
         self.words = words
-        self.fixed = words >= ADDRESSABLE and self._space is None
+        self.fixed = words >= ADDRESSABLE and not any(self._spaces)
         if self.fixed:
             for header in self._headers:
                 header[A.H_BUDGET] = words
@@ -87,9 +87,32 @@ class Budget:
             return
         live = header[A.H_LIVE]
         allowed = len(self._parts[part]) if self._lifted else self.words - (self.used - live)
-        if self._space is not None:
+        if self._spaces[part] is not None:
             allowed = min(allowed, live + self._room(part, expected))
         header[A.H_BUDGET] = allowed
+
+    def reach(self, part: int, reserved: int) -> int:
+        """Returns how far arena number ``part`` may grow, of which so many words are reserved."""
+        return len(self._parts[part]) if self._spaces[part] is None else reserved
+
+    def back(self, part: int, words: int) -> None:
+        """Reserves the first ``words`` of arena number ``part``, and writes down how far it may grow.
+
+        Raises MemoryBudgetError if there is no room for them.
+        """
+        arena, space = self._parts[part], self._spaces[part]
+        reserved = self.reach(part, min(words, len(arena)))
+        if space is not None:
+            try:
+                space.reserve(_start(space, arena), reserved)
+            except OSError as error:
+                if error.errno == errno.ENOMEM or not isinstance(space, MappedFile):
+                    raise MemoryBudgetError(no_addresses()) from error
+                raise MemoryBudgetError(
+                    f"the disk has no room for the state file {space.path} ({error.strerror}); make room, or keep the "
+                    "state elsewhere"
+                ) from error
+        arena[A.H_LIMIT] = reserved
 
     def stop(self, part: int) -> None:
         """Allows arena number ``part`` nothing: its kernel comes back before the next insertion."""
@@ -112,7 +135,7 @@ class Budget:
         wanted = header[A.H_TOP] + words
         if wanted > len(self._parts[part]) or (not self._lifted and self.used + words > self.words):
             return False
-        if self._space is not None and header[A.H_LIMIT] < wanted:
+        if self._spaces[part] is not None and header[A.H_LIMIT] < wanted:
             self._reserve(part, wanted)
         return wanted <= header[A.H_LIMIT]
 
@@ -157,16 +180,21 @@ class Budget:
         return max(int(arena[A.H_LIMIT]) - wanted, -1)
 
     def _reserve(self, part: int, words: int) -> None:
-        arena = self._parts[part]
+        arena, space = self._parts[part], self._spaces[part]
         known = int(arena[A.H_LIMIT])
-        assert self._space is not None
+        assert space is not None
         try:
-            self._space.reserve(part * len(arena) + known, words - known)
+            space.reserve(_start(space, arena) + known, words - known)
         except OSError as error:
             self._short = error.errno or 0
             return
         self._short = None
         arena[A.H_LIMIT] = words
+
+
+def _start(space: Space, arena: np.ndarray) -> int:
+    """Returns the word of a space with which an arena begins."""
+    return (arena.ctypes.data - space.words.ctypes.data) // 8
 
 
 class Share(Budget):
@@ -190,6 +218,10 @@ class Share(Budget):
     def allow(self, part: int, expected: int = 0) -> None:
         """Writes down what part number ``part`` may take."""
         self._whole.allow(self._first + part, expected)
+
+    def reach(self, part: int, reserved: int) -> int:
+        """Returns how far part number ``part`` may grow."""
+        return self._whole.reach(self._first + part, reserved)
 
     def stop(self, part: int) -> None:
         """Allows part number ``part`` nothing."""

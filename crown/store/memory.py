@@ -45,13 +45,14 @@ def whole_pages(words: int) -> int:
     return -(-words // _PAGE_WORDS) * _PAGE_WORDS
 
 
-def reserve(words: int = ADDRESSABLE, option: str = "memory_budget", parts: int = 1) -> np.ndarray:
-    """Returns an anonymous int64 array of ``words`` zeros, for ``parts`` arenas of one length.
+def reserve(words: int = ADDRESSABLE, option: str = "memory_budget") -> np.ndarray:
+    """Returns an anonymous int64 array of ``words`` zeros, which begins in small pages: a small view takes little
+    memory.
 
     Raises MemoryBudgetError if the system refuses the address range; ``option``: what the caller has to make it less.
     """
     try:
-        return _reserved(words, parts)
+        return _reserved(words)
     except (OSError, ValueError) as error:
         raise MemoryBudgetError(
             f"the system refuses to reserve {8 * words >> 20} MiB of address space ({error}); "
@@ -59,31 +60,26 @@ def reserve(words: int = ADDRESSABLE, option: str = "memory_budget", parts: int 
         ) from error
 
 
-def _reserved(words: int, parts: int) -> np.ndarray:
+def _reserved(words: int) -> np.ndarray:
     if os.name == "posix":
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
         memory = mmap.mmap(-1, 8 * words, flags=flags)
         if hasattr(memory, "madvise") and hasattr(mmap, "MADV_HUGEPAGE"):
-            length = 8 * words // parts
             with suppress(OSError):  # a system may have no huge pages
-                for start in range(0, parts * length if length > _SMALL else 0, length):
-                    memory.madvise(mmap.MADV_HUGEPAGE, start + _SMALL, length - _SMALL)
+                if 8 * words > _SMALL:
+                    memory.madvise(mmap.MADV_HUGEPAGE, _SMALL, 8 * words - _SMALL)
     else:
         memory = mmap.mmap(-1, 8 * words)
     return np.frombuffer(memory, np.int64)
 
 
 class Space(Protocol):
-    """Memory for arenas, ``words``, of which only what was reserved may be touched. ``parts``: the arenas in it."""
+    """Memory for arenas, ``words``, of which only what was reserved may be touched."""
 
     words: np.ndarray
-    parts: Sequence[np.ndarray]
 
     def reserve(self, start: int, words: int) -> None:
         """Makes ``words`` words from word ``start`` on usable. Raises OSError if the system has no room for them."""
-
-    def check_process(self) -> None:
-        """Raises CrownError in a process that shares the memory with the one that made it."""
 
 
 class Grown:
@@ -92,27 +88,22 @@ class Grown:
     def __init__(self, words: int) -> None:
         self._pieces = Pieces(8 * words)
         self.words = self._pieces.words
-        self.parts: Sequence[np.ndarray] = [self.words]
 
     def reserve(self, start: int, words: int) -> None:
         """Maps ``words`` words from word ``start`` on. Raises OSError if the system refuses them."""
         self._pieces.map(8 * start, 8 * (start + words))
 
-    def check_process(self) -> None:
-        """Does nothing: a forked process has a copy of its own."""
 
+def anonymous(words: int) -> tuple[np.ndarray, Space | None]:
+    """Returns what ``reserve`` does, and, if what is in it has to be reserved before use, its space.
 
-def anonymous(words: int, parts: int = 1) -> tuple[np.ndarray, Space | None]:
-    """Returns an int64 array of ``words`` zeros, and, if what is in it has to be reserved before use, its space.
-
-    It is for ``parts`` arenas of one length, of which each begins in small pages: a small view takes little memory.
     Raises MemoryBudgetError if the system refuses the address range.
     """
     if not supported():
-        return reserve(words, parts=parts), None
+        return reserve(words), None
     if limit_of_addresses() is None:
         with suppress(OSError):
-            return _reserved(words, parts), None
+            return _reserved(words), None
     try:
         made = Grown(words)
     except OSError as error:

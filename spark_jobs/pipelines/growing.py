@@ -8,8 +8,9 @@ state says nothing of these views, so a process that dies begins with them anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -35,9 +36,9 @@ class Growing:
         self._since = {view.definition.name: {OWN: note["version"]} for view in views if not view.definition.temporary}
         self._version = -1
         self._given: SimpleQueue[tuple[int, Batches] | None] = SimpleQueue()
-        self._ended = False
+        self._given_up = Event()
         self._error: Exception | None = None
-        self._fork = database.fork()
+        self._fork = database.fork(check=partial(_go_on, self._given_up))
         self._thread = Thread(target=self._run, args=(note["version"],), name="crown-growing", daemon=True)
         self._thread.start()
 
@@ -53,13 +54,16 @@ class Growing:
 
     def adopted(self, database: DurableDatabase, note: Mapping[str, Any]) -> dict[str, Any]:
         """Has the database go on with the fork; returns the note with the views."""
-        self.end()
+        self._join()
         database.adopt(self._fork)
         return {**note, "views": {**note["views"], **self.digests}, "since": {**note["since"], **self._since}}
 
     def end(self) -> None:
-        """Ends the thread, when it has done what it is about."""
-        self._ended = True
+        """Gives up: ends the thread where it can be stopped."""
+        self._given_up.set()
+        self._join()
+
+    def _join(self) -> None:
         self._given.put(None)
         self._thread.join()
 
@@ -67,18 +71,29 @@ class Growing:
         try:
             self._fork.define(self._relations)
             self._deliver(version, [])
-            while not self._ended and (given := self._given.get()) is not None:
+            while (given := self._given.get()) is not None:
                 version, batches = given
                 self._deliver(version, [{**rows, **self._fork.apply(rows)} for rows in batches])
+        except _GivenUpError:
+            pass
         except Exception as error:
             self._error = error
 
     def _deliver(self, version: int, deltas: Batches) -> None:
         """Brings the tables of the views to a version; the first one has all of their rows."""
-        if not self._ended:
-            note = {"id": self._stream, "version": version, "since": self._since}
-            self._delivery.deliver(self._fork, note, deltas)
-            self._version = version
+        _go_on(self._given_up)
+        note = {"id": self._stream, "version": version, "since": self._since}
+        self._delivery.deliver(self._fork, note, deltas)
+        self._version = version
+
+
+class _GivenUpError(Exception):
+    """What is computed is not wanted any more."""
+
+
+def _go_on(given_up: Event) -> None:
+    if given_up.is_set():
+        raise _GivenUpError
 
 
 class Beside:

@@ -28,8 +28,7 @@ def memory_of(plan: Plan) -> ProgramMemory:
 def state_of(plan: Plan, memory: ProgramMemory | None = None, seed: int | None = None) -> State:
     """Returns a new, empty state of a plan; cores in one ``memory`` share their dictionary."""
     own = memory_of(plan)
-    parts = own.mapping(OWN_PARTS, parts_of(JoinStage(plan)))
-    state = State(plan, parts, None, (memory or own).dictionary, Share(own.budget, OWN_PARTS))
+    state = State(plan, own.parts[OWN_PARTS:], (memory or own).dictionary, Share(own.budget, OWN_PARTS))
     state.format(own.budget.words, seed)
     return state
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -206,6 +208,33 @@ def test_ctrl_c_while_a_view_is_filled_leaves_the_database_as_it_was(monkeypatch
     assert db.view("sums", "SELECT k, SUM(y) AS s FROM r GROUP BY k").count() == 50_000
 
 
+def test_a_check_stops_a_fork_also_within_a_join() -> None:
+    db = crown.database(SCHEMA)
+    db.update({"r": {"k": list(range(200_000)), "y": [1] * 200_000}})
+    calls, ends = [0], [1 << 30]
+
+    def check() -> None:
+        calls[0] += 1
+        if calls[0] >= ends[0]:
+            raise CrownError("it is not wanted any more")
+
+    fork = db.fork(check=check)
+    fork.view("pairs", "SELECT r.k, S.k AS other FROM r JOIN S ON r.y = S.y")
+    calls[0] = 0
+    assert fork.apply({"S": [(5, 1)]})["pairs"].num_rows == 200_000
+    assert calls[0] > 2, "a delta that fills the buffer several times"
+    calls[0], ends[0] = 0, calls[0]
+    with pytest.raises(CrownError, match="not wanted"):
+        fork.apply({"S": [(6, 1)]})
+    ends[0] = 1 << 30
+    assert fork["pairs"].count() == 200_000
+    fork.check_invariants()
+    calls[0], ends[0] = 0, 3
+    with pytest.raises(CrownError, match="not wanted"):
+        fork.view("counts", "SELECT y, COUNT(*) AS n FROM r GROUP BY y")
+    assert fork.views == ("pairs",)
+
+
 def test_views_that_are_defined_in_one_step_are_those_defined_one_by_one() -> None:
     queries = {
         "a": "SELECT k, SUM(y) AS t FROM r GROUP BY k",
@@ -255,6 +284,29 @@ def test_a_dropped_view_frees_its_stages_and_no_others() -> None:
     assert handle.count() == 2
     assert "c" in db
     assert len(db) == 1
+
+
+def test_what_stays_is_not_copied_and_what_goes_is_freed() -> None:
+    db = crown.database(SCHEMA)
+    db.view("counts", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+    db.view("pairs", "SELECT r.k, S.y FROM r JOIN S ON r.y = S.k")
+    db.update({"r": [(k, k % 5) for k in range(50)], "S": [(k, k) for k in range(5)]})
+    before = db._engine.memory.parts
+    db.view("large", "SELECT k FROM counts WHERE n > 1")
+    db.view("ends", "SELECT MAX(k) AS k FROM r")
+    parts = db._engine.memory.parts
+    assert all(one is other for one, other in zip(before, parts, strict=False))
+    gone = [ref(part) for part in parts[len(before) :]]
+    del parts
+    assert gone
+    db.drop("ends")
+    gc.collect()
+    assert [part() for part in gone] == [None] * len(gone)
+    with pytest.raises(ChangeError, match="the sum is no int64"):
+        db.view("huge", "SELECT SUM(k + 4611686018427387904) AS s FROM r")
+    assert all(one is other for one, other in zip(before, db._engine.memory.parts, strict=True))
+    db.update({"r": [(7, 1)]})
+    db.check_invariants()
 
 
 @pytest.mark.parametrize(

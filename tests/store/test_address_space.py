@@ -115,7 +115,6 @@ def rows(view: crown.View) -> list[dict[str, object]]:
 
 def test_a_state_in_pieces_grows_and_is_the_same(short: None, tmp_path: Path) -> None:
     views = [crown.view(QUERY, TABLES), crown.view(QUERY, TABLES, path=tmp_path / "state")]
-    assert all(view._engine.memory.space is not None for view in views)
     for view in views:
         limits = [int(part[A.H_LIMIT]) for part in view._engine.memory.parts]
         assert limits == [SLACK] * len(limits)
@@ -130,6 +129,20 @@ def test_a_state_in_pieces_grows_and_is_the_same(short: None, tmp_path: Path) ->
         assert rows(again) == rows(view)
         fill(again, 60_000, 30)
         assert [row["s"] for row in rows(again)] == [10_005.0] * 3
+
+
+def test_a_database_in_pieces_is_copied_and_takes_another_view(short: None) -> None:
+    database = crown.database(TABLES)
+    database.update(changes(0, 60_000, 1))
+    fork = database.fork()
+    for each in (database, fork):
+        assert max(int(part[A.H_LIMIT]) for part in each._engine.memory.parts) > 3 * SLACK
+        each.view("sums", QUERY)
+        each.update(changes(60_000, 30, 1))
+        assert [row["s"] for row in each["sums"]] == [10_005.0] * 3
+        each.check_invariants()
+        each.drop("sums")
+    database.adopt(fork)
 
 
 def test_cycles_and_threads_have_states_in_pieces(short: None) -> None:
@@ -191,7 +204,7 @@ def test_a_budget_without_addresses_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     space = Grown(1 << 24)
     space.reserve(0, SLACK)
     A.format_arena(space.words, 0, SLACK, 1)
-    budget = Budget([space.words], space=space)
+    budget = Budget([space.words], spaces=[space])
     with monkeypatch.context() as patch:
         patch.setattr(pieces, "limit_of_addresses", lambda: 1 << 20)
         patch.setattr(memory, "limit_of_addresses", lambda: 1 << 20)
@@ -280,7 +293,7 @@ def test_a_system_without_huge_pages_refuses_the_advice_and_has_states_all_the_s
     asked: list[object] = []
     monkeypatch.setattr(mmap, "mmap", type("Refusing", (mmap.mmap,), {"madvise": refused}))
     monkeypatch.setattr(Pieces, "advise", refused)
-    words, space = anonymous(1 << 24, 2)
+    words, space = anonymous(1 << 24)
     assert space is None
     words[[0, -1]] = 1, 2
     grown = Grown(1 << 24)

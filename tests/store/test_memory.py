@@ -197,7 +197,7 @@ def test_a_state_in_a_file_has_blocks_for_what_it_may_take(tmp_path: Path) -> No
     parts = np.split(file.words, 2)
     for M in parts:
         A.format_arena(M, 0, SLACK, 1)
-    budget = Budget(parts, space=file)
+    budget = Budget(parts, spaces=[file, file])
     budget.allow(1)
     known, taken = int(parts[1][A.H_LIMIT]), os.stat(tmp_path / "state").st_blocks * 512
     assert SLACK < known < size
@@ -210,7 +210,7 @@ def test_a_state_in_a_file_has_blocks_for_what_it_may_take(tmp_path: Path) -> No
 def test_a_full_disk_is_no_room_and_the_refusal_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = MappedFile.create(tmp_path / "state", 1 << 20)
     A.format_arena(file.words, 0, SLACK, 1)
-    budget = Budget([file.words], space=file)
+    budget = Budget([file.words], spaces=[file])
 
     def full(self: MappedFile, start: int, words: int) -> None:
         raise OSError(28, "No space left on device")

@@ -1,12 +1,11 @@
-"""The memory of a program: one mapping in equal parts, for the dictionary, the base tables, and each stage."""
+"""The memory of a program: parts of one length, for the dictionary, the base tables, and each stage."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from crown.kernels.tables import new_table, table_at
 from crown.stages.protocol import Part
 from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
-from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, no_addresses, whole_pages
+from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, anonymous, whole_pages
 from plans.program import JoinStage, LinearStage, Program, Stage
 from plans.search.shares import grids_of
 from plans.wiring import wiring
@@ -63,17 +62,20 @@ def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool
 
 
 class ProgramMemory:
-    """``parts`` arenas with one budget of ``words`` and one dictionary, which is in the first part.
+    """Arenas, ``parts``, with one budget of ``words`` and one dictionary, which is in the first of them.
 
-    ``space``: in which they are reserved as they grow, if not all is there from the beginning; a file, always.
+    ``spaces``: for each part the space in which it is reserved as it grows, None if all of it is there from the
+    beginning. Parts in a ``file`` have that in common; others are apart, and go with the last memory that has them.
     """
 
-    def __init__(self, mapping: np.ndarray, parts: int, words: int, space: Space | None = None) -> None:
-        self._mapping = mapping
-        self.space = space
-        self.parts = np.split(mapping, parts)
-        self.budget = Budget(self.parts, words, space)
-        self.dictionary = Dictionary(self.parts[0], int(table_at(0)), self.budget)
+    def __init__(self, parts: Sequence[np.ndarray], words: int, spaces: Sequence[Space | None]) -> None:
+        self.parts = parts
+        self._spaces = spaces
+        self.file = next((space for space in spaces if isinstance(space, MappedFile)), None)
+        if self.file is not None:
+            self.file.parts = parts
+        self.budget = Budget(parts, words, spaces)
+        self.dictionary = Dictionary(parts[0], int(table_at(0)), self.budget)
 
     @classmethod
     def create(
@@ -89,14 +91,14 @@ class ProgramMemory:
         ``memory_budget``: bytes; ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
         little to begin with, the disk full, or the address space too short.
         """
-        words, limit = limits_of(memory_budget, parts * (A.header_words(2) + _LEAST))
+        words, length = limits_of(memory_budget, parts)
         if path is None:
-            mapping, space = anonymous(limit * parts, parts)
+            arenas, spaces = _apart(parts, length)
+            made = cls(arenas, words, spaces)
         else:
-            space = MappedFile.create(path, limit * parts)
-            mapping = space.words
-        made = cls(mapping, parts, words, space)
-        made.limit([max(SLACK, size) for size in sizes] or [SLACK] * parts)
+            file = MappedFile.create(path, length * parts)
+            made = cls(np.split(file.words, parts), words, [file] * parts)
+        made.limit(sizes or [0] * parts)
         chosen = secrets.randbits(62) if seed is None else seed
         A.format_arena(made.parts[0], 1, int(made.parts[0][A.H_LIMIT]), chosen)
         new_table(made.parts[0], int(table_at(0)))
@@ -109,23 +111,35 @@ class ProgramMemory:
         first = file.words[: len(file.words) // parts]
         if len(file.words) % parts or len(first) < A.H_TABLES or not A.is_arena(first):
             raise SnapshotError(f"{path} is not the state of a program of this version")
-        return cls(file.words, parts, limits_of(None)[0], file)
+        return cls(np.split(file.words, parts), limits_of(None, parts)[0], [file] * parts)
 
-    @property
-    def file(self) -> MappedFile | None:
-        """Returns the file that the parts are in, or None."""
-        return self.space if isinstance(self.space, MappedFile) else None
+    def shared(self, kept: Mapping[int, int], parts: int, memory_budget: int | None) -> ProgramMemory:
+        """Returns memory that has parts in common with this one, which is not in a file: ``kept`` has their numbers
+        here by those there. The others are empty. O(parts). Raises what ``create`` raises."""
+        words, length = limits_of(memory_budget, parts)
+        fresh = zip(*_apart(parts - len(kept), length), strict=True)
+        each = [(self.parts[kept[n]], self._spaces[kept[n]]) if n in kept else next(fresh) for n in range(parts)]
+        made = ProgramMemory([part for part, _ in each], words, [space for _, space in each])
+        for number in set(range(parts)).difference(kept):
+            made.budget.back(number, SLACK)
+        return made
+
+    def copied(self, memory_budget: int | None) -> ProgramMemory:
+        """Returns a copy of all parts, in memory. O(state). Raises what ``create`` raises."""
+        sizes = [int(part[A.H_TOP]) for part in self.parts]
+        made = ProgramMemory.create(len(sizes), memory_budget, sizes=sizes)
+        for source, target, size in zip(self.parts, made.parts, sizes, strict=True):
+            target[:size] = source[:size]
+        made.limit(sizes)
+        return made
 
     def limit(self, words: Sequence[int]) -> None:
         """Writes down how far each part may grow: as it lies in memory, or as far as it is reserved.
 
         Of each part at least the first ``words`` are reserved. Raises MemoryBudgetError if there is no room for them.
         """
-        if self.space is not None:
-            back(self.space, [max(SLACK, n) for n in words])
-            return
-        for part in self.parts:
-            part[A.H_LIMIT] = len(part)
+        for number, wanted in enumerate(words):
+            self.budget.back(number, max(SLACK, wanted))
 
     def stamp(self, program: Program, threads: int, layout: np.ndarray) -> None:
         """Writes into every part what it is a part of, two words; bags and counts say themselves what they are of."""
@@ -133,11 +147,6 @@ class ProgramMemory:
         for number, part in enumerate(self.parts):
             if number not in others:
                 part[A.H_PLAN0 : A.H_PLAN1 + 1] = layout
-
-    def mapping(self, first: int, parts: int) -> np.ndarray:
-        """Returns the words of some parts, which lie one after the other."""
-        length = len(self.parts[0])
-        return self._mapping[first * length : (first + parts) * length]
 
     def part(self, number: int) -> Part:
         """Returns a part; ``number`` 0 is the dictionary's."""
@@ -147,15 +156,15 @@ class ProgramMemory:
 _LEAST = 1024  # words of every part, beside its header, that are there to begin with
 
 
-def limits_of(memory_budget: int | None, least: int = 0) -> tuple[int, int]:
+def limits_of(memory_budget: int | None, parts: int) -> tuple[int, int]:
     """Returns the budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
 
     An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit. Raises
-    MemoryBudgetError for fewer words than ``least``.
+    MemoryBudgetError for a budget with which so many parts cannot begin.
     """
     if memory_budget is None:
         return ADDRESSABLE, ADDRESSABLE
-    words = memory_budget // 8
+    words, least = memory_budget // 8, parts * (A.header_words(2) + _LEAST)
     if words < least:
         raise MemoryBudgetError(
             f"memory_budget={memory_budget} is too small for this query to start with; give at least "
@@ -164,21 +173,7 @@ def limits_of(memory_budget: int | None, least: int = 0) -> tuple[int, int]:
     return words, min(ADDRESSABLE, whole_pages(4 * words + (1 << 20)))
 
 
-def back(space: Space, words: Sequence[int]) -> None:
-    """Reserves the first ``words`` of each part of a new state.
-
-    Raises MemoryBudgetError if there is no room for them.
-    """
-    length = len(space.words) // len(words)
-    space.parts = np.split(space.words, len(words))
-    try:
-        for i, wanted in enumerate(words):
-            space.reserve(i * length, min(wanted, length))
-            space.words[i * length + A.H_LIMIT] = min(wanted, length)
-    except OSError as error:
-        if error.errno == errno.ENOMEM or not isinstance(space, MappedFile):
-            raise MemoryBudgetError(no_addresses()) from error
-        raise MemoryBudgetError(
-            f"the disk has no room for the state file {space.path} ({error.strerror}); make room, or keep the state "
-            "elsewhere"
-        ) from error
+def _apart(parts: int, length: int) -> tuple[list[np.ndarray], list[Space | None]]:
+    """Returns so many arenas of anonymous memory, and the space of each."""
+    made = [anonymous(length) for _ in range(parts)]
+    return [arena for arena, _ in made], [space for _, space in made]

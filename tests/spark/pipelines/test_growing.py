@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from crown.databases import Database
 from crown.durable.database import DurableDatabase
 from crown.errors import CrownError
+from crown.programs.database_engine import DatabaseEngine
 from spark_jobs.pipelines.delivery import Delivery
 from spark_jobs.pipelines.growing import Growing
 from spark_jobs.pipelines.pipeline import Pipeline
@@ -139,6 +141,31 @@ def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
         orders.change()
         orders.pipeline(TOTALS | ADDED).run()
         orders.check(TOTALS | ADDED)
+
+
+@pytest.mark.parametrize("why", ["it is closed", "a definition has changed"])
+def test_a_computation_that_is_not_wanted_any_more_is_stopped(
+    orders: Orders, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill = DatabaseEngine._fill
+
+    def endless(self: DatabaseEngine, fresh: list[int]) -> None:
+        while threading.current_thread() is not threading.main_thread():
+            self.uninterrupted.check()
+        fill(self, fresh)
+
+    monkeypatch.setattr(DatabaseEngine, "_fill", endless)
+    made, least = orders.pipeline(TOTALS), [0]
+    made.view("some", lambda: SparkSession.active().table("orders").where(f"k > {least[0]}"))
+    made.run()
+    made.view("pairs", ADDED["pairs"])
+    with closing(made.watch(0.0)) as rounds:
+        next(rounds)
+        if why == "a definition has changed":
+            least[0] = 3
+            assert {"pairs", "some"} <= set(next(rounds).changed)
+    made.run()
+    orders.check(TOTALS | {"pairs": ADDED["pairs"], "some": f"SELECT * FROM orders WHERE k > {least[0]}"})
 
 
 def test_what_stops_the_computation_of_views_ends_the_pipeline(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
