@@ -13,6 +13,7 @@ docs/expressions.md the list.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -180,6 +181,7 @@ def substitute(expr: Expr, column: Callable[[str], Expr]) -> Expr:
 def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """Returns both sides of a comparison in the type in which they are compared."""
     left, right = _unquoted(left, right.type), _unquoted(right, left.type)
+    left, right = _day(left, right.type), _day(right, left.type)
     if decimal_parts(left.type) or decimal_parts(right.type):
         left, right = _short(left, right.type), _short(right, left.type)
     try:
@@ -216,6 +218,13 @@ def _unquoted(arg: Expr, other: str) -> Expr:
     if found is None:
         raise PlanError(f"{arg.value!r} is not a value of type {other}, to which it is compared")
     return found
+
+
+def _day(arg: Expr, other: str) -> Expr:
+    """Returns a constant moment at which a day begins as the day, where it is compared with a date."""
+    if other != "date" or arg.op != "literal" or not isinstance(arg.value, dt.datetime):
+        return arg
+    return arg if arg.value.time() != dt.time() else lit(arg.value.date(), "date")
 
 
 def _short(arg: Expr, other: str) -> Expr:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -201,6 +201,14 @@ def _again(found: Any) -> str:
 # ----------------------------------------------------------------------------------------------------------------------
 
 
+class Style(NamedTuple):
+    """How JSON is written: with the fields that are NULL or without them, and texts of moments and of numbers."""
+
+    nulls: bool
+    moments: Callable[[pa.Array], pa.Array]
+    numbers: Callable[[pa.Array], pa.Array]
+
+
 def _writable(types: Sequence[str], values: Sequence[Any]) -> str:
     if not is_nested(types[0]):
         raise PlanError(
@@ -210,65 +218,73 @@ def _writable(types: Sequence[str], values: Sequence[Any]) -> str:
     return "string"
 
 
-def _any(types: Sequence[str], values: Sequence[Any]) -> str:
+def any_value(types: Sequence[str], values: Sequence[Any]) -> str:
+    """Returns the type of JSON, which is text. PlanError for maps whose keys are no texts."""
     _check_keys(types[0], "WRITE_JSON", ("string", "int32", "int64", "bool"), "cast them with TRANSFORM_KEYS")
     return "string"
 
 
-def _writer(whole: bool) -> Callable[..., Any]:
-    """Returns an evaluator of a value as JSON; `whole`: with the fields that are NULL, and all digits of moments."""
-    return lambda type_, value: on_arrays(lambda array: _texts(array, whole), value)
+def writer(style: Style) -> Callable[..., Any]:
+    """Returns an evaluator of a value as JSON."""
+    return lambda type_, value: on_arrays(lambda array: _texts(array, style), value)
 
 
-def _texts(value: pa.Array, whole: bool) -> pa.Array:
+def _texts(value: pa.Array, style: Style) -> pa.Array:
     """Returns values as texts of JSON; NULL stays NULL."""
     kinds, there = pa.types, validity(value)
     if kinds.is_struct(value.type):
-        fields = [_texts(one, whole) for one in value.flatten()]
+        fields = [_texts(one, style) for one in value.flatten()]
         fields = [
-            pc.fill_null(_between(quoted(field.name) + ":", pc.fill_null(one, "null") if whole else one, ","), "")
+            pc.fill_null(between(quoted(field.name) + ":", pc.fill_null(one, "null") if style.nulls else one, ","), "")
             for field, one in zip(value.type, fields, strict=True)
         ]
         made = pc.ascii_rtrim(pc.binary_join_element_wise(*fields, ""), ",")  # no value ends in a comma
-        return _where(there, _between("{", made, "}"))
+        return _where(there, between("{", made, "}"))
     if kinds.is_map(value.type):
         sizes, entries = elements_of(value)
         keys, items = entries.flatten()
         pairs = pc.binary_join_element_wise(
-            _quoted(pc.cast(keys, pa.string())), pc.fill_null(_texts(items, whole), "null"), ":"
+            _quoted(pc.cast(keys, pa.string())), pc.fill_null(_texts(items, style), "null"), ":"
         )
-        return _where(there, _between("{", _joined(sizes, pairs), "}"))
+        return _where(there, between("{", _joined(sizes, pairs), "}"))
     if kinds.is_nested(value.type):
         sizes, elements = elements_of(value)
-        return _where(there, _between("[", _joined(sizes, pc.fill_null(_texts(elements, whole), "null")), "]"))
-    return _of_plain(value, whole)
-
-
-def _of_plain(value: pa.Array, whole: bool) -> pa.Array:
-    kinds = pa.types
+        return _where(there, between("[", _joined(sizes, pc.fill_null(_texts(elements, style), "null")), "]"))
     if kinds.is_integer(value.type) or kinds.is_boolean(value.type):
         return pc.cast(value, pa.string())
     if kinds.is_binary(value.type):
         return by_distinct(lambda data: f'"{base64.b64encode(data).decode()}"', pa.string(), value)
-    if kinds.is_timestamp(value.type) and whole:
-        text = pc.replace_substring(written(value.cast(pa.timestamp("us"))), " ", "T", max_replacements=1)
-        return _between('"', text, 'Z"' if value.type.tz else '"')
     if kinds.is_timestamp(value.type):
-        text = formats.formatted(pa.string(), value, pa.scalar("yyyy-MM-dd'T'HH:mm:ss.SSS"))
-        return _between('"', text, 'Z"' if value.type.tz else '"')
+        return style.moments(value)
+    if kinds.is_floating(value.type) or kinds.is_decimal(value.type):
+        return style.numbers(value)
+    return _quoted(written(value))
+
+
+def _numbers(value: pa.Array) -> pa.Array:
     text = written(value)
-    if kinds.is_decimal(value.type):
+    if pa.types.is_decimal(value.type):
         return text
-    if kinds.is_floating(value.type):
-        return pc.if_else(pc.is_finite(value), text, _between('"', text, '"'))
-    return _quoted(text)
+    return pc.if_else(pc.is_finite(value), text, between('"', text, '"'))
+
+
+def _moments(value: pa.Array) -> pa.Array:
+    """Returns moments with the digits of a second that they have."""
+    text = pc.replace_substring(written(value.cast(pa.timestamp("us"))), " ", "T", max_replacements=1)
+    return between('"', text, 'Z"' if value.type.tz else '"')
+
+
+def _short_moments(value: pa.Array) -> pa.Array:
+    text = formats.formatted(pa.string(), value, pa.scalar("yyyy-MM-dd'T'HH:mm:ss.SSS"))
+    return between('"', text, 'Z"' if value.type.tz else '"')
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
     return by_distinct(quoted, pa.string(), texts)
 
 
-def _between(before: str, texts: pa.Array, behind: str) -> pa.Array:
+def between(before: str, texts: pa.Array, behind: str) -> pa.Array:
+    """Returns texts with others around them."""
     return pc.binary_join_element_wise(before, texts, behind, "")
 
 
@@ -294,15 +310,15 @@ TABLE = (
     function(
         "write_json",
         "any",
-        _any,
-        _writer(True),
+        any_value,
+        writer(Style(True, _moments, _numbers)),
         note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: NULL inside of it is null.",
     ),
     function(
         "to_json",
         "any",
         _writable,
-        _writer(False),
+        writer(Style(False, _short_moments, _numbers)),
         note="Fields that are NULL are left out. A moment has milliseconds.",
     ),
 )

@@ -31,13 +31,13 @@ _TIES = "Ties away from zero; of a DOUBLE those of its shortest decimal form."
 _OF_NAN = "A BIGINT, of a DECIMAL a DECIMAL. NaN gives 0."
 
 
-def _rounder(even: bool) -> Callable[..., Any]:
+def _rounder(even: bool, digits_of: Callable[[float], str] = repr) -> Callable[..., Any]:
     def evaluate(type_: pa.DataType, value: Any, places: Any = None) -> Any:
         digits = 0 if places is None else places.as_py()
         if digits is None:
             return pa.scalar(None, type_)
         if pa.types.is_floating(type_):
-            return on_arrays(lambda array: rounded_doubles(array, digits, even), value)
+            return on_arrays(lambda array: rounded_doubles(array, digits, even, digits_of), value)
         if pa.types.is_decimal(type_):
             return decimals.rounded(value, digits, type_, "half_even" if even else "half_up")
         return value if digits >= 0 else on_arrays(lambda array: _whole(array, -digits, even), value)
@@ -45,8 +45,9 @@ def _rounder(even: bool) -> Callable[..., Any]:
     return evaluate
 
 
-def rounded_doubles(value: pa.Array, digits: int, even: bool) -> pa.Array:
-    """Returns doubles rounded to `digits` places after the point, ties away from zero or to even ones. O(n)."""
+def rounded_doubles(value: pa.Array, digits: int, even: bool, digits_of: Callable[[float], str]) -> pa.Array:
+    """Returns doubles rounded to `digits` places after the point, ties of what `digits_of` says of a double away from
+    zero or to even ones. O(n)."""
     given = words(value, np.float64)
     if abs(digits) > 15:
         found, sure = given.copy(), ~np.isfinite(given)
@@ -66,14 +67,14 @@ def rounded_doubles(value: pa.Array, digits: int, even: bool) -> pa.Array:
     if len(rest):
         distinct, inverse = np.unique(given[rest], return_inverse=True)
         rounding = decimal.ROUND_HALF_EVEN if even else decimal.ROUND_HALF_UP
-        found[rest] = np.array([_in_decimal(x, digits, rounding) for x in distinct.tolist()])[inverse]
+        found[rest] = np.array([_in_decimal(x, digits_of(x), digits, rounding) for x in distinct.tolist()])[inverse]
     return array_of(found, pa.float64(), value)
 
 
-def _in_decimal(value: float, digits: int, rounding: str) -> float:
+def _in_decimal(value: float, written: str, digits: int, rounding: str) -> float:
     if abs(digits) > 400:
         return value if digits > 0 else 0.0
-    exact = decimal.Decimal(repr(value))
+    exact = decimal.Decimal(written)
     if int(exact.as_tuple().exponent) >= -digits:
         return value + 0.0
     return float(exact.quantize(decimal.Decimal(1).scaleb(-digits), rounding, _EXACT)) + 0.0
@@ -144,6 +145,9 @@ TABLE = (
     function("round", "number [=int32]", _rounded_type, _rounder(False), null=_TOO_LARGE, note=_TIES),
     function(
         "bround", "number [=int32]", _rounded_type, _rounder(True), null=_TOO_LARGE, note="Ties to the even digit."
+    ),
+    function(
+        "exact_round", "float64 [=int32]", "float64", _rounder(False, lambda x: str(decimal.Decimal(x))), hidden=True
     ),
     function("floor", "number", _bound_type, _bound("floor"), null=_BEYOND, note=_OF_NAN),
     function("ceil", "number", _bound_type, _bound("ceil"), also=("ceiling",), null=_BEYOND, note=_OF_NAN),

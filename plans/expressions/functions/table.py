@@ -7,6 +7,7 @@ from plans.expressions.functions import (
     codes,
     collections,
     digests,
+    duckdb,
     forms,
     gathered,
     hashes,
@@ -29,7 +30,7 @@ NUMBERS, TEXTS = (
     (numbers, rounding, maths, bits),
     (strings, words, codes, digests, hashes, forms, pictures, patterns, jsonpath),
 )
-COLLECTIONS = (collections, gathered, lambdas, json, jsonparts)
+COLLECTIONS = (collections, gathered, lambdas, json, jsonparts, duckdb)
 TIMES = (times, spans, lengths, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
     function.name: function for module in (*NUMBERS, *TEXTS, *TIMES, *COLLECTIONS) for function in module.TABLE

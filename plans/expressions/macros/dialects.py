@@ -27,6 +27,11 @@ def _nearest(function: str, number: Expr) -> Expr:
     return call(function, number) if number.type == "float64" else number
 
 
+def _whole_of(value: Expr) -> Expr:
+    """Returns NEAREST_EVEN of a value, of a text the nearest whole number, ties away from zero."""
+    return cast(value, named(MAX_DIGITS, 0)) if value.type == "string" else _nearest("rint", value)
+
+
 def _numeric(value: Expr) -> Expr:
     """Returns a value as a decimal with all of its digits, a DOUBLE or a text with 15 of them behind the point."""
     if value.type in INTEGERS:
@@ -117,6 +122,7 @@ TABLE = (
           note="The nearest whole number, ties away from zero: what Snowflake, BigQuery, Trino and MySQL cast to INT."),
     macro("nearest_even", "any", partial(_nearest, "rint"),
           note="NEAREST, of a DOUBLE ties to the even number: what DuckDB and PostgreSQL cast to INT."),
+    macro("whole_of", "any", _whole_of, note="NEAREST_EVEN, also of a text: what DuckDB casts to INT."),
     macro("numeric_of", "any", _numeric, note="A cast to NUMERIC without digits in PostgreSQL and Oracle."),
     macro("number_trunc", "number =int32", _truncated, note="TRUNC(x, places) of other systems than Spark."),
     macro("double_trunc", "any", _of_any,

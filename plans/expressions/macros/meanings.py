@@ -58,6 +58,18 @@ def _exists(text: Expr, path: Expr) -> Expr:
     return call("case", call("isnull", text), NULL, found)
 
 
+def _scalar(text: Expr, path: Expr) -> Expr:
+    found = call("json_query", text, path)
+    plain = call("not", call("in", call("json_kind", found), *map(lit, ("OBJECT", "ARRAY", "NULL"))))
+    return call("case", plain, found, NULL)
+
+
+def _typeof(text: Expr) -> Expr:
+    kind = call("json_kind", text)
+    number = call("in", kind, *map(lit, ("UBIGINT", "BIGINT", "DOUBLE")))
+    return call("case", number, lit("number"), call("eq", kind, lit("VARCHAR")), lit("string"), call("lower", kind))
+
+
 def _side(name: str) -> Callable[[Expr, Expr], Expr]:
     """Returns LEFT or RIGHT: below 0, of all characters but so many."""
 
@@ -68,6 +80,73 @@ def _side(name: str) -> Callable[[Expr, Expr], Expr]:
         return call(name, text, cast(call("case", call("lt", count, lit(0)), but, count), "int32"))
 
     return made
+
+
+_INFINITY = float("inf")
+
+
+def quotient(left: Expr, right: Expr) -> Expr:
+    """Returns a quotient of doubles as IEEE 754 has it: that by 0 is an infinity, and NaN of 0 and NaN."""
+    found = call("div", cast(left, "float64"), cast(right, "float64"))
+    if _never_zero(right):
+        return found
+    number = cast(left, "float64")
+    parts = call("gt", number, lit(_INFINITY)), lit(float("nan"))  # NaN is the largest
+    signs = *parts, call("gt", number, lit(0)), lit(_INFINITY), call("lt", number, lit(0)), lit(-_INFINITY), parts[1]
+    known = call("or", call("isnull", left), call("isnull", right))
+    return call("case", known, NULL, call("eq", right, lit(0)), call("case", *signs), found)
+
+
+def _never_zero(value: Expr) -> bool:
+    """Returns whether an expression is a number but 0, or NULLIF(x, 0)."""
+    if value.op == "cast":
+        return _never_zero(value.args[0])
+    if value.op == "literal":
+        return bool(value.value)
+    return value.op == "case" and value.args[0] in (call("eq", value.args[2], zero) for zero in _ZEROS)
+
+
+_ZEROS = (lit(0), lit(0.0))
+
+
+def _logarithm(name: str) -> Callable[[Expr], Expr]:
+    """Returns a logarithm as IEEE 754 has it: that of 0 is -Infinity, that of less is NaN."""
+
+    def made(number: Expr) -> Expr:
+        low = call("case", call("eq", number, lit(0)), lit(-_INFINITY), lit(float("nan")))
+        return call("case", call("le", number, lit(0)), low, call(name, number))
+
+    return made
+
+
+def _log(base: Expr, number: Expr) -> Expr:
+    return quotient(*(_logarithm("log10")(one) for one in (number, base)))
+
+
+def _exactly(number: Expr, digits: Expr | None = None) -> Expr:
+    name = "exact_round" if number.type == "float64" else "round"
+    return call(name, number, *([] if digits is None else [digits]))
+
+
+def _as_text(value: Expr) -> Expr:
+    return call("short_text", value) if value.type == "float64" else value
+
+
+def _as_decimal(value: Expr, digits: Expr) -> Expr:
+    """Returns a double times a power of ten as a whole number of the last digit that a DECIMAL has."""
+    if value.type != "float64":
+        return value
+    scale = lit(10.0 ** int(digits.value or 0))
+    return call("div", call("round", call("mul", value, scale), lit(0)), scale)
+
+
+def _split_part(text: Expr, mark: Expr, place: Expr) -> Expr:
+    """Returns the part of a text at a place; of an empty mark each character is one, and at place 0 nothing is."""
+    sign = call("case", call("eq", place, lit(0)), NULL, place)
+    letters = call("coalesce", call("element_at", call("characters", text), sign), lit(""))
+    parts = call("coalesce", call("split_part", text, mark, sign), lit(""))
+    missing = call("or", *(call("isnull", one) for one in (text, mark, place)))
+    return call("case", missing, NULL, call("eq", mark, lit("")), letters, parts)
 
 
 _WHOLE = 2.0**53
@@ -117,6 +196,18 @@ TABLE = (
     macro("json_exists", "string =string", _exists, note="Whether something stands at the path, null too."),
     macro("signed_left", "string integer", _side("left"), note="DuckDB's LEFT: below 0, all characters but so many."),
     macro("signed_right", "string integer", _side("right"), note="DuckDB's RIGHT: as SIGNED_LEFT."),
+    macro("ieee_ln", "float64", _logarithm("ln"), note="LN as IEEE 754 has it: -Infinity of 0, NaN of less."),
+    macro("ieee_log2", "float64", _logarithm("log2"), note="As IEEE_LN."),
+    macro("ieee_log10", "float64", _logarithm("log10"), note="As IEEE_LN."),
+    macro("ieee_log", "float64 float64", _log, note="As IEEE_LN; the base comes first."),
+    macro("round_exactly", "number [=int32]", _exactly, note="ROUND, of a DOUBLE by all of its digits: of 0.145 0.14."),
+    macro("as_text", "any", _as_text, note="A DOUBLE as a text with e+20, inf and nan; anything else as it is."),
+    macro("as_json", "any", lambda value: value if value.type == "string" else call("plain_json", value),
+          note="A text as it is, anything else by PLAIN_JSON."),
+    macro("as_units", "any =int32", _as_decimal, note="A DOUBLE as what DuckDB casts to a DECIMAL of so many places."),
+    macro("letters_split_part", "string string int32", _split_part, note="DuckDB's SPLIT_PART: place 0 is empty."),
+    macro("json_scalar", "string =string", _scalar, note="DuckDB's JSON_VALUE: JSON that has no parts."),
+    macro("jsonb_typeof", "string", _typeof, also=("json_typeof",), note="PostgreSQL's words for the types of JSON."),
     macro("double_ceil", "number", partial(of_doubles, "ceil"), note="CEIL elsewhere: a DOUBLE of a DOUBLE."),
     macro("double_floor", "number", partial(of_doubles, "floor"), note="FLOOR elsewhere: a DOUBLE of a DOUBLE."),
     macro("map_merge", "any ...", _merged, note="DuckDB's MAP_CONCAT: of a key in several maps, the last value."),

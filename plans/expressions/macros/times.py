@@ -79,9 +79,13 @@ def _microseconds(value: Expr) -> Expr:
     return cast(call("mul", call("second_fraction", value), lit(MICROS["second"])), "int64")
 
 
+def _milliseconds(value: Expr) -> Expr:
+    return call("mul", call("second_fraction", value), lit(1_000))
+
+
 _SPANS: dict[str, Callable[[Expr], Expr]] = {
     "century": of_year(100), "millennium": of_year(1_000), "decade": decade, "microseconds": _microseconds,
-    "microsecond": _microseconds,
+    "microsecond": _microseconds, "milliseconds": _milliseconds, "millisecond": _milliseconds,
 }  # fmt: skip
 
 
@@ -132,6 +136,9 @@ def _in_zone(*given: Expr) -> Expr:
 
 
 def _beginning(moment: Expr, unit: Expr) -> Expr:
+    if str(unit.value).lower() == "decade":
+        first = call("make_date", cast(call("mul", decade(moment), lit(10)), "int32"), lit(1), lit(1))
+        return cast(first, "timestamp" if moment.type == "timestamp" else "timestamp_ntz")
     found = call("date_trunc", unit, moment)
     return found if moment.type == "timestamp" else cast(found, "timestamp_ntz")
 

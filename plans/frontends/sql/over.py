@@ -23,6 +23,7 @@ from plans.frontends.sql.ordering import Columns, Item, orders
 from plans.frontends.sql.partitions import Partitions, of_all
 from plans.frontends.sql.scope import Frame, Scope
 from plans.frontends.sql.shape import limited
+from plans.frontends.sql.text.made import is_known
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Order
@@ -171,8 +172,7 @@ class Windows:
         else:
             made = self._neighbour(inner, made)
         if ignoring:
-            given = exp.Not(this=exp.Is(this=inner.this.copy(), expression=exp.Null()))
-            made = below(made, self._read(given))
+            made = below(made, self._read(is_known(inner.this)))
         return Call(node, keys, by, made)
 
     def _orders(self, order: exp.Order) -> tuple[Order, ...]:

@@ -15,6 +15,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.text.made import is_known
 from plans.frontends.sql.text.place import extent, placed
 
 
@@ -101,7 +102,7 @@ def _unpivot(pivot: exp.Pivot, field: exp.In, rows: exp.Expression, columns: Seq
         items += [exp.alias_(v.copy(), name.name, quoted=True) for v, name in zip(values, names, strict=True)]
         select = exp.Select(expressions=items, from_=exp.From(this=rows.copy()))
         if not pivot.args.get("include_nulls"):
-            there = [exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())) for value in values]
+            there = [is_known(value) for value in values]
             select.set("where", exp.Where(this=exp.or_(*there)))
         made = select if made is None else exp.Union(this=made, expression=select, distinct=False)
     assert made is not None, "a column is listed"

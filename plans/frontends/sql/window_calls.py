@@ -21,6 +21,7 @@ from plans import durations
 from plans.errors import PlanError
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scalars.interval import length_of
+from plans.frontends.sql.text.made import is_known
 from plans.frontends.sql.text.place import extent
 from plans.frontends.sql.windows import MOST, shifted
 
@@ -122,7 +123,7 @@ def _replace(node: exp.Select, calls: list[exp.Expression], text: Text) -> None:
         if part.parent is node:
             made = exp.Alias(this=made, alias=exp.to_identifier(asked or WINDOW.lower()))
         part.replace(made)
-    node.where(exp.Not(this=exp.Is(this=window.time.copy(), expression=exp.Null())), copy=False)
+    node.where(is_known(window.time), copy=False)
     for one in node.walk():
         if extent(one) is None and place is not None:
             one.meta["span"] = place

@@ -18,6 +18,7 @@ from sqlglot import exp
 from plans import durations
 from plans.errors import PlanError
 from plans.frontends.sql.scalars.interval import length_of
+from plans.frontends.sql.text.made import is_known
 
 CALLS = {"TUMBLE": 3, "HOP": 4, "CUMULATE": 4}
 MOST = 1000
@@ -74,7 +75,7 @@ def _windows(
     that began so early."""
     last = exp.Anonymous(this="TUMBLE_START", expressions=[moment.copy(), slide.copy()])
     start, end = shifted(last, -back), shifted(last, size - back)
-    condition: exp.Expression = exp.Not(this=exp.Is(this=moment.copy(), expression=exp.Null()))
+    condition: exp.Expression = is_known(moment)
     if partly:
         condition = exp.And(this=condition, expression=exp.LT(this=moment.copy(), expression=end.copy()))
     named = [exp.alias_(start, "window_start"), exp.alias_(end, "window_end")]

@@ -47,6 +47,11 @@ class Interval:
         return replace(self, months=_product(self.months, count), micros=_product(self.micros, count))
 
 
+def as_moment(value: Expr) -> Expr:
+    """Returns a date as the beginning of its day; anything else as it is."""
+    return cast(value, "timestamp_ntz") if value.type == "date" else value
+
+
 def is_interval(node: Any) -> bool:
     """Returns whether a node says a length of time."""
     if node.key in ("paren", "neg"):
@@ -158,6 +163,7 @@ def shifted(node: Any, read: Read) -> Expr:
     if start.type not in (*_MOMENTS, "null"):
         raise PlanError(f"an INTERVAL is added to a date or a timestamp, not to {start.type}", hint="use CAST")
     length = -length if node.key == "sub" else length
+    start = as_moment(start) if node.args.get("moment") else start
     found = start
     if length.months is not None:
         op = "plus_months" if start.type.startswith("timestamp") else "add_months"

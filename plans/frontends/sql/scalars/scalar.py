@@ -19,16 +19,18 @@ from plans.expressions.functions.function import HigherOrder
 from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.leaf import never
+from plans.expressions.macros.meanings import quotient
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.fields import element_of, field_of, struct
-from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, is_interval, shifted, tumbled
+from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING, as_moment, is_interval, shifted, tumbled
 from plans.frontends.sql.scalars.interval import value as length
+from plans.frontends.sql.scalars.types import span_of, type_of
 from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, extent, has_query, place_of, refusal, spelling
-from plans.nested import MAP, Parts, array_of, is_nested, struct_of
 from plans.nested import element_of as inner
+from plans.nested import is_nested
 from plans.stack import with_room
-from plans.types import INTERVALS, decimal_parts, normal_type, whole_span
+from plans.types import INTERVALS, decimal_parts
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
@@ -44,20 +46,6 @@ _OF_ARRAYS = {
 }  # fmt: skip
 _ARGUMENTS = ("this", "start", "length", "expression", "from_", "for_")
 _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-_TYPES = {
-    "int": "int32", "bigint": "int64", "double": "float64",
-    "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
-    "timestampntz": "timestamp_ntz", "timestamptz": "timestamp", "timestampltz": "timestamp",
-    "binary": "binary", "varbinary": "binary",
-}  # fmt: skip
-_OTHER_TYPES = {
-    "tinyint": "whole numbers have 32 or 64 bits here: use INT",
-    "smallint": "whole numbers have 32 or 64 bits here: use INT",
-    "float": "floating-point numbers have double precision here: use DOUBLE",
-    "timestamp": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
-    "interval": "write INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH",
-    "datetime": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
-}
 # What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
 _CARRIED = {
     "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false",
@@ -67,8 +55,8 @@ _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
     "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"},
     "array": {"bracket_notation", "struct_name_inheritance"},
-    "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days"}, "div": {"double"}, "add": {"texts"},
-    "like": {"plain"}, "ilike": {"plain"},
+    "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days", "moment"}, "div": {"double"},
+    "add": {"texts", "moment"}, "like": {"plain"}, "ilike": {"plain"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr | None]
@@ -168,12 +156,12 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
-        value, span = part("this"), _span(node.args["to"])
+        value, span = part("this"), span_of(node.args["to"])
         if str(getattr(node.args["to"].this, "value", "")) in ("JSON", "JSONB"):
             return _json(value)
         if span is not None and value.type in INTERVALS:
             return as_span(value, span)
-        type_ = _type(node.args["to"])
+        type_ = type_of(node.args["to"])
         if value.op == "literal" and never(value, type_) and spelling(text, node) in ("TRY_CAST", "SAFE_CAST"):
             return cast(NULL, type_)
         return _cast(value, type_)
@@ -302,11 +290,15 @@ def _binary(node: Any, left: Expr, right: Expr) -> Expr:
     if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
         op = "intdiv"  # the dialect divides whole numbers so
     if op == "div" and node.args.get("double") and numeric(left.type) and numeric(right.type):
-        left = cast(left, "float64")
+        return quotient(left, right)
     if node.args.get("texts") and left.type == right.type == "string":
         return call("concat", left, right)
     if node.args.get("days") and left.type == right.type == "date":
         return call("datediff", left, right)
+    if node.args.get("moment"):
+        left, right = (
+            as_moment(one) if other.type in INTERVALS else one for one, other in ((left, right), (right, left))
+        )
     if op in ARITHMETIC:
         for side, other, name in ((left, right, "this"), (right, left, "expression")):
             cast_one = node.args[name].unnest().key in ("cast", "trycast")
@@ -406,35 +398,6 @@ def _zipped(node: Any, resolve: Resolve, text: str) -> Expr:
         ]
     names = [item.name if item.key == "column" else str(place) for place, item in enumerate(node.expressions)]
     return call("arrays_zip", *(part for pair in zip(map(lit, names), values, strict=True) for part in pair))
-
-
-def _type(node: Any) -> str:
-    inner = node.expressions
-    span = _span(node)
-    if span is not None:
-        return whole_span(span)
-    if node.this.value == "ARRAY" and len(inner) == 1:
-        return array_of(_type(inner[0]))
-    if node.this.value == "MAP" and len(inner) == 2:
-        return normal_type(Parts(MAP, (_type(inner[0]), _type(inner[1]))).named())
-    if node.this.value == "STRUCT" and all(one.key == "columndef" for one in inner):
-        return normal_type(struct_of([one.name for one in inner], [_type(one.args["kind"]) for one in inner]))
-    name = node.this.value.lower() if hasattr(node.this, "value") else str(node.this).lower()
-    if name == "decimal":
-        sizes = [str(size.this.this) if hasattr(size.this, "this") else str(size.this) for size in node.expressions]
-        return normal_type(f"decimal({sizes[0] if sizes else 10},{sizes[1] if len(sizes) > 1 else 0})")
-    if name not in _TYPES:
-        raise PlanError(f"type {name.upper()} is not supported in a cast", hint=_OTHER_TYPES.get(name, ""))
-    return _TYPES[name]
-
-
-def _span(node: Any) -> str | None:
-    """Returns the name of a type of lengths of time, such as INTERVAL DAY TO SECOND; None if it is another type."""
-    if not hasattr(node.this, "args"):
-        return None
-    unit = node.this.args["unit"]
-    words = unit.args.values() if unit.key == "intervalspan" else (unit,)
-    return f"interval {' to '.join(str(word) for word in words if word is not None)}"
 
 
 def _rows(node: Any, resolve: Resolve, text: str) -> Expr:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from plans.frontends.sql.text.made import is_known
 from plans.frontends.sql.text.place import extent, placed
 
 _KINDS = {exp.ArgMax: True, exp.ArgMin: False, exp.Max: True, exp.Min: False}
@@ -24,7 +25,7 @@ def with_best(tree: Any, dialect: str) -> Any:
         whole = isinstance(count, exp.Literal) and count.name.isdigit()
         around = node.parent if isinstance(node.parent, exp.Filter) else node
         if count is None and isinstance(node, (exp.ArgMax, exp.ArgMin)) and dialect in _OF_KNOWN:
-            known: list[Any] = [_is_known(node.this)]
+            known: list[Any] = [is_known(node.this)]
             known += [exp.paren(around.expression.this.copy())] if around is not node else []
             made = exp.Filter(this=node.copy(), expression=exp.Where(this=exp.and_(*known)))
             around.replace(placed(made, extent(around)))
@@ -35,9 +36,7 @@ def with_best(tree: Any, dialect: str) -> Any:
         by: Any = node.args.get("expression") or value
         order = exp.Ordered(this=by.copy(), desc=_KINDS[type(node)], nulls_first=False)
         found = exp.Limit(this=exp.Order(this=value.copy(), expressions=[order]), expression=count.copy())
-        conditions: list[Any] = [
-            _is_known(one) for one in ([by] if value == by or dialect != "duckdb" else [by, value])
-        ]
+        conditions: list[Any] = [is_known(one) for one in ([by] if value == by or dialect != "duckdb" else [by, value])]
         conditions += [exp.paren(around.expression.this.copy())] if around is not node else []
         array = exp.Filter(this=exp.ArrayAgg(this=found), expression=exp.Where(this=exp.and_(*conditions)))
         some = exp.GT(
@@ -45,7 +44,3 @@ def with_best(tree: Any, dialect: str) -> Any:
         )
         around.replace(placed(exp.Case(ifs=[exp.If(this=some, true=array)]), extent(around)))
     return tree
-
-
-def _is_known(value: Any) -> Any:
-    return exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))

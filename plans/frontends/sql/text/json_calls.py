@@ -16,6 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
+from plans.frontends.sql.text.made import call, literal
 from plans.frontends.sql.text.place import extent, placed, rewritten
 
 _MADE_JSON = "json"
@@ -49,6 +50,9 @@ def with_json(tree: Any, dialect: str, text: str) -> Any:
     for node in reversed(list(made.find_all(*_AGGREGATES, exp.Anonymous))):
         if isinstance(node, _AGGREGATES) or _name(node) in _GROUPED:
             _aggregate(node)
+    for node in made.find_all(exp.Anonymous) if dialect == "duckdb" else ():
+        if _name(node) == "WRITE_JSON":
+            node.set("this", "PLAIN_JSON")
     return made
 
 
@@ -63,7 +67,7 @@ def _read_rows(node: Any) -> None:
         asked = node.parent_select.find_all(exp.Column)
         named = any(one.name.lower() == "value" and one.table.lower() in ("", alias.name.lower()) for one in asked)
         alias.set("columns", [exp.to_identifier("value") if named and "KEYS" not in name else alias.this.copy()])
-    made = exp.Unnest(expressions=[_call(_MAKE_ROWS[name], *called.expressions)], alias=alias)
+    made = exp.Unnest(expressions=[call(_MAKE_ROWS[name], *called.expressions)], alias=alias)
     made.set("offset", bool(node.args.get("ordinality")))
     if node.args.get("joins"):
         made.set("joins", [join.copy() for join in node.args["joins"]])
@@ -148,10 +152,6 @@ def _selects_json(query: Any, name: str) -> bool:
 # What makes JSON --------------------------------------------------------------------------------------------------
 
 
-def _call(name: str, *given: Any) -> Any:
-    return exp.Anonymous(this=name, expressions=[one.copy() for one in given])
-
-
 def _name(node: Any) -> str:
     return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
 
@@ -162,37 +162,33 @@ def _json(node: Any) -> Any:
     return node
 
 
-def _text(value: Any) -> Any:
+def _json_text(value: Any) -> Any:
     """Returns a value as JSON; NULL stays NULL."""
-    return _call("JSON_QUERY", value, exp.Literal.string("$")) if _is_json(value) else _call("WRITE_JSON", value)
+    return call("JSON_QUERY", value, literal("$")) if _is_json(value) else call("WRITE_JSON", value)
 
 
 def _present(value: Any) -> Any:
     """Returns a value as JSON; NULL is null."""
-    return exp.Literal.string("null") if isinstance(value, exp.Null) else _call("NVL", _text(value), _literal("null"))
-
-
-def _literal(text: str) -> Any:
-    return exp.Literal.string(text)
+    return literal("null") if isinstance(value, exp.Null) else call("NVL", _json_text(value), literal("null"))
 
 
 def _member(key: Any, value: Any) -> Any:
     """Returns a member of an object: its name and value, or NULL if one of them is."""
-    return _call("CONCAT", _call("WRITE_JSON", exp.cast(key.copy(), "string")), _literal(":"), value)
+    return call("CONCAT", call("WRITE_JSON", exp.cast(key.copy(), "string")), literal(":"), value)
 
 
 def _object(pairs: list[tuple[Any, Any]], absent: bool = False) -> Any:
     if not pairs:
-        return _json(_literal("{}"))
-    members = [_member(key, _text(value) if absent else _present(value)) for key, value in pairs]
-    return _json(_call("CONCAT", _literal("{"), _call("CONCAT_WS", _literal(","), *members), _literal("}")))
+        return _json(literal("{}"))
+    members = [_member(key, _json_text(value) if absent else _present(value)) for key, value in pairs]
+    return _json(call("CONCAT", literal("{"), call("CONCAT_WS", literal(","), *members), literal("}")))
 
 
 def _array(values: list[Any], absent: bool = False) -> Any:
     if not values:
-        return _json(_literal("[]"))
-    texts = [_text(value) if absent else _present(value) for value in values]
-    return _json(_call("CONCAT", _literal("["), _call("CONCAT_WS", _literal(","), *texts), _literal("]")))
+        return _json(literal("[]"))
+    texts = [_json_text(value) if absent else _present(value) for value in values]
+    return _json(call("CONCAT", literal("["), call("CONCAT_WS", literal(","), *texts), literal("]")))
 
 
 def _standard(node: Any, dialect: str) -> Any:
@@ -208,7 +204,7 @@ def _standard(node: Any, dialect: str) -> Any:
 def _written(node: Any, dialect: str) -> Any:
     if dialect not in _WRITING:
         return None
-    return _json(_text(node.this))
+    return _json(_json_text(node.this))
 
 
 def _operator(node: Any, dialect: str) -> Any:
@@ -219,13 +215,13 @@ def _operator(node: Any, dialect: str) -> Any:
     if isinstance(node, (exp.ArrayContainsAll, exp.ArrayContainedBy)):
         texts = [one for one in (left, right) if isinstance(one, exp.Literal) and one.name.lstrip()[:1] in ("{", "[")]
         json = dialect in _SETS and (texts or _is_json(left) or _is_json(right))
-        return _call("JSONB_CONTAINS", left, right) if json else None
+        return call("JSONB_CONTAINS", left, right) if json else None
     if isinstance(node, exp.JSONBContainsTopKey):
-        return _call("JSON_HAS_KEY", left, right)
+        return call("JSON_HAS_KEY", left, right)
     right = right.this if isinstance(right, exp.Cast) else right
     if not isinstance(right, exp.Array) or not right.expressions:
         raise PlanError("the names that are looked for in JSON are a constant list", hint="write ARRAY['a', 'b']")
-    asked = [_call("JSON_HAS_KEY", left, one) for one in right.expressions]
+    asked = [call("JSON_HAS_KEY", left, one) for one in right.expressions]
     every = isinstance(node, exp.JSONBContainsAllTopKeys)
     return exp.paren((exp.and_ if every else exp.or_)(*asked, copy=False))
 
@@ -246,9 +242,9 @@ def _named(node: Any, dialect: str) -> Any:
     if name in _ARRAYS:
         return _array(given, name == "JSON_ARRAY" and dialect in _ABSENT)
     if name in _WRITERS and len(given) == 1 and dialect in _WRITING:
-        return _json(_text(given[0]))
+        return _json(_json_text(given[0]))
     if name in _MAKE_ROWS and dialect in _SETS and not isinstance(node.parent, (exp.Unnest, exp.Explode)):
-        return exp.Explode(this=_call(_MAKE_ROWS[name], *given))
+        return exp.Explode(this=call(_MAKE_ROWS[name], *given))
     return None
 
 
@@ -282,7 +278,7 @@ def _aggregate(node: Any) -> None:
     distinct = isinstance(value, exp.Distinct)
     value = value.expressions[0] if distinct else value
     skipped = isinstance(node, exp.ObjectAgg)
-    text = _text(value) if skipped else _present(value)
+    text = _json_text(value) if skipped else _present(value)
     text = _member(keys[0], text) if keys else text
     text = exp.Distinct(expressions=[text]) if distinct else text
     if order is not None:
@@ -291,10 +287,10 @@ def _aggregate(node: Any) -> None:
     while isinstance(around.parent, (exp.Filter, exp.Window)) and around.parent.this is around:
         around = around.parent
     place = extent(around)
-    joined = exp.GroupConcat(this=text, separator=_literal(","))
+    joined = exp.GroupConcat(this=text, separator=literal(","))
     if around is not node:
         node.replace(placed(joined, extent(node)))
         joined = around.copy()
-    joined = _call("NVL", joined, _literal("")) if skipped else joined
+    joined = call("NVL", joined, literal("")) if skipped else joined
     first, last = ("{", "}") if keys else ("[", "]")
-    around.replace(placed(_json(_call("CONCAT", _literal(first), joined, _literal(last))), place))
+    around.replace(placed(_json(call("CONCAT", literal(first), joined, literal(last))), place))

@@ -18,6 +18,7 @@ from sqlglot import exp
 from sqlglot.dialects import Spark
 
 from plans.errors import PlanError
+from plans.frontends.sql.text.made import call
 from plans.frontends.sql.text.place import rewritten
 
 FUNCTIONS = ("TO_CHAR", "TO_VARCHAR", "TO_DATE", "TRY_TO_DATE", *(
@@ -88,7 +89,7 @@ def _with_quotes(node: Any, dialect: str) -> Any:
             made.append(node.copy())
             made[-1].set("format", exp.Literal.string(_quoted(piece, written)))
     if len(made) > 1 or (made and pattern.name in _COUNTED):
-        return _call("CONCAT", *made)
+        return call("CONCAT", *made)
     node.set("format", exp.Literal.string(_quoted(pattern.name, written)))
     return None
 
@@ -105,16 +106,16 @@ _PIECE = re.compile(r"%[VGuwWU]|(?:(?!%[VGuwWU])(?:%-?.|[^%]|%$))+", re.DOTALL)
 def _count(value: Any, letter: str) -> Any:
     part, width = _COUNTED[letter]
     if part.isupper():
-        number = _call("WEEK_FROM", exp.Literal.string(part), value.copy())
+        number = call("WEEK_FROM", exp.Literal.string(part), value.copy())
     else:
-        number = _call("DATE_PART", exp.Literal.string(part), value.copy())
+        number = call("DATE_PART", exp.Literal.string(part), value.copy())
     if letter == "%w":
         number = exp.paren(exp.Mod(this=number, expression=exp.Literal.number(7)))  # Sunday is 0
     return _padded(exp.cast(number, "string"), width)
 
 
 def _padded(text: Any, width: int) -> Any:
-    return text if width == 1 else _call("LPAD", text, exp.Literal.number(width), exp.Literal.string("0"))
+    return text if width == 1 else call("LPAD", text, exp.Literal.number(width), exp.Literal.string("0"))
 
 
 def _quoted(pattern: str, written: bool) -> str:
@@ -143,14 +144,14 @@ def _made(node: Any, dialect: str) -> Any:
     if not isinstance(pattern, exp.Literal) or not pattern.is_string:
         raise PlanError(f"{name} takes a constant pattern", hint="write the pattern itself, as in 'YYYY-MM-DD'")
     if name in ("TO_CHAR", "TO_VARCHAR") and _OF_NUMBERS.fullmatch(pattern.name):
-        return _call("NUMBER_TO_CHAR", value.copy(), pattern.copy())
+        return call("NUMBER_TO_CHAR", value.copy(), pattern.copy())
     words = list(_words(pattern.name, dialect))
     if name in ("TO_CHAR", "TO_VARCHAR"):
         return _written(value, words, dialect)
     java = exp.Literal.string("".join(_read(word, pattern.name) for word in words))
     if name.endswith("TO_DATE") and not (dialect == "oracle" and any(one.word in _OF_DAY for one in words)):
-        return _call("TO_DATE", value.copy(), java)
-    made = _call("TO_TIMESTAMP", value.copy(), java)
+        return call("TO_DATE", value.copy(), java)
+    made = call("TO_TIMESTAMP", value.copy(), java)
     wall = name.endswith("_NTZ") or dialect == "oracle" or (dialect == "snowflake" and name.endswith("TIMESTAMP"))
     return exp.cast(made, exp.DataType.build("TIMESTAMPNTZ")) if wall else made
 
@@ -207,30 +208,26 @@ def _written(value: Any, words: list[_Word], dialect: str) -> Any:
             plain += _java(word)
             continue
         if plain:
-            parts.append(_call("DATE_FORMAT", value.copy(), exp.Literal.string(plain)))
+            parts.append(call("DATE_FORMAT", value.copy(), exp.Literal.string(plain)))
             plain = ""
         if word is not None:
             parts.append(_part(value, word) if word.word.upper() in _PARTS else _named(value, word))
-    return parts[0] if len(parts) == 1 else _call("CONCAT", *parts) if parts else exp.Literal.string("")
+    return parts[0] if len(parts) == 1 else call("CONCAT", *parts) if parts else exp.Literal.string("")
 
 
 def _part(value: Any, word: _Word) -> Any:
     part, width = _PARTS[word.word.upper()]
-    made = exp.cast(_call("DATE_PART", exp.Literal.string(part), value.copy()), "string")
+    made = exp.cast(call("DATE_PART", exp.Literal.string(part), value.copy()), "string")
     return made if word.bare else _padded(made, width)
 
 
 def _named(value: Any, word: _Word) -> Any:
     """Returns a name in the case of the word; months and days in full have as many signs as the longest of them."""
     upper = word.word.upper()
-    made = _call("DATE_FORMAT", value.copy(), exp.Literal.string(_JAVA[upper]))
+    made = call("DATE_FORMAT", value.copy(), exp.Literal.string(_JAVA[upper]))
     if word.word == upper or upper in ("AM", "PM"):
-        made = _call("UPPER" if word.word == upper else "LOWER", made)
+        made = call("UPPER" if word.word == upper else "LOWER", made)
     elif word.word.islower():
-        made = _call("LOWER", made)
+        made = call("LOWER", made)
     full = upper in ("MONTH", "DAY") and not word.bare
-    return _call("RPAD", made, exp.Literal.number(_PADDED), exp.Literal.string(" ")) if full else made
-
-
-def _call(name: str, *given: Any) -> Any:
-    return exp.Anonymous(this=name, expressions=list(given))
+    return call("RPAD", made, exp.Literal.number(_PADDED), exp.Literal.string(" ")) if full else made

@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
+from plans.frontends.sql.text.made import call
 from plans.frontends.sql.text.meanings import AS_SPARK
 from plans.frontends.sql.text.place import rewritten
 
@@ -105,7 +106,7 @@ def _replaced(node: Any, dialect: str) -> Any:
     if text is not None:
         new = exp.Literal.string(_in_java(text) if dialect in _BACKSLASHES else text)
     name = "REGEXP_REPLACE_FIRST" if which else "REGEXP_REPLACE"
-    return _call(name, node.this, _pattern(node, dialect, options), new)
+    return call(name, node.this, _pattern(node, dialect, options), new)
 
 
 def _in_java(text: str) -> str:
@@ -158,28 +159,28 @@ def _extracted(node: Any, dialect: str) -> Any:
     group = exp.Literal.number(_whole(node, "group", 0) or int(inner))
     which = _whole(node, "occurrence", 1)
     if isinstance(node, exp.RegexpExtractAll):
-        return _call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
+        return call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
     if which != 1:
-        found = _call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
-        return _call("GET", found, exp.Literal.number(which - 1))
+        found = call("REGEXP_EXTRACT_ALL", node.this, pattern, group)
+        return call("GET", found, exp.Literal.number(which - 1))
     missing = node.args.get("null_if_no_match") or isinstance(node, exp.RegexpSubstr) or dialect in _NULL_IF_NONE
-    return _call("REGEXP_SUBSTR" if missing else "REGEXP_EXTRACT", node.this, pattern, group)
+    return call("REGEXP_SUBSTR" if missing else "REGEXP_EXTRACT", node.this, pattern, group)
 
 
 def _placed(node: Any, dialect: str) -> Any:
     _from_the_first(node)
     if _whole(node, "occurrence", 1) != 1 or _whole(node, "option", 0) or _whole(node, "group", 0):
         raise PlanError("REGEXP_INSTR is the place where the first match begins", hint="leave the other arguments out")
-    return _call("REGEXP_INSTR", node.this, _pattern(node, dialect, _options(node, "parameters")))
+    return call("REGEXP_INSTR", node.this, _pattern(node, dialect, _options(node, "parameters")))
 
 
 def _counted(node: Any, dialect: str) -> Any:
     _from_the_first(node)
-    return _call("REGEXP_COUNT", node.this, _pattern(node, dialect, _options(node, "parameters")))
+    return call("REGEXP_COUNT", node.this, _pattern(node, dialect, _options(node, "parameters")))
 
 
 def _split(node: Any, dialect: str) -> Any:
-    return _call("SPLIT", node.this, _pattern(node, dialect), *([node.args["limit"]] if node.args.get("limit") else []))
+    return call("SPLIT", node.this, _pattern(node, dialect), *([node.args["limit"]] if node.args.get("limit") else []))
 
 
 def _called(node: Any, dialect: str) -> Any:
@@ -188,10 +189,6 @@ def _called(node: Any, dialect: str) -> Any:
     if str(node.this).upper() != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
         return None
     return _split(exp.RegexpSplit(this=given[0].copy(), expression=given[1].copy()), dialect)
-
-
-def _call(name: str, *given: Any) -> Any:
-    return exp.Anonymous(this=name, expressions=[one.copy() for one in given])
 
 
 _MADE: dict[type, Callable[[Any, str], Any]] = {

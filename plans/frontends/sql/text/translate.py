@@ -190,6 +190,7 @@ def with_moments(tree: Any, dialect: str) -> Any:
         moment, count, unit = node.this.copy(), node.expression.copy(), node.text("unit") or "DAY"
         if isinstance(count, exp.Interval):
             made: Any = (exp.Sub if isinstance(node, exp.DateSub) else exp.Add)(this=moment, expression=count)
+            made.set("moment", dialect == "duckdb" or None)
         else:
             if isinstance(count, exp.Literal) and count.is_string and count.name.lstrip("-").isdigit():
                 count = exp.Literal.number(count.name)

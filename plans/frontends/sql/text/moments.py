@@ -1,0 +1,167 @@
+"""What other dialects mean by parts, weeks, ages and differences of moments.
+
+Part of `plans.frontends.sql.text.meanings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.made import call, literal
+
+POSTGRES = ("postgres", "redshift", "materialize", "risingwave")
+TO_EVEN = (*POSTGRES, "duckdb")
+_MOVED = (*TO_EVEN, "bigquery")
+"""Dialects in which a DATE plus an INTERVAL is a TIMESTAMP."""
+_FROM_SUNDAY = ("bigquery", "mysql", "tsql")
+_WHOLE_SECONDS = ("duckdb", "snowflake", "bigquery", "trino", "presto", "athena", "mysql", "clickhouse", "tsql")
+"""Dialects whose EXTRACT(SECOND FROM x) has no fraction."""
+
+
+def _moment(node: Any, dialect: str) -> Any:
+    names = ("year", "month", "day", "hour", "min", "sec")
+    plain = all(name in names for name, value in node.args.items() if value is not None)
+    if not plain or dialect not in ("duckdb", "snowflake", *POSTGRES):
+        return None
+    return call("MAKE_TIMESTAMP_NTZ", *(node.args[name] for name in names))
+
+
+def _first_day(unit: Any, dialect: str) -> str:
+    """Returns the day with which weeks of a unit begin; '' if it is another unit, or ISO's week."""
+    if isinstance(unit, exp.WeekStart):
+        return str(unit.this.name).upper()
+    word = "" if unit is None else unit.name.upper()
+    if word == "ISOWEEK":
+        return "MONDAY"
+    return "SUNDAY" if word == "WEEK" and dialect in _FROM_SUNDAY else ""
+
+
+def _extracted(node: Any, dialect: str) -> Any:
+    unit = node.this
+    if _part_of_age(node):
+        return _months_of_age(unit.name, node.expression)
+    if _is_second(unit, dialect):
+        return _without_fraction(node)
+    if dialect == "bigquery" and unit.name.upper() in _OF_SECOND:
+        size = exp.Literal.number(_OF_SECOND[unit.name.upper()])
+        return exp.paren(exp.Mod(this=exp.cast(node.copy(), "bigint"), expression=size))
+    if unit.name.upper() == "ISOWEEK":
+        return call("WEEKOFYEAR", node.expression)
+    first = _first_day(unit, dialect)
+    if first and dialect == "tsql":
+        return call("WEEK_OF_JANUARY", node.expression)
+    return call("WEEK_FROM", literal(first), node.expression) if first else None
+
+
+_OF_SECOND = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
+
+
+def _is_second(unit: Any, dialect: str) -> bool:
+    """Returns whether a unit is the second, of a dialect in which it is a whole number."""
+    word = unit.name.upper().removesuffix("S")
+    return (word == "SECOND" and dialect in _WHOLE_SECONDS) or (word == "MILLISECOND" and dialect == "duckdb")
+
+
+def _without_fraction(node: Any) -> Any:
+    return exp.cast(call("DOUBLE_TRUNC", exp.cast(node.copy(), "double")), "bigint")
+
+
+def _week(node: Any, dialect: str) -> Any:
+    if dialect not in ("mysql", "singlestore"):
+        return None
+    if node.args.get("mode") is not None:
+        raise PlanError("WEEK with a mode is not built", hint="write WEEKOFYEAR(day) for ISO's weeks, which mode 3 has")
+    return call("WEEK_FROM", literal("SUNDAY"), node.this)
+
+
+def _beginning(node: Any, dialect: str) -> Any:
+    first = _first_day(node.args.get("unit"), dialect) if dialect == "bigquery" else ""
+    return call("WEEK_TRUNC", literal(first), node.this) if first else None
+
+
+def _difference(node: Any, dialect: str) -> Any:
+    first = _first_day(node.args.get("unit"), dialect) if dialect in ("bigquery", "tsql") else ""
+    ends = [one.this if isinstance(one, exp.TimeStrToTime) else one for one in (node.this, node.expression)]
+    return call("WEEKS_BETWEEN", literal(first), *ends) if first else None
+
+
+def moved(node: Any, dialect: str) -> None:
+    """Notes that a date with an INTERVAL is a moment."""
+    node.set("moment", dialect in _MOVED or None)
+
+
+def _read_moment(node: Any, dialect: str) -> Any:
+    """Returns STRPTIME of DuckDB, which is a wall clock reading unless the text has a zone."""
+    pattern = node.args.get("format")
+    wall = dialect == "duckdb" and isinstance(pattern, exp.Literal) and "%z" not in pattern.name.lower()
+    return _wall_clock(exp.Paren(this=node.copy()), dialect) if wall else None
+
+
+def _wall_clock(node: Any, dialect: str) -> Any:
+    return exp.cast(node.this.copy(), exp.DataType.build("TIMESTAMPNTZ"))
+
+
+def named(node: Any, dialect: str) -> Any:
+    """Returns what a function of moments is that has no node of its own; None if it is none, or as in Spark."""
+    name = node.name.upper()
+    if name == "AGE" and dialect in TO_EVEN and not _part_of_age(node.parent):
+        hint = "write a - b, MONTHS_BETWEEN(a, b), or EXTRACT(YEAR FROM AGE(a, b))"
+        raise PlanError("AGE has both months and days, and a length of time has one of them here", hint=hint)
+    if name in _PARTS and _part_of_age(node):
+        return _months_of_age(node.expressions[0].name, node.expressions[1])
+    if name in _PARTS and len(node.expressions) == 2 and _is_second(node.expressions[0], dialect):
+        return _without_fraction(node)
+    if name == "TO_TIMESTAMP" and dialect == "snowflake" and len(node.expressions) == 1:
+        return exp.cast(node.expressions[0].copy(), exp.DataType.build("TIMESTAMPNTZ"))
+    if dialect == "duckdb" and name in _OWN and len(node.expressions) == _OWN[name][0]:
+        return _OWN[name][1](*node.expressions)
+    return None
+
+
+_PARTS = ("DATE_PART", "DATEPART")
+_OWN: dict[str, tuple[int, Callable[..., Any]]] = {
+    "DATE_SUB": (3, partial(call, "TIMESTAMPDIFF")),
+    "DATESUB": (3, partial(call, "TIMESTAMPDIFF")),
+    "TRY_STRPTIME": (2, lambda text, pattern: _read_moment(exp.StrToTime(this=text, format=pattern), "duckdb")),
+}
+"""Functions of DuckDB, of how many arguments, and what they are."""
+
+
+def _part_of_age(node: Any) -> bool:
+    """Returns whether a call is for the years or months of an AGE."""
+    if isinstance(node, exp.Extract):
+        part, age = node.this, node.expression
+    elif isinstance(node, exp.Anonymous) and node.name.upper() in _PARTS:
+        part, age = [*node.expressions, None, None][:2]
+    else:
+        return False
+    named = isinstance(age, exp.Anonymous) and age.name.upper() == "AGE" and 1 <= len(age.expressions) <= 2
+    return named and part.name.upper().rstrip("S") in ("YEAR", "MONTH")
+
+
+def _months_of_age(part: str, age: Any) -> Any:
+    end, start = age.expressions if len(age.expressions) == 2 else (exp.CurrentDate(), *age.expressions)
+    months = call("TIMESTAMPDIFF", literal("MONTH"), start, end)
+    year = part.upper().startswith("YEAR")
+    return exp.paren((exp.IntDiv if year else exp.Mod)(this=months, expression=exp.Literal.number(12)))
+
+
+MADE: dict[type, Callable[[Any, str], Any]] = {
+    exp.TimestampFromParts: _moment,
+    exp.Extract: _extracted,
+    exp.Week: _week,
+    exp.DateTrunc: _beginning,
+    exp.TimestampTrunc: _beginning,
+    exp.DatetimeTrunc: _beginning,
+    exp.DateDiff: _difference,
+    exp.DatetimeDiff: _difference,
+    exp.StrToTime: _read_moment,
+    exp.TsOrDsToDatetime: _wall_clock,
+    exp.Sub: moved,
+}
+"""What is made of the nodes of some types; None where they mean the same as in Spark."""
