@@ -50,7 +50,7 @@ from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
-from spark_jobs.log.state_location import Whereabouts
+from spark_jobs.log.state_location import QUARANTINES, TABLES, Whereabouts
 from spark_jobs.options import Options, StreamOptions
 from spark_jobs.same_query import kept
 from spark_jobs.storage.folder import Folder
@@ -132,6 +132,10 @@ def stream(
         if stored is None:
             where.loaded(operator)
         where.claim()
+        if into is not None:
+            where.writes_to(TABLES, into)
+        if aside is not None and aside != where.quarantine:
+            where.writes_to(QUARANTINES, str(aside))
     if aside is not None:
         ready(aside, "quarantine")
     space = scratch_space.claim(place.scratch, cluster.application(spark)) if streaming else None

@@ -102,6 +102,8 @@ def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> 
     print(f"back at batch {done.batch}, from {done.before}: the state and Spark's checkpoint")
     for table in done.tables:
         print(f"  table  {table}")
+    for file in done.missing:
+        print(f"  file   {file} was read by a later batch and is gone: its rows do not come again")
 
 
 def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:

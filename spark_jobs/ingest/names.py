@@ -1,13 +1,37 @@
-"""Names of columns as Spark reads them: within backticks, where a backtick that is part of the name stands twice."""
+"""Names of columns: as Spark reads them, within backticks, and in the keys of tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
+
+from spark_jobs.errors import SourceError
 
 
 def quoted(name: str) -> str:
-    """Returns the text by which Spark finds the column of that name, whatever characters the name has."""
+    """Returns the text by which Spark finds the column of that name, whatever characters the name has.
+
+    A backtick that is part of the name stands twice.
+    """
     return "`" + name.replace("`", "``") + "`"
+
+
+def key_of(text: str, where: str) -> tuple[str, ...]:
+    """Returns the columns that ``?key=a,b`` names; ``where``: what they are the key of."""
+    return key_columns(text.split(","), where)
+
+
+def key_columns(names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Returns the columns of a key. Raises SourceError if one has no name, or is named twice."""
+    known: set[str] = set()
+    for name in names:
+        if not name:
+            raise SourceError(f"{where}: its key has a column without a name; name its columns, or give no key")
+        if name.lower() in known:
+            raise SourceError(f"{where}: its key names {name!r} twice; name each column once")
+        known.add(name.lower())
+    return tuple(names)
 
 
 def plainly_named(frame: DataFrame) -> DataFrame:

@@ -12,6 +12,8 @@ from bisect import bisect_left
 from pathlib import Path
 
 from spark_jobs.errors import CheckpointError
+from spark_jobs.log.history import SparkHistory
+from spark_jobs.storage.folder import Folder
 
 LOCAL = "^file:/+"
 """How Spark's names of local files begin, with one slash or three: ``/`` is put in its place."""
@@ -38,6 +40,28 @@ def files_in_order(checkpoint: Path, source: int) -> dict[str, int]:
     oldest = -1 if (checkpoint / "offsets" / "0").exists() else ends[0]  # up to there an entry was a batch
     kept = {path: entry for path, entry in entries.items() if entry <= ends[-1]}
     return {path: ends[bisect_left(ends, entry)] if entry > oldest else entry for path, entry in kept.items()}
+
+
+def read_after(checkpoint: Folder, batch: int) -> dict[Folder, int]:
+    """Returns the logs of the sources of files of a stream, and the newest entry of each that batches up to ``batch``
+    have read; −1 if they have read none."""
+    history = SparkHistory(checkpoint)
+    now, then = history.offsets(history.begun()) or [], history.offsets(batch) or []
+    found = {}
+    for source, line in enumerate(now):
+        newest, entry = _entry(line), _entry(then[source]) if source < len(then) else None
+        log = checkpoint / "sources" / str(source)
+        if newest is not None and log.files():
+            found[log] = -1 if entry is None else entry
+    return found
+
+
+def _entry(line: str) -> int | None:
+    """Returns the entry up to which a source of files has been read; None for another source, and for none."""
+    try:
+        return int(json.loads(line)["logOffset"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _ends(checkpoint: Path, source: int) -> list[int]:

@@ -20,7 +20,8 @@ from typing import Any
 
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import LOCK, held
-from spark_jobs.job.sinks import LOG, SPARK, newest_logged
+from spark_jobs.job.sinks import LOG, SPARK
+from spark_jobs.log import compacted
 from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
@@ -198,7 +199,7 @@ def _where(mine: dict[str, Any] | None) -> str:
 
 def _written(folder: Folder, stream: str | None) -> int:
     """Returns the newest batch in the log of Spark's file sink, or of a table of the stream's; −1 if there is none."""
-    newest = newest_logged(folder)
+    newest = compacted.newest(folder / LOG)
     if stream is not None and "_delta_log" in folder.folders():
         newest = max(newest, delta.newest_batch(folder, f"{stream}/{OPERATOR}"))
     return max(newest, newest_manifest(folder))

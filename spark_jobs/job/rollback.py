@@ -13,8 +13,9 @@ again goes on: every step that was taken is one that has nothing to do.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -26,14 +27,17 @@ from plans.types import arrow_type
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.folders import alone
+from spark_jobs.ingest.source_log import read_after
 from spark_jobs.job import sinks
 from spark_jobs.job.places import OPERATOR, output_of
+from spark_jobs.log import compacted
 from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.log.meta import read_meta
-from spark_jobs.log.state_location import HERE, ROLLBACK, Whereabouts, located
+from spark_jobs.log.state_location import HERE, QUARANTINES, ROLLBACK, TABLES, Whereabouts, located
 from spark_jobs.log.state_log import CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables import delta, manifests
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.places import Place, place_at
@@ -47,11 +51,15 @@ _SET_ASIDE = re.compile(r"([0-9]+)\.[0-9]+\.jsonl")
 
 @dataclass(frozen=True)
 class RolledBack:
-    """What was done: the batch that is the newest now, the one that was, and the tables that went back with it."""
+    """What was done: the batch that is the newest now, the one that was, and the tables that went back with it.
+
+    ``missing``: files that later batches had read from a folder, and that are not there. The others are read again.
+    """
 
     batch: int
     before: int
     tables: tuple[str, ...]
+    missing: tuple[str, ...] = ()
 
 
 def rollback(
@@ -67,12 +75,13 @@ def rollback(
 
     ``batch``: one that Spark has committed and still keeps (``minBatchesToRetain``, 100 by default); −1 is before the
     first one, and takes no tables. ``into``: the tables that the stream writes, as texts. A folder or URI is that of
-    ``write_deltas``, of Spark's file sink, or of ``to_table``; a table elsewhere is named as ``to_table`` knows it. The
-    result's key stands behind them, ``?key=a,b``, if it has one. The output of ``crown submit`` is known. ``state``,
-    ``storage_options`` and ``operator`` as for ``maintain``.
+    Spark's file sink or of ``to_table``; a table elsewhere is named as ``to_table`` knows it. The result's key stands
+    behind them, ``?key=a,b``, if it has one. The output of ``crown submit`` and the table of ``write_deltas`` are
+    known. ``state``, ``storage_options`` and ``operator`` as for ``maintain``.
 
-    The sources give again what came after the batch. Whatever stops this, the same call finishes it; until then no
-    stream starts on the checkpoint. O(state + result) for a table that holds a result, else O(files).
+    The sources give again what came after the batch; of a folder, the files that are there then. Whatever stops this,
+    the same call finishes it; until then no stream starts on the checkpoint. O(state + result) for a table that holds a
+    result, else O(files).
 
     Raises ``CheckpointError`` and its kin if the stream runs, or one of its tables cannot go back: nothing has changed
     then.
@@ -88,11 +97,9 @@ def rollback(
             f"{where.checkpoint} has no checkpoint of Spark's, which must go back, too: give the checkpoint of the "
             "stream, in which Spark keeps its own"
         )
-    output = output_of(where.checkpoint)
-    others = [output] if output is not None and output not in named else []
     try:
         with alone(where.checkpoint):
-            return _Stream(where, stream, operator, batch, storage_options).back([*others, *named])
+            return _Stream(where, stream, operator, batch, storage_options).back(named)
     except OSError as error:
         raise CheckpointError(
             f"the stream of {checkpoint} cannot go back to batch {batch}: {error.strerror}; mend that, and run this "
@@ -115,8 +122,8 @@ class _Stream:
         states = where.root / stream
         self._operators = [states / name for name in sorted(states.folders())]
 
-    def back(self, tables: Sequence[str]) -> RolledBack:
-        """Goes back, with these tables."""
+    def back(self, named: Sequence[str]) -> RolledBack:
+        """Goes back, with these tables and those that are known."""
         begun = self._where.rolling_back()
         if begun is None:
             self._demand_batch()
@@ -128,22 +135,44 @@ class _Stream:
         logs = [log for operator in self._operators for log in _logs(operator)]
         for log in logs:
             log.demand_kept(self._batch)
-        places = [place_at(text, storage_options=self._options) for text in tables]
+        places, asides = [self._place(text) for text in named], self._asides()
+        places += [place for place in self._known() if place.table not in {other.table for other in places}]
         steps = [self._table(place, newest) for place in places]
+        read = read_after(self._where.checkpoint, self._batch)
+        files = {uri for log, entry in read.items() for uri in compacted.files_after(log, entry)}
         note = self._where.checkpoint / HERE
         note.make()
         note.replace(ROLLBACK, json.dumps({"to": self._batch, "from": newest}).encode())
         for step in steps:
             step()
+        for source, entry in read.items():
+            compacted.cut(source, entry)
+            _synced(source)
         for kind in ("commits", "offsets"):
             _delete(self._where.checkpoint / kind, _LOGGED, self._batch)
         for log in logs:
             log.forget(self._batch)
             _synced(log.folder)
-        for name in self._where.quarantine.folders():
-            _delete(self._where.quarantine / name, _SET_ASIDE, self._batch)
+        for aside in asides:
+            for name in aside.folders():
+                _delete(aside / name, _SET_ASIDE, self._batch)
         note.delete([ROLLBACK])
-        return RolledBack(self._batch, newest, tuple(place.name for place in places))
+        return RolledBack(self._batch, newest, tuple(place.name for place in places), _missing(files))
+
+    def _place(self, text: str) -> Place:
+        return place_at(text, storage_options=self._options)
+
+    def _known(self) -> list[Place]:
+        """Returns the tables that the stream is known to write, as far as they have batches of it."""
+        output = output_of(self._where.checkpoint)
+        texts = [*([] if output is None else [output]), *self._where.outside(TABLES)]
+        places = [self._place(text) for text in dict.fromkeys(texts)]
+        return [place for place in places if place.folder is not None and self._deltas(place.folder)[0] >= 0]
+
+    def _asides(self) -> list[Folder]:
+        """Returns the folders in which the operators of the stream have set rows aside."""
+        own = [folder_at(text, "quarantine", self._options) for text in self._where.outside(QUARANTINES)]
+        return [folder / self._name for folder in (self._where.quarantine, *own)]
 
     def _demand_batch(self) -> None:
         committed, folder = self._spark.committed(), self._where.checkpoint
@@ -177,16 +206,20 @@ class _Stream:
 
     def _in_folder(self, place: Place, folder: Folder) -> tuple[int, Callable[[int], Step]]:
         """Returns the newest batch of the table in a folder, and what takes it back from there."""
+        at, step = self._deltas(folder)
+        return (at, step) if at >= 0 else self._result(place)
+
+    def _deltas(self, folder: Folder) -> tuple[int, Callable[[int], Step]]:
+        """Returns the newest batch of the table of deltas in a folder, −1 if there is none of the stream, and what
+        takes it back from there."""
         if sinks.LOG in folder.folders():
-            return sinks.newest_logged(folder), lambda at: sinks.back(folder, self._batch)
+            return compacted.newest(folder / sinks.LOG), lambda at: sinks.back(folder, self._batch)
         writer = f"{self._name}/{self._operator}"
         if manifests.MANIFESTS in folder.folders():
             at = manifests.newest_manifest(folder)
             mine = at < 0 or manifests.read_manifest(folder, at)["stream"] == writer
             return at if mine else -1, lambda at: manifests.back(folder, self._batch)
-        if (at := delta.newest_batch(folder, writer)) >= 0:
-            return at, lambda at: delta.back(folder, writer, self._batch)
-        return self._result(place)
+        return delta.newest_batch(folder, writer), lambda at: delta.back(folder, writer, self._batch)
 
     def _result(self, place: Place) -> tuple[int, Callable[[int], Step]]:
         """Returns the newest batch of a table that holds the result, and what takes it back from there."""
@@ -199,6 +232,12 @@ class _Stream:
             return lambda: target.apply(self._name, self._batch, net, at)
 
         return target.newest(self._name), step
+
+
+def _missing(files: Iterable[str]) -> tuple[str, ...]:
+    """Returns the files of this host that are not there."""
+    paths = {path for path in map(compacted.local_path, files) if path is not None}
+    return tuple(sorted(path for path in paths if not os.path.exists(path)))
 
 
 def _logs(operator: Folder) -> list[CellLog]:

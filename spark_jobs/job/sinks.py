@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_jobs.errors import CheckpointError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import BatchProgress
+from spark_jobs.log import compacted
 from spark_jobs.storage.folder import Folder
 
 CONSOLE, NOOP = "console", "noop"
@@ -25,7 +22,6 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc")
 CONSOLE_ROWS = 10
 LOG = "_spark_metadata"
 """The folder in which Spark's file sink keeps which files are of which batch."""
-_ENTRY = re.compile(r"([0-9]+)(\.compact)?")
 
 
 def when(trigger: str | None) -> dict[str, Any]:
@@ -47,48 +43,21 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
     return writer.format(format_).start(str(local_folder(output)))
 
 
-def newest_logged(folder: Folder) -> int:
-    """Returns the newest batch in the log of Spark's file sink; −1 if there is none."""
-    return max((batch for batch, _ in _logged(folder)), default=-1)
-
-
 def back(folder: Folder, batch: int) -> Callable[[], None]:
     """Returns what deletes the files of all batches after ``batch``, and then their entries in the log of Spark's file
-    sink, the newest first.
+    sink.
 
-    Spark writes the entries of all batches into one from time to time, and deletes the single ones later. Raises
-    :class:`CheckpointError` if those up to ``batch`` are not there any more.
+    Raises :class:`CheckpointError` if the log does not tell them any more.
     """
-    log, entries = folder / LOG, dict(_logged(folder))
-    kept = {number: name for number, name in entries.items() if number <= batch}
-    first = max((number for number, name in kept.items() if name.endswith(".compact")), default=0)
-    if not kept.keys() >= {*range(first, batch + 1)}:
-        raise CheckpointError(
-            f"{log} does not say which files are of the batches up to {batch}: Spark has put them together with those "
-            "of later ones. Give a later batch"
-        )
-    gone = sorted(entries.keys() - kept.keys(), reverse=True)
-    stay = {path for name in kept.values() for path in _paths(log, name)}
-    files = {path for number in gone for path in _paths(log, entries[number])} - stay
+    log = folder / LOG
+    files = [path for path in map(compacted.local_path, compacted.files_after(log, batch)) if path is not None]
 
     def deleted() -> None:
         for path in files:
-            path.unlink(missing_ok=True)
-        log.delete(name for number in gone for name in (entries[number], f".{entries[number]}.crc"))
+            Path(path).unlink(missing_ok=True)
+        compacted.cut(log, batch)
 
     return deleted
-
-
-def _logged(folder: Folder) -> Iterable[tuple[int, str]]:
-    """Yields the batches in the log of Spark's file sink, and the names of their entries."""
-    found = map(_ENTRY.fullmatch, sorted((folder / LOG).files()))  # 9 before 9.compact, which has more
-    return [(int(match[1]), match[0]) for match in found if match is not None]
-
-
-def _paths(log: Folder, entry: str) -> list[Path]:
-    """Returns the files that an entry of the log names."""
-    lines = log.read(entry).decode().splitlines()[1:]
-    return [Path(unquote(urlsplit(json.loads(line)["path"]).path)) for line in lines]
 
 
 def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -25,6 +26,7 @@ from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import FILE
 from spark_jobs.ingest.types import spark_type
+from spark_jobs.storage.address import in_a_line
 
 BATCH = "_batch"
 
@@ -78,7 +80,7 @@ def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bo
     ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
     are worked out batch by batch. Columns that the program does not read are NULL. One join of distinct rows is
     recomputed by its plan, if its predicates mean the same in Spark SQL. Raises :class:`SparkJobError` if another query
-    was not given as SQL.
+    was not given as SQL that Spark reads.
     """
     functions = functions_of(program)
     if functions:
@@ -103,7 +105,13 @@ def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bo
             for column in table.columns
         ]
         net.select(*columns).createOrReplaceTempView(table.name)
-    return spark.sql(program.query)
+    try:
+        return spark.sql(program.query)
+    except (ParseException, AnalysisException) as error:
+        raise SparkJobError(
+            f"--verify recomputes with Spark's SQL, which does not read this query ({in_a_line(error)[:200]}): leave "
+            "--verify out. The output is written"
+        ) from None
 
 
 def _recomputed(program: Program, plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:

@@ -54,7 +54,7 @@ class SparkHistory:
 
         True also if that cannot be told, because Spark no longer keeps the offsets (see ``minBatchesToRetain``).
         """
-        now, before = self._offsets(batch), self._offsets(batch - 1)
+        now, before = self.offsets(batch), self.offsets(batch - 1)
         if batch == 0:
             return now is None or any(line != "-" for line in now)
         return now is None or now != before
@@ -71,7 +71,7 @@ class SparkHistory:
             names = (self.folder / kind).files()
         return max((int(name) for name in names if _BATCH.fullmatch(name)), default=-1)
 
-    def _offsets(self, batch: int) -> list[str] | None:
+    def offsets(self, batch: int) -> list[str] | None:
         """Returns the lines of ``offsets/<batch>`` that are the sources': all but the version and the batch's
         settings."""
         lines = self._lines(batch)

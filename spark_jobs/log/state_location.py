@@ -27,6 +27,9 @@ HANDOVER = "handover.json"
 """Where feeds were when a load from them began, see ``spark_jobs.feeds.handover``."""
 ROLLBACK = "rollback.json"
 """That the stream is going back to an earlier batch, see ``spark_jobs.job.rollback``."""
+_OUTSIDE = "outside.json"
+QUARANTINES, TABLES = "quarantines", "tables"
+"""What is noted of a stream in ``outside.json``: folders outside of its checkpoint into which it writes."""
 CURRENT = "current.json"
 _CUT_ANEW = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
 
@@ -111,6 +114,33 @@ class Whereabouts:
         if self.home != self.checkpoint / HERE:
             ready(self.home, "state")
             self._note()
+
+    def outside(self, kind: str) -> list[str]:
+        """Returns the folders of a kind (``QUARANTINES``, ``TABLES``) into which the stream writes."""
+        here = self.checkpoint / HERE
+        try:
+            return list(json.loads(here.read(_OUTSIDE)).get(kind, []))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise CheckpointError(f"cannot read {here.at(_OUTSIDE)}: {error.strerror}") from None
+        except (ValueError, AttributeError, TypeError):
+            raise CheckpointError(
+                f"{here.at(_OUTSIDE)} is damaged: put it back from a copy, or delete it and name its tables yourself "
+                "where the stream is to go back"
+            ) from None
+
+    def writes_to(self, kind: str, folder: str) -> None:
+        """Notes in the checkpoint that the stream writes into a folder."""
+        here, known = self.checkpoint / HERE, {of: self.outside(of) for of in (QUARANTINES, TABLES)}
+        if folder in known[kind]:
+            return
+        known[kind].append(folder)
+        try:
+            here.make()
+            here.replace(_OUTSIDE, json.dumps(known).encode())
+        except OSError as error:
+            raise CheckpointError(f"cannot write {here.at(_OUTSIDE)}: {error.strerror}") from None
 
     def _note(self) -> None:
         here, said = self.checkpoint / HERE, json.dumps({"state": str(self.home)}).encode()

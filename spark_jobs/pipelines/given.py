@@ -21,6 +21,7 @@ from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
+from spark_jobs.ingest.names import key_of
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.folders import ParquetFolder
 from spark_jobs.pipelines.sessions import Session
@@ -94,7 +95,7 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
         rows, keyed, key = rows.partition("?key=")
         options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
         read = _told(name, lambda: session.spark.read.format(JDBC).options(**options).load())
-        return Given(read, said=said, key=tuple(key.split(",")) if keyed else ())
+        return Given(read, said=said, key=key_of(key, f"source {name}") if keyed else ())
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)

@@ -61,7 +61,7 @@ class DeltaLog:
 
     def holds(self, file: str) -> bool:
         """Returns True if the file is in the newest version of the table. O(files)."""
-        return self._table is not None and any(uri.endswith(f"/{file}") for uri in self._table.file_uris())
+        return self._table is not None and holds(self._table, file)
 
     def commit(self, batch: int, parts: Sequence[Part]) -> None:
         """Adds the files of a batch in one transaction; the first one makes the table."""
@@ -179,6 +179,11 @@ def opened(folder: Folder) -> DeltaTable | None:
         raise SourceError(f"the Delta table {folder} cannot be read ({_reason(folder, error)})") from None
     refuse_mapped(found, str(folder))
     return found
+
+
+def holds(table: DeltaTable, file: str) -> bool:
+    """Returns True if the version of a table that was read has a file. O(files)."""
+    return any(uri.endswith(f"/{file}") for uri in table.file_uris())
 
 
 def newest_batch(folder: Folder | Path, stream: str) -> int:

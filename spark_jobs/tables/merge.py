@@ -20,7 +20,7 @@ from crown.store.arrow_buffers import booleans, combined, flags
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import ready
 from spark_jobs.tables.commits import beaten, entries, follows
-from spark_jobs.tables.delta import by_batch, newest_batch, opened, options_of, require, uncommitted
+from spark_jobs.tables.delta import by_batch, holds, newest_batch, opened, options_of, require, uncommitted
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, demand_columns, ranges, unfit
 from spark_jobs.tables.parts import SNAPPY, write_part
 from spark_jobs.tables.rewriting import rewritten
@@ -119,6 +119,8 @@ class DeltaResult:
             newest = opened(self._folder)
             if newest is None or newest.version() == read:
                 raise
+            if part is not None and not holds(newest, part.file):  # a store's answer may have got lost
+                self._folder.delete([part.file])
             return False
         return True
 

@@ -18,6 +18,7 @@ from typing import Protocol
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.names import key_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.iceberg import IcebergResult
@@ -84,13 +85,13 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
             raise SourceError(f"table={table!r} is for a database: leave it out for the folder {given}")
         path, said, key = given.partition("?key=")
         folder = folder_at(path, "target", storage_options)
-        columns = tuple(key.split(",")) if said else None
+        columns = key_of(key, path) if said else None
         return Place(f"{folder}{said}{key}", columns, False, partial(DeltaResult, folder), folder)
     parts = urlsplit(given)
-    asked = dict(parse_qsl(parts.query))
-    keys = tuple(asked.pop("key").split(",")) if "key" in asked else None
-    key = f"&key={','.join(keys)}" if keys else ""
     hosts = parts.netloc.rpartition("@")[2]
+    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    keys = key_of(asked.pop("key"), f"{scheme}://{hosts}{parts.path}") if "key" in asked else None
+    key = f"&key={','.join(keys)}" if keys else ""
     if scheme == _KAFKA:
         topic = unquote(parts.path.strip("/"))
         if not (hosts and topic) or table is not None or hosts != parts.netloc:
@@ -110,8 +111,8 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
 
 def _in_iceberg(given: str, table: str | None) -> Place:
     name, _, asked = given.removeprefix(_ICEBERG).partition("?")
-    known = dict(parse_qsl(asked))
-    keys = tuple(known.pop("key").split(",")) if "key" in known else None
+    known = dict(parse_qsl(asked, keep_blank_values=True))
+    keys = key_of(known.pop("key"), _ICEBERG + name) if "key" in known else None
     if name.count(".") < 2 or known or table is not None:
         raise SourceError(
             f"{given}: write iceberg:CATALOG.NAMESPACE.TABLE, with a catalog of pyiceberg's, or "

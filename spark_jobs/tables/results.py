@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.names import key_columns
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.places import place_at
 
@@ -45,7 +46,7 @@ def to_table(
     place = place_at(target, table, storage_options)
     if keys is not None and place.keys is not None:
         raise SourceError(f"keys={keys!r}, and {place.name}: say the key once")
-    by = place.keys if keys is None else keys
+    by = place.keys if keys is None else key_columns(keys, place.name)
     if place.needs_key and by is None:
         raise SourceError(f"{place.name} needs keys=: columns that no two rows of the result share")
     where = place.target()

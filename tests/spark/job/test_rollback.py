@@ -13,17 +13,18 @@ import pytest
 
 import plans
 from crown.errors import CrownError
-from spark_jobs import read_deltas
+from spark_jobs import read_deltas, write_deltas
 from spark_jobs.commands import state as command
 from spark_jobs.commands import submit
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.folders import held
+from spark_jobs.ingest.source_log import read_after
 from spark_jobs.job import rollback as module
 from spark_jobs.job import sinks
 from spark_jobs.job.rollback import rollback
 from spark_jobs.log.meta import read_meta
-from spark_jobs.log.state_location import located
+from spark_jobs.log.state_location import QUARANTINES, located
 from spark_jobs.log.state_log import CellLog
 from spark_jobs.recell.recell import recell
 from spark_jobs.storage.local import LocalFolder
@@ -245,12 +246,27 @@ def test_a_batch_that_was_begun_and_not_committed_is_forgotten_with_what_its_tab
 
 def test_rows_that_later_batches_set_aside_are_forgotten(tmp_path):
     stream, _, _ = running(tmp_path, 3)
-    aside = stream.job.folder / "quarantine" / "crown"
-    aside.mkdir(parents=True)
-    for name in ("0.0.jsonl", "2.1.jsonl", "12.0.jsonl", "notes"):
-        (aside / name).write_text("{}\n")
+    own, checkpoint = tmp_path / "own", located(str(stream.job.folder), None)
+    for _ in range(2):
+        checkpoint.writes_to(QUARANTINES, str(own))
+    asides = [folder / "s" / "crown" for folder in (stream.job.folder / "quarantine", own)]
+    for aside in (*asides, own / "another" / "crown"):
+        aside.mkdir(parents=True)
+        for name in ("0.0.jsonl", "2.1.jsonl", "12.0.jsonl", "notes"):
+            (aside / name).write_text("{}\n")
     rollback(str(stream.job.folder), 1)
-    assert sorted(os.listdir(aside)) == ["0.0.jsonl", "notes"]
+    for aside in asides:
+        assert sorted(os.listdir(aside)) == ["0.0.jsonl", "notes"]
+    assert len(os.listdir(own / "another" / "crown")) == 4
+
+
+def test_a_damaged_note_of_folders_is_refused_and_nothing_changes(tmp_path):
+    stream, places, _ = running(tmp_path, 3)
+    (stream.job.folder / "crown" / "outside.json").write_text("[")
+    with pytest.raises(CheckpointError, match=r"outside\.json is damaged: put it back from a copy, or delete it"):
+        rollback(str(stream.job.folder), 1, places)
+    assert in_delta(tmp_path / "counted") == stream.results[-1]
+    assert not (stream.job.folder / "crown" / "rollback.json").exists()
 
 
 def test_the_command_says_what_went_back(tmp_path, capsys):
@@ -312,6 +328,43 @@ def written(spark, sink, folder):
     for row in frame.select("k", "n", "s", "_weight").collect():
         found[tuple(row)[:3]] += row["_weight"]
     return {row: weight for row, weight in found.items() if weight}
+
+
+def test_a_stream_goes_back_with_its_table_and_reads_the_files_that_are_there_then(spark, tmp_path, capsys):
+    """A bad file was deleted, one has another name, and one is new: none of them has to be mended in place."""
+    state, own = tmp_path / "state", tmp_path / "aside"
+
+    def file(number, *rows):
+        changes(tmp_path / "r", number, rows)
+        os.utime(tmp_path / "r" / f"{number}.json", (number, number))
+
+    def drained():
+        frame = spark.readStream.schema("k long, v string, _weight long").option("maxFilesPerTrigger", 1)
+        query = write_deltas(
+            spark, QUERY, {"r": frame.json(str(tmp_path / "r"))}, str(tmp_path / "deltas"), checkpoint=str(state),
+            schema=R, on_bad_row="quarantine", quarantine=str(own), trigger={"availableNow": True},
+        )  # fmt: skip
+        query.awaitTermination()
+
+    for number in range(4):
+        file(number, (number % 2, number, 1), (7, number, 1), (7, "bad", 1))
+    drained()
+    assert written(spark, "delta", tmp_path / "deltas") == {(0, 2, 2): 1, (1, 2, 4): 1, (7, 4, 6): 1}
+    asides = lambda: sorted(path.name for path in own.glob("*/crown/*"))  # noqa: E731
+    assert asides() == [f"{number}.0.jsonl" for number in range(4)]
+    (tmp_path / "r" / "2.json").rename(tmp_path / "r" / "again.json")
+    (tmp_path / "r" / "3.json").unlink()
+    assert command_line(command, state, "--rollback-to", 1) == 0
+    said = capsys.readouterr().out
+    assert "  table  " in said
+    gone = {str(tmp_path / "r" / name) for name in ("2.json", "3.json")}
+    assert {line.split()[1] for line in said.splitlines() if line.startswith("  file ")} == gone
+    assert written(spark, "delta", tmp_path / "deltas") == {(0, 1, 0): 1, (1, 1, 1): 1, (7, 2, 1): 1}
+    assert asides() == ["0.0.jsonl", "1.0.jsonl"]
+    file(4, (1, 5, 1))
+    drained()
+    assert written(spark, "delta", tmp_path / "deltas") == {(0, 2, 2): 1, (1, 2, 6): 1, (7, 3, 3): 1}
+    assert max(read_after(LocalFolder(state), 1).values()) == 1
 
 
 def test_entries_that_spark_has_put_together_with_later_ones_are_refused(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import pathlib
 import random
 from collections import Counter
 
@@ -244,6 +245,7 @@ def test_a_table_that_another_writer_changes_meanwhile_is_read_again(tmp_path, m
     assert target.result().apply(STREAM, 3, net_of(delta_of((0, 1, -1), (0, 9, 1)), ["a"], 3))
     theirs = {(99, 1): 1} if by == "append" else {}
     assert target.rows() == Counter({(0, 9): 1, **{(a, 1): 1 for a in range(1, 6)}, **theirs})
+    assert len(written_of(target, 3)) == 1
 
 
 def test_a_batch_that_another_process_commits_meanwhile_is_in_the_table_once(tmp_path, monkeypatch):
@@ -254,6 +256,12 @@ def test_a_batch_that_another_process_commits_meanwhile_is_in_the_table_once(tmp
     with pytest.raises(CheckpointError, match="another job has committed batch 1 of this stream"):
         target.result().apply(STREAM, 1, net)
     assert target.rows() == {(0, 2): 1, (1, 1): 1}
+    assert len(written_of(target, 1)) == 1
+
+
+def written_of(target, batch):
+    """The files in the folder of a table that are of a batch, also those that are in no version of it."""
+    return [*pathlib.Path(target.address).glob(f"part-{batch:08d}-*.parquet")]
 
 
 def before_writing(monkeypatch, meanwhile):
@@ -313,10 +321,22 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(tmp_path):
     for options, said in [
         ({"keys": "a"}, "give a list of columns"),
         ({"keys": []}, "leave out keys="),
+        ({"keys": ["a", "A"]}, "its key names 'A' twice; name each column once"),
         ({"table": "t"}, "is for a database"),
     ]:
         with pytest.raises(SourceError, match=said):
             to_table(str(tmp_path / "t"), **options)
+    for place in (
+        f"{tmp_path / 't'}?key=a,b,a",
+        "postgresql://me:secret@127.0.0.1/x?table=t&key=a,a",
+        "kafka://h:1/t?key=a,a",
+        "iceberg:c.n.t?key=a,a",
+    ):
+        with pytest.raises(SourceError, match="its key names 'a' twice") as said:
+            to_table(place)
+        assert "secret" not in str(said.value)
+        with pytest.raises(SourceError, match="its key has a column without a name"):
+            to_table(place.partition("key=")[0] + "key=")
     with pytest.raises(SourceError, match="a database needs table="):
         to_table("postgresql://nobody@127.0.0.1/x")
     for form in ({"a": [1]}, {"a": [1], "_weight": [0], "_until": [None], "_commit_version": [0]}):
