@@ -40,6 +40,10 @@ from plans.search.shares import HASHABLE, separating
 
 Hashed = tuple[tuple[str, str], ...]
 """Columns, each with the type as which its values are hashed; none: every row is in every cell."""
+Ways = Mapping[str, frozenset[tuple[str, ...]]]
+"""By relation, the columns by which its rows are sent, in each way in which they are; no columns: to every cell."""
+FREE: Hashed = (("*", ""),)
+"""Any columns, by which each row gets to one cell."""
 _MOST = 500  # cuts looked at; few programs have ten
 
 
@@ -102,6 +106,18 @@ def by_anything(program: Program) -> Cut | None:
     return replace(made, name="; ".join(said(made)))
 
 
+def ways_by_output(program: Program) -> Iterator[Ways]:
+    """Yields the ways in which relations are sent if the cells deliver disjoint rows."""
+    asked = [] if program.windows else [_By(out.name, out.type) for out in program.output if out.type in HASHABLE]
+    search = _Search(program)
+    return (_by_relation(program, hashed) for by in asked for hashed in search.ways(by))
+
+
+def ways_by_anything(program: Program) -> Iterator[Ways]:
+    """Yields the ways in which relations are sent if the rows of the cells are added up elsewhere."""
+    return (_by_relation(program, hashed) for hashed in _Search(program, free=True).ways(ANYHOW))
+
+
 def said(cut: Cut) -> list[str]:
     """Returns of each relation, in words, by what it is cut."""
     return [
@@ -125,14 +141,17 @@ _Ways = Mapping[_At, Hashed]
 
 
 class _Search:
-    """Finds for every occurrence of a base relation what it is hashed by."""
+    """Finds for every occurrence of a base relation what it is hashed by.
 
-    def __init__(self, program: Program) -> None:
+    `free`: what may be hashed by any columns is `FREE`; else it is hashed by all that are read.
+    """
+
+    def __init__(self, program: Program, free: bool = False) -> None:
         self._program = program
         self._tables = {table.name.lower(): table for table in program.tables}
         atoms = occurrences(program)
         self._read = {name: tuple((c.name, c.type) for c in used(table, atoms)) for name, table in self._tables.items()}
-        self._steps = 0
+        self._free, self._steps = free, 0
 
     def ways(self, by: _By) -> Iterator[_Ways]:
         """Yields the ways to cut the result so."""
@@ -172,7 +191,7 @@ class _Search:
         if by.everywhere:
             return ()
         if not by.column:
-            return self._read[relation.lower()] or None
+            return FREE if self._free else self._read[relation.lower()] or None
         column = self._tables[relation.lower()].column(by.column)
         return None if column is None else ((column.name, by.type),)
 
@@ -266,6 +285,16 @@ def _column(expr: Expr) -> str | None:
     if expr.op == "cast" and expr.type == "int64" and expr.args[0].type == "int32":
         expr = expr.args[0]
     return str(expr.value) if expr.op == "col" else None
+
+
+def _by_relation(program: Program, hashed: _Ways) -> Ways:
+    found: dict[str, frozenset[tuple[str, ...]]] = {}
+    tables = {table.name.lower(): table.name for table in program.tables}
+    for (number, i), columns in hashed.items():
+        name = tables[str(inputs(program.stages[number])[i]).lower()]
+        found[name] = found.get(name, frozenset()) | {tuple(column for column, _ in columns)}
+    anyhow = tuple(column for column, _ in FREE)
+    return {name: ways - {anyhow} if any(map(any, ways - {anyhow})) else ways for name, ways in found.items()}
 
 
 def _copies(hashed: _Ways) -> int:

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cells",
         type=int,
         metavar="N",
-        help="plan: also show how the views would be cut into N cells of jobs of their own, and which share cells",
+        help="plan: also show how the views would be cut into N cells, and how many rows a host would get",
     )
     parser.add_argument(
         "--verify",
@@ -161,16 +161,16 @@ def _seconds(text: str) -> float:
 
 def _show_plan(pipeline: Pipeline, args: argparse.Namespace) -> None:
     steps = pipeline.plan()
-    groups = () if args.cells is None else pipeline.groups(args.cells)
+    found = None if args.cells is None else pipeline.groups(args.cells)
     if args.json:
         views = [vars(step) for step in steps]
-        print(json.dumps(views if args.cells is None else {"views": views, "groups": [g.to_json() for g in groups]}))
+        print(json.dumps(views if found is None else {"views": views, **found.to_json()}))
         return
     width = max(len(step.name) for step in steps)
     for step in steps:
         why = f"  {step.why}" if step.how == FULL else ""
         print(f"{step.name:{width}}  {step.how:11}  reads {', '.join(step.reads)}{why}")
-    for line in group_lines(groups):
+    for line in () if found is None else group_lines(found):
         print(line)
 
 

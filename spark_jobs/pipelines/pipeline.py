@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from crown.durable.database import DurableDatabase
 from crown.guards.arguments import flag_of, number_of
 from plans.schema import Schema
-from plans.search.groups import Group, groups_of
+from plans.search.groups import Groups, groups_of
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import (
@@ -135,10 +135,9 @@ class Pipeline:
             for v in analysis.views
         ]
 
-    def groups(self, cells: int) -> tuple[Group, ...]:
-        """Returns how the views would be cut into so many cells, as jobs of ``crown.spark.maintain``: those that one
-        cut serves together. Rows are counted by the changes that all runs have read; before the first run, each source
-        counts as one row."""
+    def groups(self, cells: int) -> Groups:
+        """Returns how the views would be cut into so many cells, and how many rows a host with a cell of each group
+        would get. Rows are those that all runs have read; before the first run, each source counts as one row."""
         analysis = self._analysis()
         rates = rows_so_far(vitals(self._path))
         program = maintained(analysis, self._tables(analysis))

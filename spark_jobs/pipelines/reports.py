@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from plans.search.groups import Group
+from plans.search.groups import Groups
 
 
 @dataclass(frozen=True)
@@ -20,27 +20,31 @@ class Step:
     reads: tuple[str, ...]
 
 
-def group_lines(groups: Sequence[Group]) -> Iterator[str]:
+def group_lines(found: Groups) -> Iterator[str]:
     """Yields lines for people: which views share cells, how their rows are sent there, and how many."""
-    for number, group in enumerate(groups, 1):
+    for number, group in enumerate(found.groups, 1):
         merged = f"; merged by one operator more: {', '.join(group.merged)}" if group.merged else ""
         cells = "one cell" if group.cells == 1 else f"{group.cells} cells"
         yield f"group {number}, {cells}: {', '.join(group.results)}{merged}"
-        if group.why_one:
-            yield f"  {group.why_one}"
+        if group.cells == 1:
+            yield "  no cut serves them, or none with which a cell gets clearly fewer rows than there are"
             continue
         ways = [
-            f"{name} by {', '.join(by)}" if by else f"all of {name} to every cell"
+            f"{name} by {', '.join(by).replace('*', 'any column')}" if by else f"all of {name} to every cell"
             for name, found in group.ways.items()
             for by in sorted(found, reverse=True)
         ]
         yield f"  {'; '.join(ways)}"
         part = group.rows / group.arriving if group.arriving else 0.0
-        so = "" if group.pays else "; one process is as good"
         yield (
             f"  a cell gets {_count(group.rows)} of {_count(group.arriving)} rows ({part:.0%}) if their values are "
-            f"even, all cells {_count(group.sent)}{so}"
+            f"even, all cells {_count(group.sent)}"
         )
+    so = "jobs of maintain() on several hosts would have less to do" if found.pays else "one process is as good"
+    yield (
+        f"a host with a cell of each group gets {_count(found.rows)} rows, the one process of a pipeline "
+        f"{_count(found.arriving)}: {so}"
+    )
 
 
 def _count(rows: float) -> str:

@@ -54,7 +54,7 @@ def sent(tables: dict[str, pa.Table], group: Group) -> list[dict[str, pa.Table]]
         for name, ways in group.ways.items():
             (by,) = ways
             chosen = [
-                not by or hash(tuple(row[column] for column in by)) % group.cells == cell
+                not by or hash(tuple(row.get(column, 0) for column in by)) % group.cells == cell  # all may go to one
                 for row in tables[name].to_pylist()
             ]
             mine[name] = tables[name].filter(pa.array(chosen, pa.bool_()))
@@ -74,7 +74,7 @@ def results(tables: dict[str, pa.Table], name: str) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize("cells", [2, 5])
 def test_cells_of_a_group_find_what_one_process_finds(cells: int) -> None:
     tables = rows(random.Random(cells))
-    groups = groups_of(program(), cells)
+    groups = groups_of(program(), cells).groups
     assert sorted(name for group in groups for name in group.results) == sorted(VIEWS), "each is in one group"
     for group in groups:
         places = sent(tables, group)
@@ -86,28 +86,35 @@ def test_cells_of_a_group_find_what_one_process_finds(cells: int) -> None:
 
 
 def test_results_whose_cuts_agree_share_cells() -> None:
-    groups = groups_of(program(), 4)
-    assert [group.results for group in groups] == [
-        ("by_order", "sold", "priced", "all_of_it", "first"),
-        ("by_product",),
-        ("by_customer",),
+    found = groups_of(program(), 4)
+    assert [group.results for group in found.groups] == [
+        ("by_order", "sold", "priced", "by_product", "by_customer", "all_of_it", "first"),
         ("pairs",),
     ]
-    first, _, _, last = groups
+    first, last = found.groups
     assert first.ways == {"lines": {("o",)}, "orders": {("o",)}, "products": {()}}
-    assert first.merged == ("all_of_it", "first")
+    assert first.merged == ("by_product", "by_customer", "all_of_it", "first"), "rather than send all rows once more"
     assert last.to_json()["ways"] == {"orders": [[]], "products": [[]]}
-    assert (last.cells, bool(last.why_one)) == (1, True)
-    assert not first.why_one
+    assert last.cells == 1
+    assert found.to_json()["groups"] == [first.to_json(), last.to_json()]
+    assert (found.rows, found.arriving, found.pays) == (1.5 + 2, 3, False), "orders and products travel twice"
+
+
+def test_what_is_only_added_up_may_be_sent_by_any_column_and_by_the_one_that_others_want() -> None:
+    (group,) = groups_of(program("all_of_it"), 4).groups
+    assert group.ways == {"lines": {("*",)}}
+    (group,) = groups_of(program("all_of_it", "by_order"), 4).groups
+    assert (group.results, group.ways) == (("all_of_it", "by_order"), {"lines": {("o",)}})
 
 
 def test_rows_follow_the_rates() -> None:
-    (group,) = groups_of(program("sold", "priced"), 4, {"Orders": 100, "lines": 200, "products": 10})
-    assert (group.arriving, group.rows, group.sent) == (310, 85, 340)
-    assert group.pays
-    (group,) = groups_of(program("sold", "priced"), 4, {"orders": 1, "products": 100})
-    assert not group.pays, "every cell has all products"
-    (group,) = groups_of(program("pairs"), 4)
+    found = groups_of(program("sold", "priced"), 4, {"Orders": 100, "lines": 200, "products": 10})
+    (group,) = found.groups
+    assert (group.arriving, group.rows, group.sent, found.pays) == (310, 85, 340, True)
+    sold, priced = groups_of(program("sold", "priced"), 4, {"orders": 1, "products": 100}).groups
+    assert (sold.results, sold.cells, sold.rows) == (("sold",), 4, 0.25)
+    assert (priced.results, priced.cells, priced.rows) == (("priced",), 1, 101), "every cell would have all products"
+    (group,) = groups_of(program("pairs"), 4).groups
     assert (group.cells, group.rows, group.sent, group.arriving) == (1, 2, 2, 2)
     with pytest.raises(PlanError, match="cells=1 is no number of cells into which something is cut"):
         groups_of(program("sold"), 1)

@@ -249,6 +249,8 @@ def test_the_command_writes_the_file_also_if_the_run_fails(spark, tmp_path: Path
     capsys.readouterr()
     assert main(["pipelines", "plan", str(tmp_path), "--cells", "2"]) == 0
     cut = "  s by k\n  a cell gets 1.5 of 3 rows (50%) if their values are even, all cells 3\n"
+    cut += "a host with a cell of each group gets 1.5 rows, the one process of a pipeline 3: jobs of maintain() on "
+    cut += "several hosts would have less to do\n"
     assert capsys.readouterr().out.endswith(f"group 1, 2 cells: v\n{cut}")
     assert main(["pipelines", "plan", str(tmp_path), "--cells", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["groups"][0]["ways"] == {"s": [["k"]]}
