@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from typing_extensions import override
 
 from crown.databases import Database
 from crown.durable.held import InFolder
 from crown.durable.journal import Journal
 from crown.durable.kinds import PROGRAM, DatabaseKind
 from crown.durable.recovery import NOTE
-from crown.errors import CrownError
+from crown.errors import CrownError, SnapshotError
 from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.database_engine import DatabaseEngine
@@ -93,6 +95,21 @@ class DurableDatabase(
         kind = DatabaseKind(self._journal.identity, self.path, self._memory_budget)
         return Database(self._journal.past(kind, number_of(batch, "batch", 0)), self._memory_budget, None, batch)
 
+    @override
+    def fork(self, *, check: Callable[[], None] | None = None) -> DurableFork:
+        """Returns a fork as ``Database.fork`` does. Its ``snapshot`` writes the snapshot of this folder in another
+        thread, with the views that are registered in the fork: they are not filled again when the folder is opened
+        after ``adopt``. It is refused once the fork has had a batch. A new log file is begun."""
+        self._changeable()
+        self._journal.cut()
+        engine = self._engine.copied(self._memory_budget, check)
+        return DurableFork(engine, self._memory_budget, self._journal, self._extra())
+
+    @override
+    def adopt(self, fork: Database) -> None:
+        super().adopt(fork)
+        self._journal.count()
+
     def stats(self) -> dict[str, Any]:
         """Returns ``Database.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the
         snapshot."""
@@ -115,4 +132,35 @@ class DurableDatabase(
             self._engine = made
 
     def _write(self, path: Path) -> None:
-        self._engine.save(path, {**self._kept(), **self._stamped(), NOTE: self._note})
+        self._engine.save(path, self._extra())
+
+    def _extra(self) -> dict[str, Any]:
+        """Returns what a snapshot says beside the state."""
+        return {**self._kept(), **self._stamped(), NOTE: self._note}
+
+
+class DurableFork(Database, instead="save(path) and crown.load_database(path) make another one"):
+    """A fork of a durable database. Made by ``DurableDatabase.fork``."""
+
+    def __init__(
+        self, engine: DatabaseEngine, memory_budget: int | None, journal: Journal, extra: Mapping[str, Any]
+    ) -> None:
+        super().__init__(engine, memory_budget, None, engine.batches)
+        self._journal = journal
+        self._extra = extra
+
+    def snapshot(self) -> None:
+        """Writes the snapshot of the folder, while the database goes on. O(state).
+
+        Raises CrownError if the fork has had a batch, and what ``DurableDatabase.snapshot`` raises.
+        """
+        batch = self._extra["batches"]
+        if self._engine.batches != batch:
+            raise CrownError(
+                f"the fork has had {self._engine.batches - batch} batches, and its snapshot would be that of another "
+                "state of the folder: write it before the first one"
+            )
+        try:
+            self._journal.write(batch, partial(self._engine.save, extra=dict(self._extra)))
+        except OSError as error:
+            raise SnapshotError(f"cannot write a snapshot to {self._journal.folder}: {error.strerror}") from error

@@ -73,10 +73,7 @@ class Journal:
         snapshots = numbers(self.folder, "snapshot")
         self._snapshot_bytes = self._size(snapshots[-1]) if snapshots else 0
         self._mapped = self.folder / f"{snapshots[-1]}.snapshot" if snapshots and not kind.verify else None
-        since = snapshots[-1] if snapshots else 0
-        self.logged = sum(
-            (self.folder / f"{base}.log").stat().st_size for base in numbers(self.folder, "log") if base >= since
-        )
+        self.logged = self._logged_since(snapshots[-1] if snapshots else 0)
         self.batches = self.synced = found.batches
         self._mark.write(self.batches, self.synced)
         return found
@@ -157,7 +154,7 @@ class Journal:
         """Has the next snapshot wait until the log is a quarter longer: each attempt costs as much as the state."""
         self._postponed = self.logged + self.logged // 4
 
-    def snapshot(self, save: Callable[[Path], None]) -> None:
+    def snapshot(self, save: Callable[[Path], object]) -> None:
         """Writes a snapshot and begins a new log file; deletes what no recovery needs. ``save`` writes the file.
 
         Raises SnapshotError or OSError if it cannot be written, DamagedStateError if the state was mapped from a
@@ -167,20 +164,37 @@ class Journal:
         assert self._segment is not None
         if numbers(self.folder, "snapshot")[-1:] == [self.batches]:
             return
-        if self._mapped is not None and self._mapped.exists():
-            _demand_whole(self._mapped)
-        path = self.folder / f"{self.batches}.snapshot"
         self._segment.sync()  # whatever follows the snapshot follows a whole log
-        save(path)
-        sync(self.folder)
+        self.write(self.batches, save)
+        self.cut()
+        self.count()
+
+    def cut(self) -> None:
+        """Begins a new log file, so that a snapshot of the last batch may be written later."""
+        self.sync()
+        assert self._segment is not None
         if self._segment.path != self.folder / f"{self.batches}.log":
             made = Segment.create(self.folder / f"{self.batches}.log", self.identity.view, self.batches)
             self._segment.close()
             self._segment = made
-        self.synced = self.batches
-        self._mark.write(self.batches, self.synced)
-        self.logged, self._snapshot_bytes, self._postponed = 0, self._size(self.batches), 0
-        self._retain()
+
+    def write(self, batch: int, save: Callable[[Path], object]) -> None:
+        """Writes the snapshot of a batch with which a log file ends, in any thread; ``count`` then takes it into
+        account. Raises what ``snapshot`` raises."""
+        if self._mapped is not None and self._mapped.exists():
+            _demand_whole(self._mapped)
+        save(self.folder / f"{batch}.snapshot")
+        sync(self.folder)
+
+    def count(self) -> None:
+        """Counts the bytes since the newest snapshot, and deletes what no recovery needs."""
+        for newest in numbers(self.folder, "snapshot")[-1:]:
+            self.logged, self._snapshot_bytes, self._postponed = self._logged_since(newest), self._size(newest), 0
+            self._retain()
+
+    def _logged_since(self, batch: int) -> int:
+        files = [self.folder / f"{base}.log" for base in numbers(self.folder, "log") if base >= batch]
+        return sum(file.stat().st_size for file in files)
 
     def _retain(self) -> None:
         snapshots = numbers(self.folder, "snapshot")

@@ -1,8 +1,8 @@
 """``Growing``: views that are added to a pipeline while it runs, computed beside it.
 
 A fork of the database registers them in a thread of its own, writes all their rows into their own tables, and then
-follows the pipeline, version by version. When it has caught up, the pipeline goes on with the fork. Until then the
-state says nothing of these views, so a process that dies begins with them anew.
+follows the pipeline, version by version. When it has caught up, the pipeline goes on with the fork. Until then no
+version has these views, so a process that dies begins with them anew.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Growing:
         try:
             self._fork.define(self._relations)
             self._deliver(version, [])
+            self._fork.snapshot()  # while the others go on: a process that opens the state later need not fill them
             while (given := self._given.get()) is not None:
                 version, batches = given
                 self._deliver(version, [{**rows, **self._fork.apply(rows)} for rows in batches])

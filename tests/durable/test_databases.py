@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 import crown
 from crown.durable.opening import reopened_database
 from crown.errors import CrownError, QueryChangedError, RecoveryWarning
+from crown.programs.database_engine import DatabaseEngine
 from tests.durable.test_kills import ENVIRONMENT, ROOT
 
 SCHEMA = {"r": {"k": "int64", "y": "int64"}, "s": {"k": "int64", "t": "string"}}
@@ -73,7 +75,9 @@ def test_a_reopened_database_is_one_that_never_stopped(seed: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(seed: int, tmp_path: Path) -> None:
+def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In another thread, while the database goes on; the twin registers the view at the end."""
     source, twin = random.Random(seed), crown.database(SCHEMA)
     with crown.open_database(tmp_path / "db", SCHEMA) as db:
@@ -92,8 +96,14 @@ def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(seed: int, tmp
         both()
         both()
         filled.result()
+        fork.snapshot()
+        with crown.open_database(_copied(tmp_path / "db")) as dead:  # a process that ended here
+            assert {name: rows for name, rows in contents(dead).items() if name in contents(db)} == contents(db)
+            dead.check_invariants()
         for batch in given[begun:-1]:
             fork.apply(batch)
+        with pytest.raises(CrownError, match="has had 1 batches, and its snapshot would be that of another state"):
+            fork.snapshot()
         with pytest.raises(CrownError, match=r"the fork has had \d batches and the database \d"):
             db.adopt(fork)
         fork.apply(given[-1])
@@ -108,9 +118,18 @@ def test_a_view_that_a_fork_has_filled_is_one_that_was_registered(seed: int, tmp
             fork.apply(given[-1])
         with pytest.raises(CrownError, match="no fork of the database"):
             db.adopt(crown.database(SCHEMA))
+        assert db.stats()["log_bytes"] > 0
+    monkeypatch.setattr(DatabaseEngine, "_insert", None)  # nothing is filled in again
     with crown.open_database(tmp_path / "db") as db:
         assert contents(db) == contents(twin)
         db.check_invariants()
+
+
+def _copied(folder: Path) -> Path:
+    """Returns a copy of a folder that is open."""
+    found = folder.with_name(f"{folder.name}-copied")
+    shutil.copytree(folder, found)
+    return found
 
 
 def test_notes_stand_with_their_batches(tmp_path: Path) -> None:
