@@ -67,6 +67,10 @@ def test_the_result_is_that_of_duckdb_after_every_batch(dialect: str, query: str
 @every(
     [
         ("clickhouse", "SELECT id FROM r FINAL", "FINAL is not supported"),
+        ("clickhouse", "SELECT id FROM r ARRAY JOIN tags", "ARRAY JOIN without a name is not supported"),
+        ("clickhouse", "SELECT id FROM r ARRAY JOIN tags AS x, nums AS y",
+         "ARRAY JOIN of several arrays is not supported"),
+        ("clickhouse", "SELECT id FROM r LEFT ARRAY JOIN tags AS x", "LEFT ARRAY JOIN is not supported"),
         ("clickhouse", "SELECT multiIf(a > 1, 'x') FROM r", "multiIf takes conditions and values by turns"),
         ("clickhouse", "SELECT quantileExact(0.5)(b) FROM r", "the aggregate QUANTILEEXACT is not supported"),
         ("flink", "SELECT * FROM r MATCH_RECOGNIZE (PARTITION BY a ORDER BY at MEASURES A.id AS i PATTERN (A B) "

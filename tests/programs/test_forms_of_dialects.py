@@ -31,6 +31,12 @@ DUCKDB = (
     "WITH days AS (SELECT unnest(generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY))::DATE AS day) "
     "SELECT day, id FROM days LEFT JOIN r ON r.d = day",
     "SELECT id, unnest(nums) * 2 + a AS x FROM r",
+    "SELECT unnest(tags) AS t, COUNT(*) AS n, SUM(a) AS x FROM r GROUP BY t",
+    "SELECT a, unnest(nums) AS x, COUNT(*) AS n FROM r GROUP BY 2, a",
+    "SELECT id, ARRAY(SELECT x FROM UNNEST(tags) AS q(x) ORDER BY x DESC NULLS LAST LIMIT 2) AS two, (SELECT "
+    "string_agg(x, '/' ORDER BY x DESC) FROM UNNEST(tags) AS q(x) WHERE x <> 'b') AS s, (SELECT list(x ORDER BY x DESC "
+    "NULLS FIRST) FROM UNNEST(nums) AS q(x)) AS l, EXISTS (SELECT x FROM UNNEST(nums) AS q(x) WHERE x > 1 LIMIT 3) "
+    "AS e FROM r",
     "SELECT id, s->'a' AS x, s->'$.a.b' AS y, s->'a'->'b'->>1 AS z, s->'a'->'b'->1 AS w, CAST(s AS JSON)->>'$.a' AS v "
     "FROM r WHERE s LIKE '{%'",
     "SELECT id, string_split(s, '-') AS l, str_split(s, '.')[1] AS f, str_split(s, '\": ') AS q FROM r",

@@ -8,10 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import duckdb
-import pytest
 
 import crown
-from plans import PlanError, plan
+from plans import plan
 
 COLUMNS = {
     "id": ("int64", "BIGINT"), "i": ("int64", "BIGINT"), "n": ("int32", "INTEGER"), "x": ("float64", "DOUBLE"),
@@ -81,11 +80,6 @@ def test_values_are_those_of_duckdb() -> None:
         if _plain(here) != _plain(there)
     }
     assert wrong == {}
-
-
-def test_the_name_of_a_type_is_refused() -> None:
-    with pytest.raises(PlanError, match="TYPEOF of duckdb is not built"):
-        plan("SELECT DISTINCT typeof(x) AS v FROM t", {"t": {"x": "float64"}}, dialect="duckdb")
 
 
 def test_a_day_is_compared_with_a_moment_as_it_is_with_the_day() -> None:

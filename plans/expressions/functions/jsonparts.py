@@ -13,6 +13,7 @@ from plans.expressions.functions.function import function
 from plans.expressions.functions.jsonpath import members, rewritten
 from plans.nested import array_of, struct_of
 
+_FLAT = array_of(struct_of(["key", "index", "value"], ["string", "int32", "string"]))
 _MEMBERS = array_of(struct_of(["key", "value"], ["string", "string"]))
 
 
@@ -39,6 +40,14 @@ def _named(plain: bool) -> Callable[[Any], Any]:
         return [{"key": name, "value": rewritten(one, plain)} for name, one in value]
 
     return made
+
+
+def _flat(value: Any) -> Any:
+    """Returns the elements of an array by their places, or the members of an object by their names."""
+    pairs: list[tuple[str | None, int | None, Any]] = []
+    pairs += [(None, place, one) for place, one in enumerate(value)] if isinstance(value, list) else []
+    pairs += [(name, None, one) for name, one in value] if isinstance(value, tuple) else []
+    return [{"key": name, "index": place, "value": rewritten(one, True)} for name, place, one in pairs]
 
 
 def _has(value: Any, name: str) -> bool:
@@ -87,6 +96,10 @@ TABLE = (
     function(
         "json_text_members", "string", lambda types, values: _MEMBERS, _read(_named(True)),
         note="Keys and values of an object, strings without their quotes: JSON_EACH_TEXT of PostgreSQL.",
+    ),
+    function(
+        "json_flat", "string", lambda types, values: _FLAT, _read(_flat),
+        note="What FLATTEN of Snowflake makes rows of: names, places, and values without quotes.",
     ),
     function(
         "json_has_key", "string string", "bool", _read(_has),

@@ -151,8 +151,7 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
     elements = elements.where(where.this if where is not None else None)
     found = list(aggregates(item))
     limit, order = select.args.get("limit"), select.args.get("order")
-    if limit is not None and limit.expression != exp.Literal.number(1):
-        raise PlanError("LIMIT of the elements of an array is not supported", hint="write SLICE")
+    most = None if limit is None else _limit(limit, bool(found) or isinstance(node, exp.Exists))
     if isinstance(node, exp.Exists):
         if found:
             raise PlanError("aggregates without GROUP BY always have a row, which this subquery asks for")
@@ -163,14 +162,8 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
             return call("eq", elements.read(node.this, lambda part: None), value)
         return call("array", value) if isinstance(node, exp.Array) else value
     values = elements.values(item)
-    if order is not None:
-        (one,) = order.expressions if len(order.expressions) == 1 else (None,)
-        falling = bool(one is not None and one.args.get("desc"))
-        if one is None or one.this != item or bool(one.args.get("nulls_first")) == falling:
-            hint = "order by the value itself, NULLs first if it rises"
-            raise PlanError("this order of the elements of an array is not supported", hint=hint)
-        values = call("sort_array", values, lit(not falling))
-    values = call("slice", values, lit(1), lit(1)) if limit is not None else values
+    values = values if order is None else _sorted(values, order, item)
+    values = values if most is None else call("slice", values, lit(1), lit(most))
     if isinstance(node, exp.Array):
         return _or_empty(values)
     some = call("gt", call("size", values), lit(0))
@@ -178,6 +171,28 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
         wanted = elements.read(node.this, lambda part: None)
         return call("case", some, call("array_contains", values, wanted), FALSE)
     return call("case", call("eq", call("size", values), lit(1)), call("element_at", values, lit(1)), NULL)
+
+
+def _limit(limit: exp.Limit, any_number: bool) -> int:
+    """Returns how many elements a subquery takes; of `any_number` above 0 the value is the same."""
+    number = limit.expression
+    count = int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else -1
+    if count < any_number:
+        raise PlanError("this LIMIT of the elements of an array is not supported", hint="write a whole number above 0")
+    return count
+
+
+def _sorted(values: Expr, order: exp.Order, item: exp.Expression) -> Expr:
+    """Returns an array in order."""
+    (one,) = order.expressions if len(order.expressions) == 1 else (None,)
+    if one is None or one.this != item:
+        hint = "order by the value itself"
+        raise PlanError("this order of the elements of an array is not supported", hint=hint)
+    falling = bool(one.args.get("desc"))
+    if bool(one.args.get("nulls_first")) != falling:
+        return call("sort_array", values, lit(not falling))
+    rising = call("sorted_array", values)  # NULLs last
+    return call("array_reverse", rising) if falling else rising
 
 
 def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
@@ -194,15 +209,19 @@ def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
         return _count(call("size", elements.array))
     given = node.expressions if isinstance(node, exp.Anonymous) else [node.this]
+    order = given[0] if isinstance(given[0], exp.Order) else None
+    given = [order.this] if order is not None else given
     distinct = isinstance(given[0], exp.Distinct)
     given = given[0].expressions if distinct else given
     name, mark = "median" if isinstance(node, exp.Median) else function, node.args.get("separator")
-    plain = len(given) == 1 and not isinstance(given[0], (exp.Order, exp.Limit, type(None)))
+    plain = len(given) == 1 and not isinstance(given[0], (exp.Limit, type(None)))
+    plain = plain and (order is None or name in ("array_agg", "string_agg"))
     if name not in (*AGGREGATED, "array_agg") or not plain or not isinstance(mark, (exp.Literal, type(None))):
         raise PlanError(f"{function.upper()} of the elements of an array is not supported", hint="use LATERAL VIEW")
     values, kept = elements.values(given[0]), name == "array_agg" and node.args.get("keeps_nulls")
     values = values if kept else call("array_compact", values)
     values = call("array_distinct", values) if distinct else values
+    values = values if order is None else _sorted(values, order, given[0])
     if name == "array_agg":
         return call("case", call("gt", call("size", values), lit(0)), values, NULL) if kept else _or_empty(values)
     if name == "string_agg":

@@ -44,25 +44,29 @@ def ordered_call(node: exp.Expression, text: Text, known: bool) -> OrderedCall |
         return None
     word = spelling(text.text, inner)
     if isinstance(inner, _LISTS):
-        return _list(inner, text, word, known)
+        within = node.expression.expressions if isinstance(node, exp.WithinGroup) else []
+        return _list(inner, list(within), text, word, known)
     return _share(node, inner, text, word)
 
 
-def _list(node: exp.Expression, text: Text, word: str, known: bool) -> OrderedCall:
-    """Returns STRING_AGG: without a separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma. Or
-    an aggregate that makes arrays."""
-    value, by = node.this, []
+def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, known: bool) -> OrderedCall:
+    """Returns STRING_AGG, in the order of WITHIN GROUP or its own, or an aggregate that makes arrays. Without a
+    separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma."""
+    value = node.this
     text.check_arguments(node, {"this", "separator", "nulls_excluded", "keeps_nulls"}, word)
     first = _first(value, text, word) if isinstance(value, exp.Limit) else None
     value = value.this if first is not None else value
     if isinstance(value, exp.Order):
         value, by = value.this, list(value.expressions)
     separator = node.args.get("separator")
+    distinct = isinstance(value, exp.Distinct)
+    if distinct and isinstance(node, exp.GroupConcat) and len(value.expressions) == 2 and separator is None:
+        separator = value.expressions[1]  # as Redshift's is parsed
+        value = exp.Distinct(expressions=value.expressions[:1])
     if separator is not None and not (isinstance(separator, exp.Literal) and separator.is_string):
         raise text.error(f"{word} takes a text between the values", separator)
     between = separator.this if separator is not None else "," if word == "GROUP_CONCAT" else ""
     between = between if isinstance(node, exp.GroupConcat) else None
-    distinct = isinstance(value, exp.Distinct)
     if distinct and len(value.expressions) != 1:
         raise text.error(f"{word}(DISTINCT ...) of several columns is not supported", node, "name one column")
     value = value.expressions[0] if distinct else value

@@ -17,7 +17,7 @@ from plans.expressions.coercion import common
 from plans.frames import NEIGHBOURS, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
 from plans.frontends.frames import below, count_of, default_frame
-from plans.frontends.sql.aggregates import WRAPPERS, function_of
+from plans.frontends.sql.aggregates import WRAPPERS, aggregates, function_of
 from plans.frontends.sql.framed import OWN, frame_in, spelled
 from plans.frontends.sql.ordering import Columns, Item, orders
 from plans.frontends.sql.partitions import Partitions, of_all
@@ -89,7 +89,8 @@ class Windows:
                 return self.named[self._unlike(part)]
             outside = any(self._unlike(column) in self.named for column in columns)
             outside = outside or (meaning is not None and any(meaning(column) is not None for column in columns))
-            if not columns or outside or contains_window(part):
+            reads = columns or next(aggregates(part), None) is not None
+            if not reads or outside or contains_window(part):
                 return None
             name = self._read(part)
             self.outside.add(name)

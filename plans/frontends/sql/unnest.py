@@ -83,7 +83,7 @@ def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements
     if isinstance(node, exp.Unnest):
         return _Elements(*shown_of(node, names, value))
     if flatten and value.type == "string":  # JSON, whose elements are texts of JSON
-        value = call("from_json", value, lit("array<string>"))
+        return _Elements(*generated("inline", call("json_flat", value)))
     array, shown = generated("posexplode" if flatten else kind, value)
     if flatten:
         shown = tuple(({"pos": "index", "col": "value"}.get(name, name), path) for name, path in shown)
@@ -126,7 +126,8 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
     others = [one for one in made.expressions if one is not item]
     whole = _called(item) is found[0]
     others = others if whole else list(made.expressions)
-    if made.args.get("group") or any(next(aggregates(one), None) is not None for one in others):
+    grouped = made.args.get("group") is not None
+    if not _is_grouped(made, item) if grouped else any(next(aggregates(one), None) is not None for one in others):
         hint = "group in a subquery in FROM, and explode around it"
         raise scope.text.error("a call that makes rows stands beside groups", item, hint)
     named = [one.name for one in item.expressions] if isinstance(item, exp.Aliases) else [item.alias] * bool(item.alias)
@@ -149,6 +150,15 @@ def lifted(node: exp.Select, scope: Scope) -> exp.Select:
     made.set("laterals", [*(made.args.get("laterals") or ()), view])
     made.set("expressions", [new for one in made.expressions for new in (shown if one is item else [one])])
     return made
+
+
+def _is_grouped(node: exp.Select, item: exp.Expression) -> bool:
+    """Returns whether rows are grouped by the elements that an item of a SELECT list makes rows of, by its alias or its
+    place: they are made before the groups then."""
+    group, place = node.args["group"], node.expressions.index(item) + 1
+    named = isinstance(item, exp.Alias) and _called(item) in _calls(item) and next(aggregates(item), None) is None
+    by_name = any(one == exp.column(item.alias) for one in group.expressions) if item.alias else False
+    return named and (by_name or exp.Literal.number(place) in group.expressions)
 
 
 def _calls(item: exp.Expression) -> list[exp.Expression]:

@@ -144,6 +144,9 @@ DIALECT_GROUPS = (
              "CONCAT('{\"a\":1.5,\"b\":1e-7,\"c\":\"2024-01-01 10:00:00\",\"d\":', "
              "NVL(CAST(num AS STRING), 'null'), '}')"),
             ("AS_JSON(str)", "str"),
+            ("JSON_FLAT('[1,\"x\"]')", "ARRAY(NAMED_STRUCT('key', CAST(NULL AS STRING), 'index', 0, 'value', '1'), "
+             "NAMED_STRUCT('key', CAST(NULL AS STRING), 'index', 1, 'value', 'x'))"),
+            ("JSONB_ARRAY_LENGTH('[1, 2]')", "2"),
             ("AS_JSON(2D)", "'2.0'"),
         ),
     ),

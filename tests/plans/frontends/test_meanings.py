@@ -34,6 +34,8 @@ POSTGRES: dict[str, Any] = {
     "EXTRACT(CENTURY FROM day)": 21, "EXTRACT(WEEK FROM day)": 9, "GCD(12, a)": 12, "LCM(4, 6)": 12,
     "STRING_TO_ARRAY(s, '-')": ["a", "b c'd"], "STRING_TO_ARRAY('', '-')": [], "STRING_TO_ARRAY(s, '')": ["a-b c'd"],
     "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
+    "day + INTERVAL '1 day'": dt.datetime(2024, 3, 4), "day + 1": dt.date(2024, 3, 4), "JSONB_TYPEOF('[1]')": "array",
+    "JSONB_ARRAY_LENGTH('[1, 2]')": 2, "EXTRACT(MILLISECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": Decimal("5500"),
     "'session'": "session", "'Window'": "Window", "'match_condition'": "match_condition",
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
@@ -56,17 +58,46 @@ OTHERS: dict[str, dict[str, Any]] = {
         "SHA256('a')": bytes.fromhex("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"),
         "TO_HEX(SHA256('a'))": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
         "DATETIME(day)": dt.datetime(2024, 3, 3), "BYTE_LENGTH('é')": 2, "LOG(1)": 0.0, "LEAST(a, n)": None,
+        "FORMAT_DATETIME('%e|%R|%Q', at)": " 3|10:30|1", "DATE_DIFF(DATE '2024-04-01', day, MONTH)": 1,
+        "DATETIME_DIFF(DATETIME '2024-03-03 11:00:00', at, HOUR)": 1, "JSON_TYPE(JSON '1.5')": "number",
+        "EXTRACT(MILLISECOND FROM DATETIME '2024-01-02 03:04:05.678')": 678,
+        "EXTRACT(MICROSECOND FROM DATETIME '2024-01-02 03:04:05.678')": 678_000,
+        "day + INTERVAL 1 DAY": dt.datetime(2024, 3, 4),
         "FARM_FINGERPRINT('2applefalse')": 2794438866806483259, "SPLIT('', '')": [""], "TRUNC(d, 1)": Decimal("2.50"),
     },
     "mysql": {
         "CAST(x AS SIGNED)": -3, "LENGTH('é')": 2, "CHAR_LENGTH('é')": 1, "WEEK(day)": 9, "WEEK(DATE '2024-01-06')": 0,
         "WEEKOFYEAR(day)": 9, "CAST(s AS CHAR(3))": "a-b", "TRUNCATE(d, 1)": Decimal("2.50"), "GREATEST(a, n)": None,
+        "WEEK(day, 3)": 9, "YEARWEEK(day, 3)": 202_409,
+        "DATE_FORMAT(at, '%x-%v %w %W %M %i')": "2024-09 0 Sunday March 30",
+        "JSON_UNQUOTE(JSON_EXTRACT('{\"a\": \"b\"}', '$.a'))": "b", "JSON_UNQUOTE('\"c\"')": "c",
+        "JSON_UNQUOTE('d')": "d",
+        "JSON_CONTAINS('[1, 2]', '2')": 1, "JSON_CONTAINS('{\"a\": 1}', '2', '$.a')": 0, "JSON_LENGTH('[1, 2]')": 2,
     },
-    "redshift": {"LOG(100)": 2.0, "CAST(d AS NUMERIC)": Decimal(3), "TRUNC(at)": dt.date(2024, 3, 3)},
+    "clickhouse": {
+        "addDays(at, 7)": dt.datetime(2024, 3, 10, 10, 30), "subtractMonths(day, 1)": dt.date(2024, 2, 3),
+        "addHours(at, 2)": dt.datetime(2024, 3, 3, 12, 30), "arraySum([1, 2])": 3, "arraySum(x -> x * 2, [1, 2])": 6,
+        "arrayAvg([1, 2])": 1.5, "arrayMax(x -> x + 1, [1, 2])": 3, "arrayCount(x -> x > 1, [1, 2])": 1,
+        "arrayExists(x -> x = 3, [1, 2])": False, "arrayAll(x -> x > 0, [1, 2])": True, "indexOf([1, 2], 3)": 0,
+        "arraySort([2, 1])": [1, 2], "arrayStringConcat(['a', 'b'])": "ab", "arrayStringConcat(['a', 'b'], '-')": "a-b",
+        "JSONExtractInt('{\"n\": [5]}', 'n', 1)": 5, "JSONExtractInt('{}', 'n')": 0, "JSONExtractString('{}', 'n')": "",
+        "empty([1])": False, "notEmpty(s)": True, "toYear(at)": 2024, "toMonth(at)": 3, "toHour(at)": 10,
+        "lowerUTF8('É')": "é",
+        "replaceAll(s, 'a', 'z')": "z-b c'd", "arrayElement([7, 8], 2)": 8, "toDayOfWeek(day)": 7,
+        "date_trunc('hour', at)": dt.datetime(2024, 3, 3, 10), "date_trunc('month', at)": dt.date(2024, 3, 1),
+        "dateDiff('day', at, toDate('2024-03-04'))": 1, "dateDiff('month', day, toDate('2024-04-01'))": 1,
+        "formatDateTime(at, '%F %R %M %e %W')": "2024-03-03 10:30 March  3 Sunday",
+    },
+    "redshift": {
+        "DATEDIFF(day, at, '2024-03-04')": 1, "DATEDIFF(hour, at, TIMESTAMP '2024-03-03 11:00:00')": 1,
+        "DATE_DIFF('year', at, '2025-01-01')": 1, "LOG(100)": 2.0, "CAST(d AS NUMERIC)": Decimal(3),
+        "TRUNC(at)": dt.date(2024, 3, 3),
+    },
     "trino": {"CAST(x AS INTEGER)": -3, "CAST(s AS VARCHAR(3))": "a-b", "CAST(d AS DECIMAL)": Decimal(3),
         "EXTRACT(SECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": 5},
     "tsql": {
         "CAST(x AS INT)": -2, "s + '!'": "a-b c'd!", "1 + 2": 3, "SUBSTRING(s, 0, 2)": "a", "CONCAT(n, 7)": "7",
+        "DATEDIFF(day, at, '2024-03-04')": 1, "DATEDIFF(hour, at, '2024-03-03 11:00:00')": 1,
         "DATEPART(WEEK, day)": 10, "DATEDIFF(WEEK, '2024-03-02', day)": 1, "DATEPART(WEEK, '2023-01-07')": 1,
     },
     "oracle": {
@@ -103,6 +134,14 @@ AGGREGATES: dict[tuple[str, str], Any] = {
     ("duckdb", "product(n)"): 2.0,
     ("bigquery", "APPROX_QUANTILES(n, 2)"): [1, 1, 2],
     ("mysql", "STDDEV(n)"): 0.5,
+    ("mysql", "SUM(n = 1)"): 1,
+    ("duckdb", "sum(n > 0)"): 2,
+    ("redshift", "LISTAGG(n, '>') WITHIN GROUP (ORDER BY n DESC)"): "2>1",
+    ("redshift", "LISTAGG(DISTINCT n, '>') WITHIN GROUP (ORDER BY n DESC)"): "2>1",
+    ("mysql", "JSON_ARRAYAGG(n)"): "[1,2,null]",
+    ("oracle", "JSON_ARRAYAGG(n ORDER BY n DESC)"): "[2,1]",
+    ("oracle", "JSON_ARRAYAGG(n ORDER BY n DESC NULL ON NULL)"): "[null,2,1]",
+    ("mysql", "JSON_OBJECTAGG(n, n)"): '{"1":1,"2":2}',
 }
 
 
@@ -120,6 +159,30 @@ def test_events_are_counted_from_the_first_row_on() -> None:
     view = crown.view(query, {"t": {"k": "int64", "i": "int64", "v": "int64"}}, dialect="snowflake")
     view.update({"t": [(1, i, v) for i, v in enumerate((5, 0, None, 7))]})
     assert sorted((row["i"], row["c"]) for row in view) == [(0, 1), (1, 1), (2, 1), (3, 2)]
+
+
+EVENTS = {
+    "CONDITIONAL_CHANGE_EVENT(v) OVER (PARTITION BY k ORDER BY i)": [0, 1, 1, 1, 2],
+    "CONDITIONAL_TRUE_EVENT(v > LAG(v) OVER (PARTITION BY k ORDER BY i)) OVER (PARTITION BY k ORDER BY i)": [
+        0,
+        0,
+        0,
+        0,
+        1,
+    ],
+    "1 + CONDITIONAL_CHANGE_EVENT(v) OVER (ORDER BY i)": [1, 2, 2, 2, 3],
+}
+
+
+@every(EVENTS)
+def test_events_ask_for_the_row_before(event: str) -> None:
+    for shown in ("i", "*", "i AS i, v + 0"):
+        query = f"WITH q AS (SELECT * FROM t) SELECT {shown}, {event} AS c FROM q WHERE i < 9"
+        view = crown.view(query, {"t": {"k": "int64", "i": "int64", "v": "int64"}}, dialect="snowflake")
+        view.update({"t": [(1, i, v) for i, v in enumerate((5, 0, 0, None, 7))] + [(1, 9, 9)]})
+        view.update({"t": [{"k": 1, "i": 4, "v": 7, "_weight": -1}, {"k": 1, "i": 4, "v": 7, "_weight": 1}]})
+        found = [row["c"] for row in sorted(view, key=lambda row: row["i"])]
+        assert found[:4] == EVENTS[event][:4]
 
 
 FINGERPRINTS = {
@@ -150,7 +213,10 @@ def _fingerprint(text: str) -> int:
     [
         ("snowflake", "HASH(s)", "HASH of snowflake is not built"),
         ("postgres", "AGE(at)", "AGE has both months and days, and a length of time has one of them here"),
-        ("mysql", "WEEK(day, 1)", "WEEK with a mode is not built"),
+        ("mysql", "WEEK(day, 1)", "WEEK with this mode is not built"),
+        ("mysql", "YEARWEEK(day)", "YEARWEEK with this mode is not built"),
+        ("clickhouse", "JSONExtractInt(s, s)", "the path of JSON is no constant"),
+        ("duckdb", "typeof(s)", "TYPEOF of duckdb is not built"),
         ("postgres", "TO_NUMBER(s, 'abc')", "'abc' is not a pattern of numbers that is read here"),
         ("postgres", "TO_NUMBER(s, '')", "'' is not a pattern of numbers that is read here"),
         ("duckdb", "list_contains(s, 1)", "LIST_CONTAINS needs a value of type array<...>, not string"),

@@ -1,6 +1,9 @@
 """ClickHouse in the words of others: aggregates with -If and parameters, conversions, starts of times, PREWHERE.
 
 sumIf(x, x > 1)             SUM(x) FILTER (WHERE x > 1)
+addDays(at, 7)              at + INTERVAL '7' DAY
+arrayCount(x -> x > 1, a)   SIZE(FILTER(a, x -> x > 1))
+FROM t ARRAY JOIN a AS x    FROM t LATERAL VIEW EXPLODE(a) AS x
 quantiles(0.5, 0.9)(x)      PERCENTILE(x, ARRAY(0.5, 0.9))
 uniqExact(x, y)             COUNT(DISTINCT x, y)
 toStartOfFiveMinutes(at)    TIME_BUCKET(INTERVAL '5' MINUTE, at)
@@ -14,7 +17,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.place import place_of, rewritten
+from plans.frontends.sql.text.made import call
+from plans.frontends.sql.text.place import extent, place_of, placed, rewritten
 
 _UNIQUE = ("uniq", "countdistinct", "uniqexact", "uniqcombined", "uniqcombined64", "uniqhll12", "uniqtheta")
 _QUANTILES = ("quantile", "quantiles", "quantileexactinclusive", "quantilesexactinclusive", "median")
@@ -31,7 +35,9 @@ _TYPES = {
     "DATETIME": "TIMESTAMPNTZ",
 }  # fmt: skip
 _MINUTES = {"MINUTES": 1, "FIVEMINUTES": 5, "FIVEMINUTE": 5, "TENMINUTES": 10, "FIFTEENMINUTES": 15}
+_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _DAYS = ("WEEK", "MONTH", "QUARTER", "YEAR")
+_OWN = (exp.ApproxDistinct, exp.JSONExtractScalar, exp.DateTrunc)
 _COMBINED = (exp.CombinedAggFunc, exp.ParameterizedAgg, exp.CombinedParameterizedAgg, exp.AnonymousAggFunc)
 
 
@@ -46,10 +52,33 @@ def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
     for node in list(tree.find_all(exp.PreWhere)):
         node.parent.where(node.this.copy(), copy=False)
         node.pop()
-    return rewritten(tree, (*_COMBINED, exp.ApproxDistinct, exp.Anonymous), _made, text)
+    for join in [one for one in tree.find_all(exp.Join) if str(one.args.get("kind") or "").upper() == "ARRAY"]:
+        _joined_array(join, text)
+    return rewritten(tree, (*_COMBINED, *_OWN, exp.Anonymous), _made, text)
+
+
+def _joined_array(join: Any, text: str) -> None:
+    """Puts LATERAL VIEW in place of an ARRAY JOIN."""
+    array = join.this
+    if join.side:
+        hint = "write ARRAY JOIN if(empty(tags), [''], tags) AS tag"
+        raise PlanError("LEFT ARRAY JOIN is not supported", hint=hint, position=place_of(text, join), text=text)
+    if not isinstance(array, exp.Alias) or join.expressions:
+        several = "ARRAY JOIN of several arrays" if join.expressions else "ARRAY JOIN without a name"
+        hint = "write ARRAY JOIN tags AS tag" + " for one of them, with arrayZip" * bool(join.expressions)
+        raise PlanError(f"{several} is not supported", hint=hint, position=place_of(text, join), text=text)
+    alias = exp.TableAlias(this=exp.to_identifier(f"array_{array.alias}"), columns=[exp.to_identifier(array.alias)])
+    view = exp.Lateral(this=exp.Explode(this=array.this.copy()), view=True, outer=False, alias=alias)
+    select = join.parent
+    join.pop()
+    select.append("laterals", placed(view, extent(array)))
 
 
 def _made(node: Any) -> Any:
+    if isinstance(node, exp.DateTrunc):
+        return _start([node.this, exp.Literal.string(node.text("unit"))])
+    if isinstance(node, exp.JSONExtractScalar):
+        return exp.Coalesce(this=node.copy(), expressions=[exp.Literal.string("")])
     if isinstance(node, exp.Anonymous):
         made = _CALLS.get(str(node.this).upper())
         return made(node.expressions) if made is not None else _converted(node)
@@ -137,8 +166,64 @@ def _sunday(given: list[Any]) -> Any:
     )
 
 
+def _renamed(name: str) -> Callable[[list[Any]], Any]:
+    return lambda given: call(name, *given)
+
+
+_NAMES = {
+    "TOHOUR": "HOUR", "TOMINUTE": "MINUTE", "TOSECOND": "SECOND", "TOQUARTER": "QUARTER", "LOWERUTF8": "LOWER",
+    "UPPERUTF8": "UPPER", "TOYEAR": "YEAR", "TOMONTH": "MONTH", "TODAYOFMONTH": "DAYOFMONTH",
+    "TODAYOFYEAR": "DAYOFYEAR", "TOUNIXTIMESTAMP": "UNIX_TIMESTAMP", "REPLACEALL": "REPLACE",
+    "ARRAYELEMENT": "ELEMENT_AT",
+}  # fmt: skip
+
+
+def _later(unit: str, sign: int) -> Callable[[list[Any]], Any]:
+    """Returns what adds or subtracts so many units."""
+
+    def made(given: list[Any]) -> Any:
+        count = given[1].copy() if sign > 0 else exp.Neg(this=exp.paren(given[1].copy()))
+        return call("DATETIME_ADD", given[0], count, exp.Literal.string(unit))
+
+    return made
+
+
+def _of_array(name: str, default: bool = False) -> Callable[[list[Any]], Any]:
+    """Returns a function of the elements of an array, or of what a function that comes first makes of them; `default`:
+    it is 0 of no elements."""
+
+    def made(given: list[Any]) -> Any:
+        array = call("TRANSFORM", given[1], given[0]) if len(given) == 2 else given[0]
+        found = call(name, array)
+        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if default else found
+
+    return made
+
+
+def _function_last(name: str) -> Callable[[list[Any]], Any]:
+    return lambda given: call(name, *given[::-1])
+
+
+def _extracted(type_: str) -> Callable[[list[Any]], Any]:
+    """Returns what stands at a path of JSON, and 0 if nothing of the type does."""
+
+    def made(given: list[Any]) -> Any:
+        steps = "".join(f"['{one.name}']" if one.is_string else f"[{int(one.name) - 1}]" for one in given[1:])
+        found = exp.TryCast(
+            this=call("GET_JSON_OBJECT", given[0], exp.Literal.string(f"${steps}")), to=exp.DataType.build(type_)
+        )
+        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)])
+
+    def constant(given: list[Any]) -> Any:
+        if any(not isinstance(one, exp.Literal) for one in given[1:]):
+            raise PlanError("the path of JSON is no constant", hint="write the names and places themselves")
+        return made(given)
+
+    return constant
+
+
 def _is_empty(sign: type[exp.Binary]) -> Callable[[list[Any]], Any]:
-    return lambda given: exp.paren(sign(this=given[0].copy(), expression=exp.Literal.string("")))
+    return lambda given: exp.paren(sign(this=call("LENGTH", given[0]), expression=exp.Literal.number(0)))
 
 
 _CALLS: dict[str, Callable[[list[Any]], Any]] = {
@@ -152,6 +237,22 @@ _CALLS: dict[str, Callable[[list[Any]], Any]] = {
     "TOSTARTOFWEEK": _sunday,
     "INTDIV": lambda given: exp.paren(exp.IntDiv(this=given[0].copy(), expression=given[1].copy())),
     "HAS": lambda given: exp.Anonymous(this="ARRAY_CONTAINS", expressions=[one.copy() for one in given]),
+    **{f"{word}{unit}S": _later(unit, sign) for word, sign in (("ADD", 1), ("SUBTRACT", -1)) for unit in _UNITS},
+    "ARRAYSUM": _of_array("LIST_SUM", True),
+    "ARRAYAVG": _of_array("LIST_AVG"),
+    "ARRAYMIN": _of_array("LIST_MIN"),
+    "ARRAYMAX": _of_array("LIST_MAX"),
+    "ARRAYSORT": _of_array("ARRAY_SORT"),
+    "ARRAYEXISTS": _function_last("EXISTS"),
+    "ARRAYALL": _function_last("FORALL"),
+    "ARRAYCOUNT": lambda given: call("CARDINALITY", call("FILTER", *given[::-1])),
+    "ARRAYSTRINGCONCAT": lambda given: call("ARRAY_JOIN", *[*given, exp.Literal.string("")][:2]),
+    "INDEXOF": lambda given: exp.Coalesce(this=call("ARRAY_POSITION", *given), expressions=[exp.Literal.number(0)]),
+    "JSONEXTRACTINT": _extracted("BIGINT"),
+    "JSONEXTRACTUINT": _extracted("BIGINT"),
+    "JSONEXTRACTFLOAT": _extracted("DOUBLE"),
+    **{name: _renamed(plain) for name, plain in _NAMES.items()},
+    "TODAY": lambda given: exp.CurrentDate(),
     "EMPTY": _is_empty(exp.EQ),
     "NOTEMPTY": _is_empty(exp.NEQ),
 }

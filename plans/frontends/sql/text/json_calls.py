@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.made import call, literal
-from plans.frontends.sql.text.place import extent, placed, rewritten
+from plans.frontends.sql.text.place import extent, placed, rewritten, spelling
 
 _MADE_JSON = "json"
 """What is noted of a node that has been made here: it is JSON."""
@@ -27,7 +27,9 @@ _ARRAYS = ("JSON_ARRAY", "JSON_BUILD_ARRAY", "JSONB_BUILD_ARRAY")
 _WRITERS = ("TO_JSON", "TO_JSONB", "ROW_TO_JSON", "ARRAY_TO_JSON")
 _NAMES = ("JSON_QUERY", "JSON_EXTRACT_PATH", "JSONB_EXTRACT_PATH")
 _NODES = (exp.JSONExtract, exp.JSONBExtract, exp.ParseJSON)
-_GROUPED = ("JSON_AGG", "JSONB_AGG", "JSON_GROUP_ARRAY", "JSON_GROUP_OBJECT")
+_GROUPED = (
+    "JSON_AGG", "JSONB_AGG", "JSON_GROUP_ARRAY", "JSON_GROUP_OBJECT", "JSON_ARRAYAGG", "JSON_OBJECTAGG",
+)  # fmt: skip
 _AGGREGATES = (exp.JSONArrayAgg, exp.JSONObjectAgg, exp.JSONBObjectAgg, exp.ObjectAgg)
 _ROWS = {
     "ARRAY_ELEMENTS": "JSON_PARTS", "ARRAY_ELEMENTS_TEXT": "JSON_TEXTS", "OBJECT_KEYS": "JSON_OBJECT_KEYS",
@@ -42,6 +44,10 @@ _ABSENT = ("postgres", "tsql", "oracle", "trino")
 """Dialects in which JSON_ARRAY leaves NULL out unless it says NULL ON NULL."""
 
 
+_NULLED = ("mysql", "singlestore", "starrocks", "doris")
+"""Dialects whose JSON_ARRAYAGG has null for NULL; elsewhere it leaves NULL out unless it says NULL ON NULL."""
+
+
 def with_json(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with JSON in the words that are read here. PlanError for forms that are not."""
     for node in list(tree.find_all(exp.Table, exp.Lateral)) if dialect in _SETS else ():
@@ -49,7 +55,7 @@ def with_json(tree: Any, dialect: str, text: str) -> Any:
     made = rewritten(tree, (*_MADE, exp.Anonymous), lambda node: _made(node, dialect), text)
     for node in reversed(list(made.find_all(*_AGGREGATES, exp.Anonymous))):
         if isinstance(node, _AGGREGATES) or _name(node) in _GROUPED:
-            _aggregate(node)
+            _aggregate(node, dialect, text)
     for node in made.find_all(exp.Anonymous) if dialect == "duckdb" else ():
         if _name(node) == "WRITE_JSON":
             node.set("this", "PLAIN_JSON")
@@ -267,17 +273,19 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
 # Aggregates -------------------------------------------------------------------------------------------------------
 
 
-def _aggregate(node: Any) -> None:
+def _aggregate(node: Any, dialect: str, source: str) -> None:
     """Puts STRING_AGG of texts of JSON in place of an aggregate that makes JSON, with its FILTER and OVER."""
     values = [*node.expressions] or [one for one in (node.this, node.args.get("expression")) if one is not None]
     if len(values) == 1 and isinstance(values[0], exp.JSONKeyValue):
         values = [values[0].this, values[0].expression]
     *keys, value = values
-    order = value if isinstance(value, exp.Order) else None
-    value = value.this if order is not None else value
+    order = value if isinstance(value, exp.Order) else node.args.get("order")
+    value = value.this if value is order else value
     distinct = isinstance(value, exp.Distinct)
     value = value.expressions[0] if distinct else value
-    skipped = isinstance(node, exp.ObjectAgg)
+    nulls = "NULL ON" in str(node.args.get("null_handling")).upper()
+    standard = spelling(source, node) == "JSON_ARRAYAGG" and dialect not in _NULLED and not nulls
+    skipped = isinstance(node, exp.ObjectAgg) or standard
     text = _json_text(value) if skipped else _present(value)
     text = _member(keys[0], text) if keys else text
     text = exp.Distinct(expressions=[text]) if distinct else text

@@ -37,6 +37,8 @@ _TEXT_TYPES = (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR)
 _TEXTS = (exp.DataType.Type.VARCHAR, exp.DataType.Type.CHAR, exp.DataType.Type.NVARCHAR, exp.DataType.Type.NCHAR)
 _TENS = (*TO_EVEN, "sqlite")
 """Dialects whose LOG of one argument is that to the base 10."""
+_NUMBERED = ("mysql", "singlestore", "starrocks", "doris", "sqlite", "duckdb", "clickhouse")
+"""Dialects in which conditions are numbers to SUM."""
 _STRICT = ("snowflake", "bigquery", "mysql", "trino", "presto", "athena", "oracle")
 """Dialects whose GREATEST and LEAST are NULL where an argument is."""
 _OWN_HASHES = ("duckdb", "snowflake")
@@ -73,6 +75,8 @@ def _cast(node: Any, dialect: str) -> Any:
     if dialect == "duckdb" and to.this == exp.DataType.Type.JSON:
         made.set("this", call("AS_JSON", node.this))
         return made
+    if to.this == exp.DataType.Type.VARIANT and dialect == "snowflake":
+        return node.this.copy()  # its type is that of the value
     if to.this in _INTEGERS and (dialect in TO_EVEN or dialect in _AWAY):
         if dialect in _LONG:
             made.to.set("this", exp.DataType.Type.BIGINT)
@@ -134,6 +138,16 @@ def _sum(node: Any, dialect: str) -> Any:
     """Notes that a sum of texts joins them, and that a date with an INTERVAL is a moment."""
     node.set("texts", dialect == "tsql" or None)
     moments.moved(node, dialect)
+
+
+def _counted_truths(node: Any, dialect: str) -> Any:
+    """Returns SUM of a condition, which counts the rows for which it is TRUE."""
+    condition = isinstance(node.this.unnest(), (exp.Predicate, exp.Connector, exp.Not, exp.Boolean))
+    if dialect not in _NUMBERED or not condition:
+        return None
+    made = node.copy()
+    made.set("this", exp.cast(node.this.copy(), "bigint"))
+    return made
 
 
 def _extreme(node: Any, dialect: str) -> Any:
@@ -221,6 +235,8 @@ def _named(node: Any, dialect: str) -> Any:
     name = node.name.upper()
     if name == "JSON_VALUE" and dialect == "duckdb" and len(node.expressions) == 2:
         return call("JSON_SCALAR", *node.expressions)
+    if dialect in _MYSQL and name in _OF_MYSQL and len(node.expressions) in (1, 2, 3):
+        return _OF_MYSQL[name](*node.expressions)
     if name == "HASH" and dialect in _OWN_HASHES:
         raise PlanError(f"HASH of {dialect} is not built", hint="use MD5, or XXHASH64, whose values are Spark's")
     if name == "ELEMENT_AT" and dialect == "duckdb":
@@ -245,6 +261,26 @@ def _parsed(node: Any, dialect: str) -> Any:
 
 def _typeof(node: Any, dialect: str) -> Any:
     raise PlanError(f"TYPEOF of {dialect} is not built", hint="write the name of the type: it is the same in every row")
+
+
+def _unquoted(value: Any) -> Any:
+    if isinstance(value, exp.JSONExtract):
+        return exp.JSONExtractScalar(this=value.this.copy(), expression=value.expression.copy())
+    return exp.Coalesce(this=call("GET_JSON_OBJECT", value, literal("$")), expressions=[value.copy()])
+
+
+def _contains(value: Any, part: Any, path: Any = None) -> Any:
+    inside = value if path is None else call("JSON_QUERY", value, path)
+    return exp.cast(call("JSONB_CONTAINS", inside, part), "int")
+
+
+_MYSQL = ("mysql", "singlestore")
+_OF_MYSQL: dict[str, Callable[..., Any]] = {
+    "JSON_UNQUOTE": _unquoted,
+    "JSON_CONTAINS": _contains,
+    "JSON_LENGTH": lambda value: call("JSON_ARRAY_LENGTH", value),
+    "YEARWEEK": moments.year_and_week,
+}
 
 
 def _like(node: Any, dialect: str) -> Any:
@@ -287,6 +323,7 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Floor: _whole("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,
     exp.Div: _quotient,
+    exp.Sum: _counted_truths,
     exp.Add: _sum,
     exp.JSONType: _json_kind,
     exp.Typeof: _typeof,

@@ -74,9 +74,20 @@ def _without_fraction(node: Any) -> Any:
 def _week(node: Any, dialect: str) -> Any:
     if dialect not in ("mysql", "singlestore"):
         return None
-    if node.args.get("mode") is not None:
-        raise PlanError("WEEK with a mode is not built", hint="write WEEKOFYEAR(day) for ISO's weeks, which mode 3 has")
+    mode = node.args.get("mode")
+    if mode == exp.Literal.number(3):
+        return call("WEEKOFYEAR", node.this)
+    if mode is not None:
+        raise PlanError("WEEK with this mode is not built", hint="write mode 3, or WEEKOFYEAR(day): ISO's weeks")
     return call("WEEK_FROM", literal("SUNDAY"), node.this)
+
+
+def year_and_week(day: Any, mode: Any = None) -> Any:
+    """Returns YEARWEEK of MySQL: of ISO's weeks, which the modes 1 and 3 have."""
+    if mode not in (exp.Literal.number(1), exp.Literal.number(3)):
+        raise PlanError("YEARWEEK with this mode is not built", hint="write mode 3 for ISO's weeks")
+    year = exp.Mul(this=call("DATE_PART", literal("yearofweek"), day), expression=exp.Literal.number(100))
+    return exp.paren(exp.Add(this=year, expression=call("WEEKOFYEAR", day)))
 
 
 def _beginning(node: Any, dialect: str) -> Any:

@@ -18,6 +18,7 @@ from plans.errors import PlanError, Position
 from plans.frontends.sql.text.best import with_best
 from plans.frontends.sql.text.clickhouse import from_clickhouse
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
+from plans.frontends.sql.text.events import with_events
 from plans.frontends.sql.text.generators import with_arrays, with_series
 from plans.frontends.sql.text.json_calls import with_json
 from plans.frontends.sql.text.json_paths import with_arrows, with_paths
@@ -98,7 +99,8 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is none
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
-        found = [with_shorthands(with_samples(statement, dialect)) for statement in found]
+        found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
+        found = [with_shorthands(statement) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]

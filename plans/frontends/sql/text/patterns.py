@@ -74,48 +74,63 @@ _OFFSETS = "".join(f"[{'X' * size}]" for size in (3, 2, 1))  # with a colon, wit
 
 def _with_quotes(node: Any, dialect: str) -> Any:
     """Returns the joined texts of a pattern that has parts of a moment which Java's have not; None if it stays."""
-    pattern = node.args.get("format")
-    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+    format_ = node.args.get("format")
+    if not isinstance(format_, exp.Literal) or not format_.is_string:
         return None
-    written = isinstance(node, exp.TimeToStr)
-    if not written or dialect not in _OF_WEEKS:
-        node.set("format", exp.Literal.string(_quoted(pattern.name, written)))
-        return None
+    names, written = _RENAMED.get(dialect, {}), isinstance(node, exp.TimeToStr)
+    pattern = _LETTER.sub(lambda letter: names.get(letter[0], letter[0]), format_.name)
+    counted = _COUNTED.get(dialect, {}) if written else {}
     made: list[Any] = []
-    for piece in _PIECE.findall(pattern.name):
-        if piece in _COUNTED:
-            made.append(_count(node.this, piece))
-        elif piece:
+    plain = ""
+    for piece in (*_PIECE.findall(pattern), ""):
+        if piece and piece not in counted:
+            plain += piece
+            continue
+        if plain:
             made.append(node.copy())
-            made[-1].set("format", exp.Literal.string(_quoted(piece, written)))
-    if len(made) > 1 or (made and pattern.name in _COUNTED):
+            made[-1].set("format", exp.Literal.string(_quoted(plain, written)))
+            plain = ""
+        if piece:
+            made.append(_count(node.this, *counted[piece]))
+    if len(made) > 1 or pattern in counted:
         return call("CONCAT", *made)
-    node.set("format", exp.Literal.string(_quoted(pattern.name, written)))
+    node.set("format", exp.Literal.string(_quoted(pattern, written)))
     return None
 
 
-_OF_WEEKS = ("duckdb", "bigquery")
-_COUNTED: dict[str, tuple[str, int]] = {
-    "%V": ("week", 2), "%G": ("yearofweek", 4), "%u": ("dayofweek_iso", 1), "%w": ("dayofweek_iso", 1),
-    "%W": ("MONDAY", 2), "%U": ("SUNDAY", 2),
+_RENAMED = {
+    "clickhouse": {
+        "%i": "%M", "%M": "%B", "%F": "%Y-%m-%d", "%R": "%H:%M", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%h": "%I",
+        "%s": "%S", "%c": "%m", "%W": "%A", "%e": "%-d",
+    },
+    "bigquery": {"%R": "%H:%M", "%h": "%b"},
 }  # fmt: skip
-"""Letters that are parts of a moment, or weeks from a day on, and how many digits they have."""
-_PIECE = re.compile(r"%[VGuwWU]|(?:(?!%[VGuwWU])(?:%-?.|[^%]|%$))+", re.DOTALL)
+"""Letters of a dialect that others have for the same."""
+_ISO = {"%V": ("week", 2, "0"), "%u": ("dayofweek_iso", 1, ""), "%w": ("dayofweek_iso", 1, "7")}
+_WEEKS = {"%G": ("yearofweek", 4, "0"), "%W": ("MONDAY", 2, "0"), "%U": ("SUNDAY", 2, "0"), **_ISO}
+_OF_MYSQL = {"%v": _ISO["%V"], "%w": _ISO["%w"], "%G": _WEEKS["%G"]}  # %x, as sqlglot writes it
+_SPACED = {"%-d": ("day", 2, " ")}
+_COUNTED: dict[str, dict[str, tuple[str, int, str]]] = {
+    "duckdb": _WEEKS, "bigquery": {**_WEEKS, **_SPACED, "%Q": ("quarter", 1, "")}, "clickhouse": {**_ISO, **_SPACED},
+    **dict.fromkeys(("mysql", "trino", "presto", "athena", "starrocks", "doris"), _OF_MYSQL),
+}  # fmt: skip
+"""Letters that are parts of a moment, or weeks from a day on: how many digits they have, and what is before a single
+one; 7 if it is the number of Sunday, which is 0."""
+_PIECE = re.compile(r"%-?.|[^%]+|%$", re.DOTALL)
 
 
-def _count(value: Any, letter: str) -> Any:
-    part, width = _COUNTED[letter]
+def _count(value: Any, part: str, width: int, fill: str) -> Any:
     if part.isupper():
-        number = call("WEEK_FROM", exp.Literal.string(part), value.copy())
+        number = call("WEEK_FROM", exp.Literal.string(part), value)
     else:
-        number = call("DATE_PART", exp.Literal.string(part), value.copy())
-    if letter == "%w":
-        number = exp.paren(exp.Mod(this=number, expression=exp.Literal.number(7)))  # Sunday is 0
-    return _padded(exp.cast(number, "string"), width)
+        number = call("DATE_PART", exp.Literal.string(part), value)
+    if fill == "7":
+        number = exp.paren(exp.Mod(this=number, expression=exp.Literal.number(7)))
+    return _padded(exp.cast(number, "string"), width, fill)
 
 
-def _padded(text: Any, width: int) -> Any:
-    return text if width == 1 else call("LPAD", text, exp.Literal.number(width), exp.Literal.string("0"))
+def _padded(text: Any, width: int, fill: str = "0") -> Any:
+    return text if width == 1 else call("LPAD", text, exp.Literal.number(width), exp.Literal.string(fill))
 
 
 def _quoted(pattern: str, written: bool) -> str:

@@ -214,7 +214,7 @@ DIALECTS = (*SPARK, *sorted(one.value for one in Dialects if one.value not in ("
 """The names of all dialects."""
 
 
-_OWN = {"duckdb": ("EPOCH", "EPOCH_MS")}
+_OWN = {"duckdb": ("EPOCH", "EPOCH_MS"), "clickhouse": ("ARRAYSUM", "ARRAYMIN", "ARRAYMAX", "ARRAYAVG")}
 """Functions that keep their names: sqlglot takes them for others."""
 
 

@@ -95,6 +95,12 @@ def with_differences(tree: Any, dialect: str) -> Any:
     beginnings are looked at for one in weeks, as in the dialect."""
     for node in tree.find_all(exp.Sub) if dialect in _IN_DAYS else ():
         node.set("days", True)
+    for node in list(tree.find_all(exp.TsOrDsDiff)) if dialect == "redshift" else ():
+        unit = node.args.get("unit")
+        made = exp.DateDiff(this=node.this.copy(), expression=node.expression.copy(), unit=unit)
+        node.replace(_marked(made, node))
+    for node in tree.find_all(exp.DateDiff, exp.DatetimeDiff) if dialect in _OF_BEGINNINGS else ():
+        node.set("date_part_boundary", True)
     for node in tree.find_all(exp.DateDiff) if dialect in _OF_WEEKS else ():
         if node.text("unit").upper() == "WEEK":
             node.set("date_part_boundary", _OF_WEEKS[dialect])
@@ -102,6 +108,8 @@ def with_differences(tree: Any, dialect: str) -> Any:
 
 
 _IN_DAYS = ("duckdb", "postgres", "redshift", "snowflake", "materialize", "risingwave", "oracle")
+_OF_BEGINNINGS = ("redshift", "tsql", "clickhouse", "bigquery")
+"""Dialects whose differences count the beginnings of units, of which sqlglot does not say so."""
 _OF_WEEKS = {"duckdb": "DAY", "snowflake": "WEEK"}
 _FROM_THE_END = ("duckdb", "clickhouse")
 """Dialects in which the last element of an array has the index -1."""
@@ -173,7 +181,8 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     },
     "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS},
     "mysql": _FULL_NAMES,
-    **dict.fromkeys(("redshift", "snowflake", "trino", "presto", "clickhouse"), _MOMENTS),
+    "snowflake": {exp.ArrayContains: "LIST_CONTAINS", **_MOMENTS},
+    **dict.fromkeys(("redshift", "trino", "presto", "clickhouse"), _MOMENTS),
 }  # fmt: skip
 _STRICT = {"duckdb": ("isnan",), "bigquery": ("isnan",)}
 _OTHERS = {
