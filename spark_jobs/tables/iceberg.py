@@ -110,7 +110,7 @@ def _bounds(net: Net) -> BooleanExpression:
 
     found: BooleanExpression = AlwaysTrue()
     for name, low, high in ranges(net, (pa.types.is_integer, pa.types.is_string, pa.types.is_date)):
-        ends = GreaterThanOrEqual(name, low), LessThanOrEqual(name, high)  # type: ignore[call-arg, arg-type]
+        ends = GreaterThanOrEqual(name, low.as_py()), LessThanOrEqual(name, high.as_py())  # type: ignore[call-arg, arg-type]
         found = And(found, And(*ends))
     return found
 

@@ -34,6 +34,7 @@ _HARMLESS = {"timestampNtz", "appendOnly", "invariants"}
 """What a table may ask of those who write to it, and does not by these words alone."""
 _RANGED = (pa.types.is_signed_integer, pa.types.is_date32)
 """Columns in whose range of a file a row of the batch is looked for."""
+_TRUE = booleans(np.ones(1, bool))[0]  # made of a value of Python, it would load pandas
 _FAR = 1 << 62
 """Numbers from here on are not written into conditions, in which the least one of 64 bits would be read as another."""
 
@@ -161,7 +162,7 @@ def _files(table: DeltaTable, net: Net) -> list[str]:
         least, most = f"min.{name}", f"max.{name}"
         if {least, most} <= {*files.column_names}:
             inside = pc.and_kleene(pc.less_equal(files[least], high), pc.greater_equal(files[most], low))
-            may &= flags(combined(pc.fill_null(inside, True)))
+            may &= flags(combined(pc.fill_null(inside, _TRUE)))
     return files["path"].filter(booleans(may)).to_pylist()
 
 
@@ -175,7 +176,8 @@ def _bounds(net: Net) -> Iterator[str]:
 
     Files whose statistics say that they have no such row are not read: new rows with new keys cost what they are.
     """
-    for name, *ends in ranges(net, _RANGED):
+    for name, *found in ranges(net, _RANGED):
+        ends = [end.as_py() for end in found]
         if isinstance(ends[0], int) and not -_FAR < ends[0] <= ends[1] < _FAR:
             continue
         low, high = (str(end) if isinstance(end, int) else f"DATE '{end}'" for end in ends)

@@ -99,7 +99,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def ranges(net: Net, are: Sequence[Callable[[pa.DataType], bool]]) -> Iterator[tuple[str, Any, Any]]:
+def ranges(net: Net, are: Sequence[Callable[[pa.DataType], bool]]) -> Iterator[tuple[str, pa.Scalar, pa.Scalar]]:
     """Yields the columns of certain types by which a row is found, and their least and greatest values in the batch.
 
     Left out are columns with NULL or with values that Python lacks: dates beyond the year 9999."""
@@ -108,10 +108,10 @@ def ranges(net: Net, are: Sequence[Callable[[pa.DataType], bool]]) -> Iterator[t
         if not column.null_count and any(is_(column.type) for is_ in are):
             ends = pc.min_max(column)
             try:
-                low, high = ends["min"].as_py(), ends["max"].as_py()
+                ends.as_py()
             except (OverflowError, ValueError):
                 continue
-            yield name, low, high
+            yield name, ends["min"], ends["max"]
 
 
 def unfit(target: str, batch: int) -> ForeignRowsError:
