@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from plans.expressions.expr import Expr
 
@@ -70,18 +70,24 @@ def _hints(class_: Any) -> dict[str, Any]:
     return {field.name: known[field.name] for field in fields(class_) if field.init}
 
 
-def _choices(hint: Any) -> list[type]:
-    """Returns the dataclasses of a union of several; nothing for every other type."""
-    if get_origin(hint) not in (Union, types.UnionType):
-        return []
-    found = [part for part in get_args(hint) if is_dataclass(part) and isinstance(part, type)]
-    return found if len(found) > 1 else []
+class _Form(NamedTuple):
+    """What a type says of the values of a field. `only`: what `X | None` allows besides None; `choices`: the
+    dataclasses of a union of several, by their kinds."""
+
+    only: Any
+    choices: Mapping[str, type]
+    origin: Any
+    arguments: tuple[Any, ...]
 
 
-def _only(hint: Any) -> Any:
-    """Returns the type that `X | None` allows besides None."""
-    parts = [part for part in get_args(hint) if part is not type(None)]
-    return parts[0] if get_origin(hint) in (Union, types.UnionType) and len(parts) == 1 else hint
+@cache
+def _form(hint: Any) -> _Form:
+    parts, choices = [part for part in get_args(hint) if part is not type(None)], []
+    if get_origin(hint) in (Union, types.UnionType):
+        choices = [part for part in parts if is_dataclass(part) and isinstance(part, type)]
+        hint = parts[0] if len(parts) == 1 else hint
+    by_kind = {kind_name(choice): choice for choice in choices} if len(choices) > 1 else {}
+    return _Form(hint, by_kind, get_origin(hint), get_args(hint))
 
 
 def _write(hint: Any, value: Any, written: Written) -> Any:
@@ -89,16 +95,16 @@ def _write(hint: Any, value: Any, written: Written) -> Any:
         return None
     if isinstance(value, Expr):
         return written(value)
-    if _choices(hint):
+    form = _form(hint)
+    if form.choices:
         return {"kind": kind_name(type(value)), **_write_object(value, written)}
     if is_dataclass(value):
         return value.to_json() if hasattr(value, "to_json") else _write_object(value, written)
-    arguments = get_args(_only(hint))
     if isinstance(value, Mapping):
-        inner = arguments[1] if len(arguments) == 2 else Any
+        inner = form.arguments[1] if len(form.arguments) == 2 else Any
         return [_write(inner, v, written) for v in value.values()] if is_dataclass(inner) else dict(value)
     if isinstance(value, (tuple, list)):
-        inner = arguments[0] if get_origin(_only(hint)) is tuple else Any
+        inner = form.arguments[0] if form.origin is tuple else Any
         return [_write(inner, v, written) for v in value]
     return value
 
@@ -115,12 +121,11 @@ def _write_object(value: Any, written: Written) -> Any:
 
 
 def _read(hint: Any, data: Any) -> Any:
-    hint = _only(hint)
     if data is None:
         return None
-    choices = _choices(hint)
+    hint, choices, origin, arguments = _form(hint)
     if choices:
-        hint = next((choice for choice in choices if kind_name(choice) == data["kind"]), None)
+        hint = choices.get(data["kind"])
         if hint is None:
             raise ValueError(f"{data['kind']!r} is no kind of stage")
     if isinstance(hint, type) and "from_json" in vars(hint):
@@ -128,7 +133,6 @@ def _read(hint: Any, data: Any) -> Any:
         return itself.from_json(data)
     if isinstance(hint, type) and is_dataclass(hint):
         return _read_object(hint, data)
-    origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
         return tuple(_read(arguments[0], item) for item in data)
     if isinstance(origin, type) and issubclass(origin, Mapping):

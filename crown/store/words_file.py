@@ -9,9 +9,9 @@ No bit of a file can change unnoticed if it is read (``fill``): it is compared, 
 file that is mapped instead (``map_over``) costs what is touched of it, and its second checksum is not looked at.
 
 Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
-temporary name first and is published by an atomic rename. What is written goes to the disk piece by piece and does not
-stay in the page cache: that would take memory from the state, which is as large, and to find pages for all of it can
-take longer than to copy it.
+temporary name first and is published by an atomic rename. What is written goes to the disk piece by piece. It stays in
+the page cache, from which the next process reads it, only where plenty of memory is free: else to find pages for all
+of it can take longer than to copy it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ VERSION = 1
 _CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache while they are summed up
 _PIECE = 1 << 22  # words after which what was written goes to the disk
 _PAGE = 1 << 9  # words of the pages at which parts begin
+_FREE = 2  # so many times its bytes are free where a file stays in the page cache
 _LARGEST = 2**32 - 1  # checksum
 _LONGEST = 1 << 24  # bytes of a line: without a limit a foreign file without lines would be read whole
 
@@ -171,11 +172,13 @@ def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc
 
 
 def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
-    """Writes the parts; returns their CRC-32. All but the last pieces are on the disk then, and not in memory.
+    """Writes the parts; returns their CRC-32. All but the last pieces are on the disk then, and not in memory, unless
+    that has room.
 
     While one piece goes to the disk the next one is summed up and written.
     """
     crc = done = 0
+    stays = _FREE * sum(words.nbytes for words in parts) < _free_memory()
     with ThreadPoolExecutor(1) as disk:
         going: Future[None] | None = None
         for words in _padded(parts):
@@ -189,17 +192,27 @@ def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
                     file.flush()
                     if going is not None:
                         going.result()
-                    going = disk.submit(_let_go, file.fileno())
+                    going = disk.submit(_to_disk, file.fileno(), stays)
         if going is not None:
             going.result()
     return crc
 
 
-def _let_go(file: int) -> None:
-    """Puts what was written on the disk, and out of the page cache, where the system lets one ask for that."""
+def _to_disk(file: int, stays: bool) -> None:
+    """Puts what was written on the disk, and out of the page cache unless it ``stays``, where the system lets one ask
+    for that."""
     if hasattr(os, "posix_fadvise"):
         os.fdatasync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        if not stays:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _free_memory() -> int:
+    """Returns the bytes of memory that nothing is in, not even the page cache; 0 if the system does not tell."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
 
 
 def _whole_pages(words: int) -> int:

@@ -115,3 +115,16 @@ def test_a_file_that_ends_within_a_word_is_refused(tmp_path: Path) -> None:
         parts = [np.zeros(n, np.int64) for n in header["words"]]
         with pytest.raises(SnapshotError, match="is truncated: it became shorter while it was read"):
             words_file.fill(file, parts, header["crc32"], path)
+
+
+@pytest.mark.parametrize(("free", "stays"), [(0, False), (7_000_000, False), (9_000_000, True)])
+def test_a_file_stays_in_the_page_cache_where_twice_its_bytes_are_free(
+    free: int, stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go: list[int] = []
+    monkeypatch.setattr(words_file, "_PIECE", 1 << 17)
+    monkeypatch.setattr(words_file, "_free_memory", lambda: free)
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: let_go.append(given[3]), raising=False)
+    words_file.write(tmp_path / "file", KIND, {"of": 1}, [np.arange(1 << 19)])  # 4 MiB
+    assert let_go == ([] if stays else [os.POSIX_FADV_DONTNEED] * 4)
+    assert read(tmp_path / "file")[1][0][-1] == (1 << 19) - 1
