@@ -15,7 +15,7 @@ from bench.cases.workloads import WORKLOADS
 from bench.harness import machine
 from bench.harness.compare import compare
 from bench.harness.results import ResultsError, read, read_file
-from bench.harness.sections import SECTIONS
+from bench.harness.sections.catalogue import SECTIONS
 from bench.report.text import line_of, span, times
 from bench.subjects.catalogue import ENGINES
 from crown.errors import CrownError

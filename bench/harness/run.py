@@ -28,7 +28,8 @@ from bench.harness import results
 from bench.harness.cell import run
 from bench.harness.machine import machine
 from bench.harness.oracle import expectation
-from bench.harness.sections import SECTIONS, Cell
+from bench.harness.sections.catalogue import SECTIONS
+from bench.harness.sections.cells import Cell
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.foreign import interpreter
 from bench.subjects.subject import SkipError

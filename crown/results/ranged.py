@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from crown.errors import CrownError
 from crown.stages.shifts import Shifts
+from crown.store.arrow_buffers import bits
 from crown.store.dictionary import Dictionary
 from crown.store.records import Records
 from crown.store.zset import Zset
@@ -38,21 +39,30 @@ class RangedRows:
         self._shown = len(windowed.stage.shown)
         feed = [output.name for output in windowed.stage.feed.columns]
         self._places = [feed.index(name) for name in windowed.names[:told]]
-        self._ends_schema = pa.schema([(column.name, arrow_type(column.type)) for column in given.ends])
-        self.schema: pa.Schema = delta_schema.append(pa.field(UNTIL, pa.struct(list(self._ends_schema))))
-        self._rows = Records(delta_schema, [column.type for column in columns], dictionary)
-        self._ends = Records(self._ends_schema, [column.type for column in given.ends], dictionary)
+        shown = [column.name for column in columns]
+        self._ends_at = [shown.index(column.name) for column in given.ends]
+        fields = [pa.field(column.name, arrow_type(column.type)) for column in given.ends]
+        self._ends = len(fields)
+        self._until = pa.struct(fields)
+        self.schema: pa.Schema = delta_schema.append(pa.field(UNTIL, self._until))
+        kinds = [*(end.type for end in given.ends), *(column.type for column in columns)]
+        self._records = Records(pa.schema([*fields, *delta_schema]), kinds, dictionary)
 
     def batches(self, net: Zset, shifts: Shifts | None) -> Generator[pa.RecordBatch, None, None]:
         """Yields a delta: the ``net`` of rows that change by themselves, and ranges."""
-        for batch in self._rows.batches(net):
-            nothing = pa.nulls(batch.num_rows, self.schema.field(UNTIL).type)
-            yield pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=self.schema)
-        if shifts is None or not len(shifts):
+        if shifts is None:
             return
-        codes = np.concatenate([shifts.firsts[: self._shown], shifts.moved])[self._columns]
-        firsts = Zset.of_columns(codes, np.zeros(len(shifts), np.int64))
-        lasts = Zset.of_columns(shifts.lasts[self._places], np.ones(len(shifts), np.int64))
-        for here, there in zip(self._rows.batches(firsts), self._ends.batches(lasts), strict=True):
-            until = pa.StructArray.from_arrays(there.columns, fields=list(self._ends_schema))
-            yield pa.RecordBatch.from_arrays([*here.columns, until], schema=self.schema)
+        alone, n, m = net.columns(), len(net), len(shifts)
+        codes = np.empty((self._ends + len(alone), n + m), np.int64)
+        codes[: self._ends, :n], codes[self._ends :, :n] = alone[self._ends_at], alone
+        codes[: self._ends, n:] = shifts.lasts[self._places]
+        codes[self._ends :, n:] = np.concatenate([shifts.firsts[: self._shown], shifts.moved])[self._columns]
+        weights = np.zeros(n + m, np.int64)
+        weights[:n] = net.weights
+        at = 0
+        for batch in self._records.batches(Zset.of_columns(codes, weights)):
+            columns, rows = batch.columns, len(batch)
+            valid = bits(np.arange(at, at + rows) >= n)
+            until = pa.Array.from_buffers(self._until, rows, [valid], children=columns[: self._ends])
+            yield pa.RecordBatch.from_arrays([*columns[self._ends :], until], schema=self.schema)
+            at += rows

@@ -12,49 +12,51 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.stages.kernels import partitions as kernels
+from crown.stages.kernels import cuts as kernels
 from crown.stages.kernels import surveys
 from crown.stages.running import Running
-
-_BITS = 40  # of a position: there are fewer rows
-_POSITION = (1 << _BITS) - 1
 
 
 @dataclass(eq=False)
 class Alike:
-    """Rows at positions ``lows`` to ``highs`` of partitions; their peers are from ``begins`` to ``ends``."""
+    """Where the rows are that a result does not tell from changed ones, and their peers: ``words``, int64[words, n]
+    (see ``crown.stages.kernels.surveys``)."""
 
-    handles: np.ndarray
-    lows: np.ndarray
-    highs: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
+    words: np.ndarray
 
     @property
     def pieces(self) -> Pieces:
         """Returns where they are."""
-        return Pieces(self.handles, self.lows, self.highs)
+        return Pieces(*self.words[: surveys.BEGIN])
+
+    @property
+    def peers(self) -> np.ndarray:
+        """Returns how many peers there are of each change."""
+        return np.asarray(self.words[surveys.END] - self.words[surveys.BEGIN])
 
     @staticmethod
     def of(running: Running, told: int, keys: np.ndarray) -> Alike:
         """Returns the rows that a result does not tell from others, of which it has ``told`` columns of the order."""
-        found = running.trees.survey(keys, told, running.order)
-        return Alike(*found[: surveys.SIZE])
+        return Alike(running.trees.survey(keys, told, running.order))
 
-    def once(self) -> Alike:
-        """Returns those that are there, each once, by partition and position."""
-        some = (self.lows < self.highs).nonzero()[0]
-        order = some[np.lexsort((self.lows[some], self.handles[some]))]
-        handles, lows = self.handles[order], self.lows[order]
-        first = np.ones(len(order), np.bool_)
-        first[1:] = (handles[1:] != handles[:-1]) | (lows[1:] != lows[:-1])
-        order = order[first]
-        return Alike(handles[first], lows[first], self.highs[order], self.begins[order], self.ends[order])
+    def once(self) -> Pieces:
+        """Returns where those are that are there, each once, by partition and position."""
+        handles, lows, highs = self.words[: surveys.BEGIN]
+        some = (lows < highs).nonzero()[0]
+        if len(some) > 1:
+            some = some[np.lexsort((lows[some], handles[some]))]
+            first = np.ones(len(some), np.bool_)
+            first[1:] = (handles[some[1:]] != handles[some[:-1]]) | (lows[some[1:]] != lows[some[:-1]])
+            some = some[first]
+        return Pieces(handles[some], lows[some], highs[some])
 
-    def after(self, running: Running, told: int, keys: np.ndarray, weights: np.ndarray) -> Alike:
-        """Returns the same rows when changes have been made, each once; ``self`` is what they were before."""
-        left = (self.highs - self.lows + weights > 0).nonzero()[0]  # others are gone, and so are those like them
-        return Alike.of(running, told, keys[:, left]).once()
+    def after(self, running: Running, told: int, keys: np.ndarray, weights: np.ndarray) -> Pieces:
+        """Returns where they are when changes have been made, each once; ``self`` is what they were before."""
+        _, lows, highs = self.words[: surveys.BEGIN]
+        left = (highs - lows + weights > 0).nonzero()[0]  # others are gone, and so are those like them
+        if len(left) < len(weights):
+            keys = np.take(keys, left, axis=1)
+        return Alike.of(running, told, keys).once()
 
 
 @dataclass(eq=False)
@@ -65,54 +67,31 @@ class Pieces:
     lows: np.ndarray
     highs: np.ndarray
 
+    def __getitem__(self, some: np.ndarray) -> Pieces:
+        """Returns some of them."""
+        return Pieces(self.handles[some], self.lows[some], self.highs[some])
+
 
 class Cuts:
-    """The pieces between cuts, before the changes are made, and what comes before each; ``changed``: the rows that the
-    result does not tell from the changed ones. Pieces begin and end at rows that stay."""
+    """The ``pieces`` between cuts, before the changes are made; ``changed``: the rows that the result does not tell
+    from the changed ones. Pieces begin and end at rows that stay.
+
+    ``number``: of each piece, a change in its partition. ``rows`` and ``ranks``: how many copies come before it, and
+    before its peers. ``added``: what comes to the sums of its rows, int64[n, words], by the unit of frames.
+    """
 
     def __init__(self, running: Running, changed: Alike, weights: np.ndarray, sums: np.ndarray) -> None:
-        self._running, trees = running, running.trees
-        known = changed.handles.nonzero()[0]
-        partitions, first, number = np.unique(changed.handles[known], return_index=True, return_inverse=True)
-        base = number.reshape(-1) << _BITS
-        lows, highs = base + changed.lows[known], base + changed.highs[known]
-        sizes = trees.sizes(partitions)
-        edges = {"rows": lows}  # the first row that a change moves, or its last peer: by what it moves
-        if running.peers:
-            edges |= {"range": base + changed.begins[known], "rank": base + changed.ends[known]}
-        cuts = np.unique(np.concatenate([*edges.values(), highs, (np.arange(len(partitions)) << _BITS) + sizes]))
-        cut, next_ = cuts[:-1], cuts[1:]
-        between = ((cut >> _BITS == next_ >> _BITS) & ~np.isin(cut, lows[lows < highs])).nonzero()[0]
-        self._at, mine = cut[between], cut[between] >> _BITS
-        self._changes = known, weights, sums, edges
-        self.pieces = Pieces(partitions[mine], self._at & _POSITION, next_[between] & _POSITION)
-        self.number = known[first[mine]]  # of each piece, a change in its partition
-        self.begins = between  # the cut that each piece begins at; it ends at the next one
-        self.handles, self.positions, self.sizes = partitions[cuts >> _BITS], cuts & _POSITION, sizes[cuts >> _BITS]
-
-    def _before(self, edge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the changes in the order of their edges, and which of them move each range: from one to another."""
-        edges = self._changes[3][edge]
-        order = np.argsort(edges, kind="stable")
-        ranked = edges[order]
-        return order, np.searchsorted(ranked, self._at & ~_POSITION), np.searchsorted(ranked, self._at, "right")
-
-    def copies(self, edge: str) -> np.ndarray:
-        """Returns how many copies come before each range."""
-        known, weights = self._changes[:2]
-        order, first, end = self._before(edge)
-        running = np.append(0, np.cumsum(weights[known][order]))
-        return np.asarray(running[end] - running[first])
-
-    def added(self, unit: str) -> np.ndarray:
-        """Returns what comes to the sums of each range, int64[n, words]."""
-        known, _, sums, _ = self._changes
-        order, first, end = self._before(unit)
-        numbers = self._running.sums.numbers
-        running, out = (
-            np.empty((len(order) + 1, sums.shape[1]), np.int64),
-            np.zeros((len(end), sums.shape[1]), np.int64),
-        )
-        kernels.running(np.ascontiguousarray(sums[known][order]), numbers, running)
-        kernels.between(running, numbers, first, end, out)
-        return out
+        edges = changed.words[surveys.LOW : surveys.SIZE].sum(axis=0)  # all of them rise from row to row
+        room, words = 4 * len(weights), sums.shape[1]
+        found = np.empty((kernels.PIECE, room), np.int64)
+        by_row, by_peers = np.empty((2, room + 1, words), np.int64)
+        n = int(
+            kernels.cut(
+                np.lexsort((edges, changed.words[surveys.HANDLE])), int(running.peers), changed.words,
+                np.ascontiguousarray(weights), sums, running.sums.numbers, found, by_row, by_peers,
+            )
+        )  # fmt: skip
+        found = np.ascontiguousarray(found[:, :n])
+        self.pieces = Pieces(*found[: kernels.CHANGE])
+        self.number, self.rows, self.ranks = found[kernels.CHANGE :]
+        self.added = {"rows": by_row[:n], "range": by_peers[:n]}

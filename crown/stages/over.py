@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 
 from crown.kernels.tables import table_at
+from crown.stages.cuts import Pieces
 from crown.stages.feeds import Reader
 from crown.stages.flips import Flips
 from crown.stages.frames import Frames
@@ -103,10 +104,9 @@ class Over(InOrder, Stage):
 
         def work(net: Zset, done: np.ndarray) -> tuple[Zset, Shifts]:
             keys = np.ascontiguousarray(net.columns())
-            rows, shifts = shifted(
-                self._running, told, keys, net.weights, lambda sums: self._change(net, done, sums)
+            return shifted(
+                self._running, self._written, told, keys, net.weights, lambda sums: self._change(net, done, sums)
             )  # fmt: skip
-            return Zset.of_columns(rows.columns()[self._told], rows.weights).net(), shifts
 
         return self._part.whole(self._given(nets), work, self._change)
 
@@ -118,6 +118,13 @@ class Over(InOrder, Stage):
         keys = np.ascontiguousarray(net.columns())
         assert self._unfolding is not None, "all functions are running"
         return self._unfolding.delta(keys, net.weights, lambda sums: self._change(net, done, sums))
+
+    def _written(self, here: Pieces) -> Zset:
+        """Returns rows with the values of running functions, as they are."""
+        if self._unfolding is not None:
+            return self._unfolding.rows(here)
+        rows = self._running.rows(here.handles, here.lows, here.highs)[self._told]
+        return Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))
 
     def _picked_anew(self, touched: Touched, net: Zset, done: np.ndarray) -> Zset:
         """Adds rows, sorted as they are ``touched``; returns what that does to the values of all, of functions that
@@ -275,7 +282,7 @@ class Over(InOrder, Stage):
             for number in np.unique(batch):
                 mine = batch == number
                 if self._unfolding is not None:
-                    yield self._unfolding.rows(handles[mine])
+                    yield self._unfolding.rows(Pieces(handles[mine], np.zeros(int(mine.sum()), np.int64), sizes[mine]))
                     continue
                 rows = self._valued(handles[mine], np.zeros(int(mine.sum()), np.int64), sizes[mine])
                 yield Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))

@@ -7,7 +7,6 @@ lie around a row does not matter to them, so a row costs as much as finding that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -100,13 +99,9 @@ class Running:
         handles: np.ndarray,
         firsts: np.ndarray,
         ends: np.ndarray,
-        peers: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> np.ndarray:
         """Returns the rows at positions ``firsts`` to ``ends`` of partitions, with their values: codes, int64[columns
-        and functions, n]. O(log n) per row. Raises ChangeError if a sum leaves its type.
-
-        ``peers``: where the peers of the rows of each stretch begin and end, if they are all the same and known.
-        """
+        and functions, n]. O(log n) per row. Raises ChangeError if a sum leaves its type."""
         trees, lows = self.trees, firsts.copy()
         if trees.copies > len(trees):
             kernels.align(trees.part.arena, handles, trees.k, trees.unsummed, lows, 0, trees.path)
@@ -114,7 +109,7 @@ class Running:
         lengths = ends - lows
         of = np.repeat(np.arange(len(handles)), lengths)
         positions = np.arange(len(of)) - (np.cumsum(lengths) - lengths - lows)[of]
-        places = _Places(self, handles, positions, codes, heads, of, ends, peers)
+        places = _Places(self, handles, positions, codes, heads, of)
         out = np.concatenate([codes, np.empty((len(self.functions), len(of)), np.int64)])
         for i, one in enumerate(self.functions, trees.width):
             out[i] = places.values(one)
@@ -131,8 +126,8 @@ class Running:
 
 
 class _Places:
-    """Rows of stretches with their positions; ``heads``: the sums before the first row of each stretch, which ends at
-    ``ends``; row i is one ``of`` them. ``peers``: those of all rows of each, if they are known."""
+    """Rows of stretches with their positions; ``heads``: the sums before the first row of each stretch; row i is one
+    ``of`` them."""
 
     def __init__(
         self,
@@ -142,12 +137,10 @@ class _Places:
         codes: np.ndarray,
         heads: np.ndarray,
         of: np.ndarray,
-        ends: np.ndarray,
-        peers: tuple[np.ndarray, np.ndarray] | None,
     ) -> None:
         self._given = given
-        self._handles, self._positions, self._codes = handles, positions, codes
-        self._heads, self._of, self._ends, self._known = heads, of, ends, peers
+        self._handles, self._positions, self._codes = handles[of], positions, codes
+        self._heads, self._of = heads, of
         self._sums: dict[str, np.ndarray] = {}  # up to the row, by the unit of the frame
 
     def values(self, one: WindowFunction) -> np.ndarray:
@@ -155,7 +148,7 @@ class _Places:
         if one.function == "row_number":
             return self._positions + 1
         if one.function == "rank":
-            return (self._edge(FIRST) if self._known is None else self._known[0][self._of]) + 1
+            return self._edge(FIRST) + 1
         assert one.frame is not None, "it reads a frame"
         unit = one.frame.unit
         if unit not in self._sums:
@@ -163,32 +156,21 @@ class _Places:
         return self._given.column(one, self._sums[unit])
 
     def _edge(self, mode: int) -> np.ndarray:
-        return self._given.trees.located(self._handles[self._of], self._codes, self._given.order, mode)[0]
+        return self._given.trees.located(self._handles, self._codes, self._given.order, mode)[0]
 
     def _to_peers(self) -> np.ndarray:
         """Returns the sums up to the last peer of each row."""
-        if self._known is None:
-            return self._before(self._handles[self._of], self._edge(BEHIND))
-        running, begins = self._list
-        out, ends, there = np.zeros_like(self._heads), self._known[1], np.bincount(self._of, minlength=len(self._ends))
-        kernels.between(running, self._given.sums.numbers, begins, begins + there + 1, out)
-        more = (ends != self._ends).nonzero()[0] if self._given.sums.opening < 0 else np.arange(len(ends))
-        if len(more):
-            out[more] = self._before(self._handles[more], ends[more])
-        return out[self._of]
-
-    def _before(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        return self._given.trees.copied(handles, positions, positions, self._given.sums.shape)[1]
+        ends = self._edge(BEHIND)
+        return self._given.trees.copied(self._handles, ends, ends, self._given.sums.shape)[1]
 
     def _to_row(self) -> np.ndarray:
         """Returns the sums up to each row, itself included."""
-        running, begins = self._list
+        running, begins = self._list()
         out = np.zeros((len(self._of), self._heads.shape[1]), np.int64)
         ends = np.arange(len(out)) + self._of + 2
         kernels.between(running, self._given.sums.numbers, begins[self._of], ends, out)
         return out
 
-    @cached_property
     def _list(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the running sums over a list, of each stretch what is before it and its rows, and where these
         begin."""

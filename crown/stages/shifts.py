@@ -34,35 +34,34 @@ class Shifts:
 
 
 def shifted(
-    running: Running, told: int, keys: np.ndarray, weights: np.ndarray, change: Callable[[np.ndarray], None]
+    running: Running,
+    written: Callable[[Pieces], Zset],
+    told: int,
+    keys: np.ndarray,
+    weights: np.ndarray,
+    change: Callable[[np.ndarray], None],
 ) -> tuple[Zset, Shifts]:
     """Calls ``change``, which makes changes of rows (codes, int64[width, n]) in the trees, and is given what they add
-    to the sums. Returns what that does to the values: rows that are deleted and inserted, and ranges.
+    to the sums. Returns what that does to the values: the net of rows that are deleted and inserted, and ranges.
 
-    ``told``: by how many columns of the order the result tells rows apart. O(log n) per change and per such row.
-    Raises ChangeError if a sum of these leaves its type, or what is added to those of a range.
+    ``written`` returns rows of the result, as they are. ``told``: by how many columns of the order the result tells
+    rows apart. O(log n) per change and per such row. Raises ChangeError if a sum of these leaves its type, or what is
+    added to those of a range.
     """
     changed = Alike.of(running, told, keys)
-    sums = running.addends(keys, weights, changed.ends - changed.begins)
+    sums = running.addends(keys, weights, changed.peers)
     ranges = _Ranges(running, Cuts(running, changed, weights, sums))
     alone, by = ranges.alone, ranges.by
-    old = [_rows(running, changed.once())]
+    old = [written(changed.once())]
     if len(by):
-        old.append(running.rows(alone.handles, alone.lows, alone.highs))
+        old.append(written(alone))
     change(sums)
-    new = [_rows(running, changed.after(running, told, keys, weights))]
+    new = [written(changed.after(running, told, keys, weights))]
     if len(by):
         handles = running.trees.find(keys[:, ranges.number])
-        new.append(running.rows(handles, alone.lows + by, alone.highs + by))
-    rows = np.concatenate([*old, *new], axis=1)
-    signs = np.ones(rows.shape[1], np.int64)
-    signs[: sum(part.shape[1] for part in old)] = -1
-    return Zset.of_columns(rows, signs), ranges.shifts
-
-
-def _rows(running: Running, alike: Alike) -> np.ndarray:
-    """Returns rows with their values."""
-    return running.rows(alike.handles, alike.lows, alike.highs, (alike.begins, alike.ends))
+        new.append(written(Pieces(handles, alone.lows + by, alone.highs + by)))
+    rows = Zset.gathered([*(part.negated() for part in old), *new], new[0].width)
+    return rows.net(), ranges.shifts
 
 
 class _Ranges:
@@ -74,38 +73,31 @@ class _Ranges:
 
     def __init__(self, running: Running, cuts: Cuts) -> None:
         self._running, self._cuts, trees, here = running, cuts, running.trees, cuts.pieces
-        rows, heads, behind, before = self._beside()
-        moves, begins, moved = self._moved(here, heads[cuts.begins])
+        n, ends = len(here.lows), np.concatenate([here.lows, here.highs - 1])
+        rows, heads = trees.copied(np.tile(here.handles, 2), ends, ends + 1, running.sums.shape)
+        firsts, lasts, heads = rows[:, :n], rows[:, n:], heads[:n]
+        moves, begins, moved = self._moved(here, heads)
         alone = (begins > here.lows).nonzero()[0]
         self.alone = Pieces(here.handles[alone], here.lows[alone], begins[alone])
-        self.by, self.number = cuts.copies("rows")[alone], cuts.number[alone]
-        firsts = rows[:, behind[cuts.begins]]
+        self.by, self.number = cuts.rows[alone], cuts.number[alone]
         rest = begins[alone] < here.highs[alone]
-        firsts[:, alone[rest]] = trees.row(here.handles[alone[rest]], begins[alone[rest]])
+        if rest.any():
+            firsts[:, alone[rest]] = trees.row(here.handles[alone[rest]], begins[alone[rest]])
         kept = (moves & (begins < here.highs)).nonzero()[0]
-        self.shifts = Shifts(firsts[:, kept], rows[:, before[cuts.begins[kept] + 1]], moved[:, kept])
-
-    def _beside(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the rows beside cuts, codes, int64[width, m]; the sums of some that are before each cut; and which of
-        the rows is behind it, and which before."""
-        cuts = self._cuts
-        lows, highs = np.maximum(cuts.positions - 1, 0), np.minimum(cuts.positions + 1, cuts.sizes)
-        rows, heads = self._running.trees.copied(cuts.handles, lows, highs, self._running.sums.shape)
-        at = np.cumsum(highs - lows) - (highs - lows)
-        return rows, heads, at + cuts.positions - lows, at
+        self.shifts = Shifts(firsts[:, kept], lasts[:, kept], moved[:, kept])
 
     def _moved(self, here: Pieces, heads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns which ranges move, from which row on they move alike, and how far, int64[functions, n]; ``heads``:
-        the sums of some rows before them."""
+        the sums of the rows before them."""
         functions = self._running.functions
         moves, begins = np.zeros(len(here.lows), np.bool_), here.lows
         moved = np.empty((len(functions), len(here.lows)), np.int64)
         for i, one in enumerate(functions):
             if one.frame is None:
-                moved[i] = self._cuts.copies("rows" if one.function == "row_number" else "rank")
+                moved[i] = self._cuts.rows if one.function == "row_number" else self._cuts.ranks
                 moves |= moved[i] != 0
                 continue
-            added = self._cuts.added(one.frame.unit)
+            added = self._cuts.added[one.frame.unit]
             moves |= added.any(axis=1)
             if one.function == "sum":
                 begins = np.maximum(begins, self._alike_from(one, here, heads, added))
@@ -123,6 +115,8 @@ class _Ranges:
         peers = one.frame is not None and one.frame.unit == "range"
         out, by = here.lows.copy(), added[:, word]
         near = ((heads[:, word] <= 0) | (heads[:, word] + by <= 0)).nonzero()[0]
+        if not len(near):
+            return out
         handles, ends = here.handles[near], here.lows[near]
         if peers:
             ends = trees.located(handles, trees.row(handles, ends), self._running.order, BEHIND)[0]

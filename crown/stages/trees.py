@@ -18,7 +18,7 @@ from crown.stages.kernels import greatest, groups, orders, surveys
 from crown.stages.kernels import partitions as kernels
 from crown.stages.kernels.ordered import DEPTH
 from crown.stages.kernels.ordered_ahead import ROOM
-from crown.stages.kernels.ordered_scan import KEPT, TOGETHER
+from crown.stages.kernels.ordered_scan import LEAVES
 from crown.stages.kernels.retained import change
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
@@ -135,7 +135,7 @@ class Trees:
         starts = np.cumsum(lengths) - lengths
         rows = np.empty((self.width, int(lengths.sum())), np.int64)
         heads = np.empty((len(handles), int(shape[1])), np.int64)
-        last = np.zeros(KEPT + int(shape[1]) + 2 * TOGETHER, np.int64)
+        last = np.zeros(LEAVES + int(shape[1]), np.int64)
         kernels.copied(self.part.arena, handles, self.k, shape, firsts, ends, starts, last, rows, heads)
         return rows, heads
 

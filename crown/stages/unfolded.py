@@ -16,6 +16,7 @@ import numpy as np
 
 from crown.stages.cuts import Alike, Cuts, Pieces
 from crown.stages.kernels import unfolding as kernels
+from crown.stages.kernels.ordered_scan import LEAVES
 from crown.stages.running import Running
 from crown.store.arrow_buffers import empty
 from crown.store.zset import Zset
@@ -43,8 +44,8 @@ class Unfolding:
         running, every, n = self._running, self._every, len(weights)
         told = self._nothing()
         changed = Alike.of(running, every, keys)
-        sums = running.addends(keys, weights, changed.ends - changed.begins)
-        old = self._written(changed.once().pieces, n, told)
+        sums = running.addends(keys, weights, changed.peers)
+        old = self._written(changed.once(), n, told)
         here, moved = self._moved(Cuts(running, changed, weights, sums))
         first, most = len(old), self._lines(here, len(running.trees))
         rest = n + (first + int(weights[weights > 0].sum()) if self._apart else 0)
@@ -53,7 +54,7 @@ class Unfolding:
         if count < most:
             block[:, first + count : first + 2 * count] = block[:, first + most : first + most + count]
         change(sums)
-        new = self._written(changed.after(running, every, keys, weights).pieces, n, told)
+        new = self._written(changed.after(running, every, keys, weights), n, told)
         alone = Zset.gathered([old, new.negated()], self._width).net()
         gone, end = int(np.count_nonzero(alone.weights < 0)), first + 2 * count
         begin, come = first - gone, end + len(alone) - gone
@@ -78,12 +79,10 @@ class Unfolding:
         count = self._unfold(here, moved, block, 0, -1, told)
         return Zset.of_columns(block[:-1, :count], block[-1, :count])
 
-    def rows(self, handles: np.ndarray) -> Zset:
-        """Returns all rows of partitions, with their copies: copies that have different values are rows by themselves.
+    def rows(self, here: Pieces) -> Zset:
+        """Returns rows with their copies: copies that have different values are rows by themselves. O(log n) per piece,
         O(1) per row. Raises ChangeError if a sum leaves its type."""
-        told, trees = self._nothing(), self._running.trees
-        here = Pieces(handles, np.zeros_like(handles), trees.sizes(handles))
-        return self._written(here, len(trees), told).negated()
+        return self._written(here, len(self._running.trees), self._nothing()).negated()
 
     def _lines(self, here: Pieces, distinct: int) -> int:
         """Returns how many rows pieces can be at most, which have so many ``distinct`` ones at most."""
@@ -94,29 +93,28 @@ class Unfolding:
         """Returns the pieces that move, and how far each function does (see ``kernels.unfold``)."""
         here, functions = cuts.pieces, self._running.functions
         moved = np.zeros((len(here.handles), len(functions), kernels.MOVED), np.int64)
-        added: dict[str, np.ndarray] = {}
         for i, one in enumerate(functions):
             if one.frame is None:
-                moved[:, i, 0] = cuts.copies("rows" if one.function == "row_number" else "rank")
+                moved[:, i, 0] = cuts.rows if one.function == "row_number" else cuts.ranks
                 continue
-            if one.frame.unit not in added:
-                added[one.frame.unit] = cuts.added(one.frame.unit)
-            _, _, count, word, _, _ = self._functions[i]
-            moved[:, i, 0] = added[one.frame.unit][:, count]
+            added, (_, _, count, word, _, _) = cuts.added[one.frame.unit], self._functions[i]
+            moved[:, i, 0] = added[:, count]
             if one.function == "sum":
-                moved[:, i, 1:] = added[one.frame.unit][:, word : word + 2]
+                moved[:, i, 1:] = added[:, word : word + 2]
         some = np.flatnonzero(moved.any(axis=(1, 2)))
-        return Pieces(here.handles[some], here.lows[some], here.highs[some]), moved[some].reshape(-1)
+        return here[some], moved[some].reshape(-1)
 
     def _unfold(self, here: Pieces, moved: np.ndarray, block: np.ndarray, old: int, new: int, told: np.ndarray) -> int:
         """Writes pieces from row ``old`` of a block on, and, unless that is -1, from row ``new`` on what they will be.
         Returns how many rows these are; what else is ``told`` see ``kernels.unfold``. Raises ChangeError."""
         running, trees = self._running, self._running.trees
         told[kernels.OLD], told[kernels.NEW] = old, new
+        words = int(trees.shape[1])
+        last, heads = np.zeros(LEAVES + words, np.int64), np.zeros((len(here.handles), words), np.int64)
         kernels.unfold(
             trees.part.arena, here.handles, trees.k, trees.shape, trees.spec, running.order,
             self._functions.reshape(-1), trees.strides(1), here.lows, here.highs, moved,
-            *trees.part.dictionary.memory, trees.path, self._scratch, told, block[:-1], block[-1],
+            *trees.part.dictionary.memory, trees.path, last, heads, self._scratch, told, block[:-1], block[-1],
         )  # fmt: skip
         if told[kernels.REFUSED] >= 0:
             running.refuse(int(told[kernels.REFUSED]), told[kernels.COUNTED :])

@@ -15,7 +15,7 @@ from bench.cases.checksum import of_integers
 from bench.cases.datasets import graph, shuffled
 from bench.cases.motifs import MOTIFS
 from bench.cases.workloads import load
-from bench.harness.sections import SECTIONS
+from bench.harness.sections.catalogue import SECTIONS
 from bench.report import tables
 from bench.subjects.folder import Folder
 from bench.subjects.model import Model

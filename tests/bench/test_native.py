@@ -23,7 +23,7 @@ from bench.cases.workloads import WORKLOADS, load
 from bench.harness.machine import one_core
 from bench.harness.measure import measure
 from bench.harness.oracle import expectation
-from bench.harness.sections import SECTIONS
+from bench.harness.sections.catalogue import SECTIONS
 from bench.report.sections import native as table
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.crown import Crown
@@ -45,7 +45,8 @@ def truth(workload: str, tpch: str | None = None) -> dict[str, Any]:
 
 def cell(engine: str, workload: str, tpch: str | None = None, **more: Any) -> dict[str, Any]:
     spec = {"mode": "delta", "workload": workload, "data": "generated", "bound_s": 5.0, "batch_rows": 200} | more
-    spec["options"] = SMALL | ({"tpch": tpch} if tpch else {})
+    few = {"rows": 500} if WORKLOADS[workload].kind == "ordered" else {}
+    spec["options"] = SMALL | ({"tpch": tpch} if tpch else {}) | few
     if "check" not in spec:
         spec["check"] = truth(workload, tpch)
     result: dict[str, Any] = ENGINES[engine].load()(spec, lambda done, of: None)
@@ -115,6 +116,10 @@ print(json.dumps({{"result": result}}))"""
     assert cell("dd", "3-hop", check=None, bound_s=of, repeats=3, repeat_budget_s=3.0)["repeats"] == 1
     (tmp_path / "runs").unlink()
     assert cell("dd", "3-hop", check=None, bound_s=of - 1, repeats=3)["repeats"] == 1  # it was stopped
+    (tmp_path / "runs").unlink()
+    early = cell("dd", "3-hop", check=None, bound_s=1, repeats=3)
+    assert "updates_per_s" not in early
+    assert early["reason"].startswith(f"its warm-up was not over within its bound: 1 of {of:,} updates, ")
 
 
 def test_of_a_trace_of_java_the_cause_is_told(tmp_path) -> None:
@@ -143,7 +148,7 @@ def test_the_sources_have_every_workload_that_is_measured() -> None:
         assert names == set(native.WRITTEN[engine])
     for scale in ("quick", "normal"):
         assert {c["engine"] for c in SECTIONS["native"](scale)} >= set(sources)
-    normal = {(c["engine"], c["workload"]) for c in SECTIONS["native"]("normal")}
+    normal = {(c["engine"], c["workload"]) for name in ("native", "ordered") for c in SECTIONS[name]("normal")}
     assert normal >= set(CELLS)
 
 

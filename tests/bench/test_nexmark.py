@@ -8,7 +8,7 @@ import pytest
 
 from bench.cases.nexmark import NEXMARK, stream
 from bench.cases.workloads import load
-from bench.harness.sections import SECTIONS
+from bench.harness.sections.catalogue import SECTIONS
 from bench.subjects.view import PublicView
 from tests.bench.small import follow
 

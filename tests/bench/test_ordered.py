@@ -8,7 +8,7 @@ import pytest
 
 from bench.cases.ordered import FINANCE, ORDERED, OVER
 from bench.cases.workloads import load
-from bench.harness.sections import SECTIONS
+from bench.harness.sections.catalogue import SECTIONS
 from bench.report.sections import ordered
 from bench.subjects.peers import foreign
 from bench.subjects.view import PublicView
@@ -47,7 +47,7 @@ def test_others_stand_in_the_row_of_ours_or_the_reason_why_they_do_not() -> None
     cells = [measured("crown-view", 1_000, 3e6), measured("duckdb-recompute", 1_000, 1e6)]
     cells.append({"engine": "flink", "workload": "ord-mst", "x": 1_000, "batch_rows": 0, "reason": "no such window"})
     (row,) = ordered.rates(cells).rows
-    assert row[7:9] == ("1 M, x 3.00", "no such window")
+    assert row[7:10] == ("1 M, x 3.00", "–", "no such window")
 
 
 def test_every_query_is_measured_at_two_sizes_and_beside_others_where_they_have_the_operator() -> None:

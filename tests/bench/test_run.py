@@ -15,7 +15,8 @@ from bench.cases.motifs import MOTIFS
 from bench.cases.tpch import tables as tpch
 from bench.harness import results
 from bench.harness.run import in_process
-from bench.harness.sections import SCALES, SECTIONS, cell
+from bench.harness.sections.catalogue import SECTIONS
+from bench.harness.sections.cells import SCALES, cell
 from bench.report.parts import PARTS
 from bench.report.sections import aggregates, paper
 from bench.report.tables import rate

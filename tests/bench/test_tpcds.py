@@ -17,7 +17,7 @@ import crown
 from bench.cases import tpcds
 from bench.cases.datasets import DataError
 from bench.cases.workloads import load
-from bench.harness.sections import SECTIONS
+from bench.harness.sections.catalogue import SECTIONS
 from bench.subjects.view import PublicView
 from tests.bench.small import follow
 

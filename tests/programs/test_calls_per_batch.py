@@ -84,6 +84,15 @@ def test_a_batch_of_one_row_enters_few_functions_and_few_files(query: str) -> No
         assert most[1] <= files, f"{most}: {found[1]}"
 
 
+def test_a_batch_of_one_row_in_ranges_enters_few_functions() -> None:
+    """A range is one row, so a batch costs what it takes to find that out, and no more."""
+    view = steady("SELECT a, b, SUM(b) OVER w AS s, RANK() OVER w AS n FROM R WINDOW w AS (ORDER BY a)")
+    for batch in batches():
+        view.apply(batch, ranges=True)
+    found = [entered(lambda batch=batch: view.apply(batch, ranges=True)) for batch in batches()]
+    assert max(one.total() for one in found) <= 188, found[1]
+
+
 def test_more_rows_in_a_batch_make_no_more_calls() -> None:
     """What is done per row is done by kernels."""
     (query, *_) = (query for query in CEILINGS if "GROUP BY R.a" in query)

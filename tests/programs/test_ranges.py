@@ -36,8 +36,8 @@ RUNNING = "SELECT k, x, a, SUM(a) OVER w AS s, RANK() OVER w AS r FROM t WINDOW 
 
 def query_of(random: Random) -> tuple[str, list[str], list[Order]]:
     """A query, the columns of its result that are no functions, and how its rows are ordered."""
-    total = random.random() < 0.5
-    named = ["x", "i", "a"] if total else ["x"]
+    total, partition = random.random() < 0.5, random.choice(["PARTITION BY k ", "PARTITION BY k ", ""])
+    named = ["x", "i", "a", *([] if partition else ["k"])] if total else ["x"]  # DuckDB breaks ties as it likes
     order = [Order(name, random.random() < 0.5, random.random() < 0.5) for name in named]
     by = ", ".join(
         f"{one.column} {'DESC' if one.falling else 'ASC'} NULLS {'LAST' if one.nulls_last else 'FIRST'}"
@@ -52,7 +52,6 @@ def query_of(random: Random) -> tuple[str, list[str], list[Order]]:
     forms = ("{}", "{} - 1", "5 - 3 + {}")
     chosen = [random.choice(forms).format(one) if _is_number(one) else one for one in chosen]
     shown = ["k", "x", "i", "a"] if total else random.choice([["k", "x", "i", "a"], ["i", "x", "k"], ["x", "k"]])
-    partition = random.choice(["PARTITION BY k ", "PARTITION BY k ", ""])
     items = ", ".join([*shown, *(f"{one} AS f{i}" for i, one in enumerate(chosen))])
     return f"SELECT {items} FROM t WINDOW w AS ({partition}ORDER BY {by})", shown, order
 

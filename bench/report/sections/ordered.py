@@ -17,7 +17,7 @@ Cost = Callable[[Cell], float | None]
 
 def rates(cells: Sequence[Cell]) -> Table:
     """Returns the public view on every query, number of rows and batch size, and the others in the same row: DuckDB's
-    recompute in the same batches, Flink SQL with its own. What keeps one of them from it stands in its place."""
+    recompute and dbsp in the same batches, Flink SQL with its own, or the reason why there is no rate."""
     rows = []
     for cell in (c for c in cells if c["engine"] == "crown-view"):
         same = [c for c in cells if _what(c) == _what(cell)]
@@ -39,12 +39,12 @@ def rates(cells: Sequence[Cell]) -> Table:
         )
     headings = (
         "query", "rows", "batch", "updates/s", "median", "deltas/s", "bytes/row", "DuckDB recompute, times",
-        "Flink SQL, times", "outcome",
+        "dbsp, times", "Flink SQL, times", "outcome",
     )  # fmt: skip
     return Table(headings, rows, [True] * len(rows))
 
 
-_PEERS = ("duckdb-recompute", "flink")
+_PEERS = ("duckdb-recompute", "dbsp", "flink")
 
 
 def _beside(cells: Sequence[Cell], engine: str, ours: Cell) -> str:

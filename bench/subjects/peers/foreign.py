@@ -203,7 +203,8 @@ def fields(warm: int, done: int, of: int, seconds: float, peak: int) -> dict[str
     Raises ForeignError if it did none after its warm-up.
     """
     if done <= warm or seconds <= 0:
-        raise ForeignError(f"after {done:,} of {of:,} updates it was stopped, before its warm-up was over")
+        rate = f"{done / seconds:,.0f} updates/s until then" if seconds > 0 else "in no time"
+        raise ForeignError(f"its warm-up was not over within its bound: {done:,} of {of:,} updates, {rate}")
     done -= warm
     of -= warm
     out: dict[str, Any] = {

@@ -26,8 +26,9 @@ DBSP = _CRATES / "dbsp" / "target" / "release" / "crown-bench-dbsp"
 _JOINS = ("3-hop", "4-hop", "4-hop-jp", "2-comb", "triangle", "4-cycle")
 _COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by", "agg-triangle")
 _TABLES = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10", "snb-q4")
+_ORDERED = ("ord-lag", "ord-running", "ord-top", "ord-asof")
 _ALL = _JOINS + _COUNTS + _TABLES
-WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"), "dbsp": _ALL}
+WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"), "dbsp": _ALL + _ORDERED}
 """The workloads that the crates have, by subject."""
 NULL = -(2**63)
 _SMALL = 2**31
@@ -80,7 +81,7 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
                 runs.append(foreign.converse([str(binary)], request, limit, progress, one_core=True)[0])
         if check:
             return [runs[0]["count"], runs[0]["checksum"]]
-        return _measured(runs, len(loaded.stream))
+        return _measured(runs, len(loaded.stream), request["warm"])
 
     return foreign.cell(spec, progress, job, checks=_CHECKS)
 
@@ -93,11 +94,13 @@ def _again(spec: dict[str, Any], runs: list[dict[str, Any]], of: int) -> bool:
     return len(runs) < int(spec.get("repeats", 1)) and room and complete
 
 
-def _measured(runs: list[dict[str, Any]], of: int) -> dict[str, Any]:
-    """Returns the fields of a result: those of the fastest run, and the spread over all."""
+def _measured(runs: list[dict[str, Any]], of: int, asked: int) -> dict[str, Any]:
+    """Returns the fields of a result: those of the fastest run, and the spread over all. ``asked``: how many updates
+    are warm-up."""
     best = min(runs, key=lambda run: run["seconds"])
     peak = max(run["rss_peak"] for run in runs)
-    out = foreign.fields(best["warm"], best["emitted"], of, best["seconds"], peak)
+    warm = best["warm"] if best["emitted"] >= asked else best["emitted"]
+    out = foreign.fields(warm, best["emitted"], of, best["seconds"], peak)
     rates = [(run["emitted"] - run["warm"]) / run["seconds"] for run in runs]
     return out | {
         "repeats": len(runs),

@@ -25,6 +25,7 @@ from crown.stages.kernels.ordered import DEPTH, compare
 
 TOGETHER = 16  # positions whose leaves are fetched together
 KEPT = 4  # words of the last position, and its sums
+LEAVES = KEPT + 2 * TOGETHER  # words of the last position, without its sums, and of the leaves that are fetched
 
 
 @device

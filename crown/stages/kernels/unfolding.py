@@ -15,9 +15,10 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import clear, sum_of_pairs
 from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.strings import NULL
-from crown.stages.kernels.nodes import HEAD, LENGTH, NEXT, full, node_words, row_at, sums_at
+from crown.stages.kernels.nodes import HEAD, LENGTH, NEXT, add_sums, full, node_words, row_at, sums_at
 from crown.stages.kernels.ordered import BEHIND, FIRST, locate, same
-from crown.stages.kernels.ordered_scan import at_position, here
+from crown.stages.kernels.ordered_scan import at_position, here, in_leaf, leaves_at
+from crown.stages.kernels.sessions import before
 
 NUMBER, RANK, COUNT, SUM = 0, 1, 2, 3
 KIND, PEERS, COUNTS, SUMS, ARGUMENT, MOST = 0, 1, 2, 3, 4, 5
@@ -29,12 +30,12 @@ TOLD = 8  # words
 
 
 @kernel(
-    "words, words, int, words, words, int, words, words, words, words, words, words, bytes, words, words, words, "
-    "table, words"
+    "words, words, int, words, words, int, words, words, words, words, words, words, bytes, words, words, table, "
+    "words, words, table, words"
 )
 def unfold(
-    arena, handles, k, shape, spec, order, functions, strides, lows, highs, moved, values, octets, path, scratch, told,
-    out, weights,
+    arena, handles, k, shape, spec, order, functions, strides, lows, highs, moved, values, octets, path, last, heads,
+    scratch, told, out, weights,
 ):  # fmt: skip
     """Writes the rows at positions ``lows`` to ``highs`` of partitions with the values of functions, as rows that go,
     and the same with what these will be, as rows that come; rows whose values stay are left out.
@@ -46,41 +47,51 @@ def unfold(
     then.
 
     The first ``order`` columns of ``spec`` make peers; a piece is whole groups of them, or lies in one. ``strides``: 0,
-    1, 2, ... ; ``scratch`` has room for sums, and STATE words per function. O(log n) per piece, O(1) per row.
+    1, 2, ... ; ``last`` and ``heads`` (int64[pieces, words]) are zeros (see ``ordered_scan.leaves_at``); ``scratch``
+    has room for sums, and STATE words per function. O(log n) per piece, less where they rise, O(1) per row.
     """
     n, room, some, shown = handles.size, weights.size, functions.size // FUNCTION, out.shape[0]
     arena, handles, shape, spec = words(arena), words(handles), words(shape), constants(spec)
     functions, strides, lows, highs = constants(functions), constants(strides), words(lows), words(highs)
     moved, values, octets, path = words(moved), words(values), words(octets), words(path)
+    last, heads = words(last), words(heads)
     scratch, told, out, weights = words(scratch), words(told), words(out), words(weights)
     both, state, steps, line = told[NEW] >= 0, shape[1], 0, node_words(shape, full(shape, 0), 0)
     shown -= some
+    first = near = 0
     for i in range(n):
-        root, at, last = arena[handles[i] + k], lows[i], highs[i]
-        if at >= last:
+        if i == near:
+            first = i
+            near = leaves_at(arena, handles, k, shape, lows, i, n, heads, last)
+        root, at, stop_at = arena[handles[i] + k], lows[i], highs[i]
+        if at >= stop_at:
             continue
-        clear(scratch, 0, state)
-        leaf, e, _ = at_position(arena, root, shape, at, scratch, 0)
+        leaf, e, _ = in_leaf(arena, shape, i, first, heads, last)
         leaf, e = here(arena, leaf, e)
-        begin, end = at, at  # of the peers of the first row
+        for word in range(state):
+            scratch[word] = heads[i * state + word]
+        begin = at  # of the peers of the first row
         for f in range(some):
             p, t = f * FUNCTION, state + f * STATE
             if functions[p] == COUNT or functions[p] == SUM:
                 _take(functions, p, scratch, t, at)
-        if _asks(functions, some, RANK):
+        if _asks(functions, some, RANK) and _follows_peer(arena, shape, spec, order, leaf, e):
             _, begin, more = locate(
                 arena, root, shape, spec, order, FIRST, arena, strides, row_at(arena, shape, leaf, e), values, octets,
                 path,
             )  # fmt: skip
             steps += more
+        end = at
         if _asks(functions, some, COUNT):
-            _, end, more = locate(
-                arena, root, shape, spec, order, BEHIND, arena, strides, row_at(arena, shape, leaf, e), values, octets,
-                path,
-            )  # fmt: skip
-            steps += more
-            clear(scratch, 0, state)
-            at_position(arena, root, shape, end, scratch, 0)
+            end, known = _past_peers(arena, shape, spec, order, leaf, e, at, scratch)
+            if not known:
+                _, end, more = locate(
+                    arena, root, shape, spec, order, BEHIND, arena, strides, row_at(arena, shape, leaf, e), values,
+                    octets, path,
+                )  # fmt: skip
+                steps += more
+                clear(scratch, 0, state)
+                at_position(arena, root, shape, end, scratch, 0)
         for f in range(some):
             p, t = f * FUNCTION, state + f * STATE
             if functions[p] == RANK:
@@ -89,7 +100,7 @@ def unfold(
                 _take(functions, p, scratch, t, end)
         before = row_at(arena, shape, leaf, e)
         fetched = 0
-        while at < last:
+        while at < stop_at:
             leaf, e = here(arena, leaf, e)
             if leaf != fetched:
                 fetched = leaf
@@ -102,7 +113,7 @@ def unfold(
                 sure = _moves(functions, some, moved, i * some * MOVED, scratch, state)
             if sure and not apart:
                 length = arena[leaf + LENGTH]
-                while stop < length and ahead < last:
+                while stop < length and ahead < stop_at:
                     more = arena[leaf + HEAD + stop]
                     if more > 1 and _differ(arena, shape, functions, some, leaf, stop):
                         break
@@ -138,6 +149,26 @@ def unfold(
                     told[NEW] += lines
             e = stop
     arena[H_STEPS] += steps
+
+
+@device
+def _follows_peer(arena, shape, spec, order, leaf, e):
+    """Returns True iff an entry is not the first one of its peers."""
+    first, place = before(arena, leaf, e)
+    return first != 0 and same(arena, spec, order, row_at(arena, shape, first, place), row_at(arena, shape, leaf, e))
+
+
+@device
+def _past_peers(arena, shape, spec, order, leaf, e, at, sums):
+    """Returns the position behind the peers of an entry, which is at a position, and True, and adds their sums to
+    ``sums``; False where the peers go on in the next leaf."""
+    row, place = row_at(arena, shape, leaf, e), e
+    while place < arena[leaf + LENGTH] and same(arena, spec, order, row, row_at(arena, shape, leaf, place)):
+        add_sums(shape, sums, 0, arena, sums_at(arena, shape, leaf, place))
+        at += arena[leaf + HEAD + place]
+        place += 1
+    behind, place = here(arena, leaf, place)
+    return at, behind in (0, leaf) or not same(arena, spec, order, row, row_at(arena, shape, behind, place))
 
 
 @device
@@ -261,14 +292,15 @@ def _totals(
                     value = arena[row + argument]
                     low, high = sum_of_pairs(low, high, value, value >> 63)
         elif at == end:  # the first of new peers
-            peer, place = leaf, e + y
-            while peer != 0 and same(arena, spec, order, row, row_at(arena, shape, peer, place)):
+            peer, place, more_peers = leaf, e + y, True
+            while more_peers:
                 other = sums_at(arena, shape, peer, place)
                 count += arena[other + counted]
                 if summed:
                     low, high = sum_of_pairs(low, high, arena[other + sums], arena[other + sums + 1])
                 end += arena[peer + HEAD + place]
                 peer, place = here(arena, peer, place + 1)
+                more_peers = peer != 0 and same(arena, spec, order, row, row_at(arena, shape, peer, place))
         value, after = count, count + copies
         if summed:
             value = NULL

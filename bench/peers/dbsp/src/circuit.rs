@@ -8,7 +8,7 @@ use dbsp::{DBData, DBSPHandle, OrdZSet, RootCircuit, Stream as Flow, ZSetHandle,
 
 use crate::drive::{Engine, Spec, drive};
 use crate::stream::{Stream, Update};
-use crate::{graphs, snb, tally, tpch};
+use crate::{graphs, ordered, snb, tally, tpch};
 
 pub type Rows<T> = Flow<RootCircuit, OrdZSet<T>>;
 /// Counts what a step has changed in the result.
@@ -106,6 +106,7 @@ pub fn run(spec: Spec, stream: Stream) -> Result<()> {
 fn build(setup: &mut Setup) -> Result<Output> {
     match setup.spec.workload.as_str() {
         name if name.starts_with("agg-tpch-") => tpch::build(setup),
+        name if name.starts_with("ord-") => ordered::build(setup),
         name if name.starts_with("snb-") => snb::build(setup),
         _ => graphs::build(setup),
     }

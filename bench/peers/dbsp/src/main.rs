@@ -9,6 +9,7 @@ mod drive;
 mod graphs;
 #[path = "../../src/memory.rs"]
 mod memory;
+mod ordered;
 mod snb;
 #[path = "../../src/stream.rs"]
 mod stream;
