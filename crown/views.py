@@ -168,7 +168,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
 
     def _applied(self, changes: Mapping[str, Any], wanted: Wanted) -> pa.Table:
         """Applies a batch at once; returns its deltas."""
-        prepared = self._prepared(changes, True)
+        prepared = self._prepared(changes, wanted)
         found = self._engine.apply(prepared, wanted, partial(self._close, prepared))
         if wanted.ranged is not None:
             return pa.Table.from_batches(found, wanted.ranged.schema)
@@ -193,7 +193,7 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         if self._audience.followers:
             raise CrownError("subscribers receive plain rows; with subscribers leave ranges=True out")
 
-    def _prepared(self, changes: Mapping[str, Any], at_once: bool = False) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], at_once: Wanted | None = None) -> PreparedBatch:
         if self._closed or self._audience.followers:
             self._changeable()
         self._meter.begin()
@@ -202,9 +202,10 @@ class View(Readable, Changeable[pa.Table], NotCopyable, instead="save(path) and 
         if self._unread:
             changes = relations_of(changes)
             changes = {name: rows for name, rows in changes.items() if name.lower() not in self._unread}
-        engine = self._engine
-        prepare = engine.prepare if engine.pipeline is None or not at_once else engine.prepare_at_once
-        return prepare(changes, strict=self._quarantine_dir is None)
+        engine, strict = self._engine, self._quarantine_dir is None
+        if engine.pipeline is None or at_once is None:
+            return engine.prepare(changes, strict)
+        return engine.prepare_at_once(changes, strict, at_once)
 
     def _close(self, prepared: PreparedBatch, deltas: Sequence[pa.RecordBatch]) -> None:
         """Does what is still to be done when all of a batch is applied, before it stands.

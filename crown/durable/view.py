@@ -14,6 +14,7 @@ from crown.durable.kinds import ViewKind
 from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.program import ProgramEngine
+from crown.programs.wanted import Wanted
 from crown.views import View
 
 
@@ -61,7 +62,7 @@ class DurableView(
         """Returns ``View.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
         return {**super().stats(), **self._written()}
 
-    def _prepared(self, changes: Mapping[str, Any], at_once: bool = False) -> PreparedBatch:
+    def _prepared(self, changes: Mapping[str, Any], at_once: Wanted | None = None) -> PreparedBatch:
         self._ready(self._engine.lost)
         return super()._prepared(changes, at_once)
 

@@ -40,7 +40,7 @@ class Core:
         self.head = OutputHead(plan, dictionary)
         self.results = results_of(state, self.head)
         self.propagation = Propagation(state, len(plan.free), self.head.margin)
-        self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
+        self.tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Core:
         for number, change in enumerate(changes):
             absent = missing.get(number) if missing and sign > 0 else None
             for bit, (alias, rejected) in enumerate(zip(change.relation.aliases, change.filtered, strict=True)):
-                tallies = self._tallies[alias.node]
+                tallies = self.tallies[alias.node]
                 if read := change.readers(bit):
                     header[tallies.updates] += sign * read
                 if rejected:

@@ -13,6 +13,7 @@ the state is lost.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from inspect import GEN_SUSPENDED, getgeneratorstate
 
 import numpy as np
@@ -35,6 +36,22 @@ from crown.store.zset import Zset
 
 _NONE_MISSING = np.zeros(0, np.int64)
 Blocks = Generator[Zset, None, None]
+
+
+@dataclass
+class Entered:
+    """What another kernel has applied of a batch, with the scratch and the buffer of a propagation.
+
+    ``minus``: rows in the buffer that go, which stand first. ``done``: per sign and change how many tuples are applied;
+    ``missing``: per change what its deletes did not find. ``left``: the sign and the change in which the kernel came
+    back, with that ``status``; None if it is done.
+    """
+
+    minus: int
+    done: dict[int, list[int]] = field(default_factory=lambda: {-1: [], 1: []})
+    missing: dict[int, np.ndarray] = field(default_factory=dict)
+    left: tuple[int, int] | None = None
+    status: int = update.DONE
 
 
 class Propagation:
@@ -67,12 +84,36 @@ class Propagation:
         self._running: Blocks | None = None
         self._settled = True
         self._halted = False
+        self._entered: Entered | None = None
         self.missing: dict[int, np.ndarray] = {}  # by number of a change, the copies that its deletes did not find
 
     @property
     def scratch(self) -> np.ndarray:
         """Returns the kernels' scratch array."""
         return self._scratch
+
+    @property
+    def plain(self) -> bool:
+        """Returns True for a tree of stored relations alone, whose results weigh nothing, and which pads none."""
+        return self._ring is None and not self._pads and not self._bags
+
+    @property
+    def loads(self) -> int:
+        """Returns how many insertions may enter edge by edge."""
+        return self._loader.least
+
+    def make_ready(self) -> None:
+        """Chooses the buffer for a batch that another kernel applies, and says what it may take."""
+        self.buffers = self._flat
+        if self.buffers.gone:
+            self.buffers.renew()
+        self.missing = {}
+        if not self._whole.fixed:
+            self._budget.allow(0)
+
+    def enter(self, entered: Entered) -> None:
+        """Has the next batch go on where another kernel has left it."""
+        self._entered = entered
 
     def blocks(self, changes: Sequence[RelationChange], mode: int, factorized: bool = False) -> Blocks:
         """Applies a batch: deletions of all relations, then insertions of all relations.
@@ -83,10 +124,16 @@ class Propagation:
         ``take_back`` then.
         """
         self._changes = changes
+        entered, self._entered = self._entered, None
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
         self.missing = {}
         self._halted = False
         self._settled = True
+        if entered is not None:
+            self._done, self.missing = entered.done, entered.missing
+            self._settled = entered.left is None
+            self._running = self._run(entered)
+            return self._running
         self._marks[layout.X_MODE] = mode
         self._marks[layout.X_FACTORED] = int(factorized)
         self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
@@ -133,9 +180,12 @@ class Propagation:
     def _quiet_mode(self) -> int:
         return layout.MODE_LIVE if self._header[A.H_LIVE_ON] else layout.MODE_VIEWS
 
-    def _run(self) -> Blocks:
+    def _run(self, entered: Entered | None = None) -> Blocks:
         marks, filling = self._marks, False
+        come = None if entered is None else self._buffers_rest(entered)
         for sign in (-1, 1):
+            if sign > 0 and come is not None:
+                self.buffers.out[:, : come.shape[1]], marks[layout.X_FILL] = come, come.shape[1]
             if sign > 0 and marks[layout.X_MODE] == layout.MODE_DELTAS and (filling := self._fills()):
                 if marks[layout.X_FILL]:
                     yield from self._handed(-1)
@@ -144,9 +194,11 @@ class Propagation:
                 change = self._changes[number]
                 if self._halted:
                     return
-                if change.gone if sign < 0 else change.gone < change.net.weights.size:
+                if self._done[sign][number] < change.count(sign):
                     self._settled = False  # until `_note`
-                    if change.relation.aliases[0].node in self._bags:
+                    if entered is not None and entered.left == (sign, number):
+                        yield from self._through_tree(number, change, sign, entered)
+                    elif change.relation.aliases[0].node in self._bags:
                         yield from self._through_bag(number, change.tuples(sign), sign)
                     else:
                         yield from self._through_tree(number, change, sign)
@@ -162,6 +214,15 @@ class Propagation:
             yield from self._all()
         if self._ring is not None:
             self._refuse_overflow()
+
+    def _buffers_rest(self, entered: Entered) -> np.ndarray | None:
+        """Returns rows of the buffer that come, int64[columns, rows], if there are such behind those that go, which are
+        left there alone."""
+        n = self._marks[layout.X_FILL]
+        if entered.minus == n or (entered.left is not None and entered.left[0] < 0):
+            return None
+        self._marks[layout.X_FILL] = entered.minus
+        return self.buffers.out[:, entered.minus : n].copy()
 
     def _pad(self, sign: int) -> Blocks:
         """Takes the paddings that must go (``sign`` -1), or gives those that must come."""
@@ -265,25 +326,38 @@ class Propagation:
             self.buffers.renew()
         self._marks[layout.X_FILL] = 0
 
-    def _through_tree(self, number: int, change: RelationChange, sign: int) -> Blocks:
+    def _through_tree(self, number: int, change: RelationChange, sign: int, entered: Entered | None = None) -> Blocks:
+        """Applies a change; ``entered``: from where another kernel has left it."""
         marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
         missing = np.zeros(change.gone, np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(change.net, change.gone, sign)
-        marks[layout.X_I] = 0
-        if sign > 0 and marks[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
+        status = None
+        if entered is not None:
+            status, missing = entered.status, entered.missing.get(number, missing)
+        else:
+            marks[layout.X_I] = 0
+        if (
+            status is None
+            and sign > 0
+            and marks[layout.X_MODE] == layout.MODE_VIEWS
+            and alias.node not in self._compiled.summed
+        ):
             marks[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
         if not self._whole.fixed:
             self._budget.allow(0)
         while True:
-            status = self._step(alias.node, values, copies, masks, missing, sign)
+            if status is None:
+                status = self._step(alias.node, values, copies, masks, missing, sign)
             if status == update.FULL:
-                yield from self._handed(sign)
+                if entered is None or marks[layout.X_FILL]:  # what goes may have been handed out before
+                    yield from self._handed(sign)
                 if self._halted:  # only the tuple in which the kernel was left is finished
                     copies = copies[: marks[layout.X_I] + 1]
                     values = values[: len(copies) * change.net.width]
                     masks = masks if masks is EVERY else masks[: len(copies)]
             elif status != update.OVER_BUDGET or not self._budget.extend(0):
                 break
+            status = None
         self._note(number, sign, len(copies) if status == update.DONE else marks[layout.X_I], missing)
         if status == update.OVER_BUDGET:
             raise self._budget.refusal()

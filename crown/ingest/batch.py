@@ -9,7 +9,7 @@ that are stored; the predicate is applied, and what joins on a NULL is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +41,9 @@ class PreparedBatch:
     ``taken``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
     stage reads, and that are in no net. ``fills``: its rows were there before, so it counts as no change, and a delete
     is that of a key which is remembered. ``unscanned``: what is scanned when the batch is applied, which gives its
-    ``nets``, what of them the base tables have counted before they are asked to (``gated``), and ``filtered``;
-    ``counted``: how many changes there are, where the nets were not made.
+    ``nets``, what of them the base tables have counted before they are asked to (``gated``, by relation) and
+    ``filtered``; ``passed``: the base tables have let all of it through. ``counted``: how many changes there are of
+    relations whose nets were perhaps not made.
     """
 
     nets: Mapping[str, Zset]
@@ -51,14 +52,15 @@ class PreparedBatch:
     advances: Mapping[str, int]
     filtered: Mapping[str, int]
     fills: bool = False
-    unscanned: Unscanned | None = None
-    gated: Gated | None = None
-    counted: Mapping[str, int] | None = None
+    unscanned: tuple[Unscanned, ...] = ()
+    gated: Mapping[str, Gated] = field(default_factory=dict)
+    passed: bool = False
+    counted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def checked(self) -> dict[str, CheckedBatch]:
         """Returns what the batch was, by relation."""
-        return self.taken if self.unscanned is None else {self.unscanned.name: self.unscanned.checked()}
+        return {one.name: one.checked() for one in self.unscanned} if self.unscanned else self.taken
 
     @property
     def bad(self) -> dict[str, CheckedBatch]:
@@ -174,7 +176,7 @@ class JoinInputs:
     ``wires``: what comes from its sources; ``plan``: the join's, over tables with the columns that come; ``inputs``:
     what it reads, in the order of the nets. ``extern`` gives values for codes, which only predicates ask for.
     ``known``: conditions that all rows of a relation (in lower case) meet. ``masks``: the column, if there is one,
-    whose bit ``o`` says that occurrence ``o`` of the plan reads the row.
+    whose bit ``o`` says that occurrence ``o`` of the plan reads the row. ``stored``: what it stores of its inputs.
     """
 
     def __init__(self, plan: Plan, wires: Wires, extern: Extern, masks: str | None = None) -> None:
@@ -183,8 +185,8 @@ class JoinInputs:
         names = [table.name.lower() for table in plan.tables]
         self.inputs = tuple(map(source_of, names))
         self.known = {name: wires[source].known for name, source in zip(names, self.inputs, strict=True)}
-        self._relations = [
-            _Stored(stored, names.index(stored.name.lower()), wires[source_of(stored.name.lower())], masks)
+        self.stored = [
+            StoredInput(stored, names.index(stored.name.lower()), wires[source_of(stored.name.lower())], masks)
             for stored in stored_relations(plan)
         ]
 
@@ -194,9 +196,9 @@ class JoinInputs:
         A net is exact: its deletes are there, and come first; only inserts of a base relation may be equal. Several
         stored relations may take from one net. O(tuples).
         """
-        return [self._change(of, net) for of in self._relations if (net := nets[of.input]).weights.size]
+        return [self._change(of, net) for of in self.stored if (net := nets[of.input]).weights.size]
 
-    def _change(self, relation: _Stored, net: Zset) -> RelationChange:
+    def _change(self, relation: StoredInput, net: Zset) -> RelationChange:
         stored = relation.stored
         masks = EVERY if relation.mask is None else net.rows[:, relation.mask]
         if masks is EVERY and relation.predicate is None:
@@ -252,12 +254,12 @@ def _netted(net: Zset, words: list[int], masks: np.ndarray) -> tuple[Zset, np.nd
     return found.project(range(len(words))), found.rows[:, -1]
 
 
-class _Stored:
+class StoredInput:
     """Where the columns of a stored relation stand in input number ``input``, and those that its predicate tests, with
     types.
 
-    ``predicate``: its predicate, unless that is known to hold. ``mask``: where the masks of rows stand. ``whole``: the
-    rows are net without it.
+    ``moves``: they are not all that come, in their order. ``predicate``: its predicate, unless that is known to hold.
+    ``mask``: where the masks of rows stand. ``whole``: the rows are net without it.
     """
 
     def __init__(self, stored: StoredRelation, number: int, wire: Wire, masks: str | None) -> None:
@@ -271,7 +273,8 @@ class _Stored:
         self.words = [place[name.lower()][0] for name in stored.columns]
         every = [i for i in range(len(wire.columns)) if i != self.mask]
         derived = stored.name.startswith(DERIVED)  # their deletes need not come first
-        self.whole = self.words == every and not derived and not wire.may_repeat  # it is net already
+        self.moves = self.words != every
+        self.whole = not self.moves and not derived and not wire.may_repeat  # it is net already
         tested = () if self.predicate is None else sorted(self.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}
 

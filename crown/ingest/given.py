@@ -268,8 +268,6 @@ class Scan:
     ``plan`` and ``texts`` are what the kernel reads.
     """
 
-    EXPORTED = 10  # words of Arrow's C struct of an array
-
     def __init__(
         self,
         columns: Mapping[str, str],
@@ -308,7 +306,7 @@ class Scan:
     def read(self, batch: pa.RecordBatch) -> Scanned | None:
         """Returns the rows that are read of a batch with rows; None if the batch is not what it is declared as.
         O(rows)."""
-        n, exported = batch.num_rows, np.zeros(self.EXPORTED, np.int64)  # of its own: the kernel runs without the GIL
+        n, exported = batch.num_rows, np.zeros(scan.EXPORTED, np.int64)  # of its own: the kernel runs without the GIL
         out, weights = np.empty(self._width * n, np.int64), np.empty(n, np.int64)
         rows, found = np.empty(n, np.int64), np.empty(2, np.int64)
         address = exported.ctypes.data

@@ -23,6 +23,7 @@ from crown.stages.linear import Linear
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, layout_words, parts_of, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
+from plans.reads import key_of
 
 
 class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database(path) make another one"):
@@ -154,7 +155,7 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
             self.tallies.add(number, nets[number])
 
     def _nothing(self, source: str | int) -> Zset:
-        return Zset.empty(len(self._columns_of(source)))
+        return Zset.empty(len(self.wires[key_of(source)].columns))
 
     def _rows_of(self, source: str | int) -> Iterator[Zset]:
         if isinstance(source, str):

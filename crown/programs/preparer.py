@@ -12,7 +12,7 @@ import numpy as np
 
 from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowError
 from crown.ingest.batch import PreparedBatch
-from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
+from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, Unscanned, relations_of
 from crown.ingest.given import Scanned, Test
 from crown.ingest.selection import Selection
 from crown.stages.base_tables import BaseTables
@@ -176,17 +176,22 @@ class BatchPreparer:
         return PreparedBatch(nets, rows, checked, advances, filtered)
 
     def unscanned(self, changes: Mapping[str, Any]) -> PreparedBatch | None:
-        """Returns a batch of the only relation that is scanned when it is applied; None if it has to be checked first.
-        O(columns).
+        """Returns a batch that is scanned when it is applied; None if it has to be checked first. O(columns).
 
         Raises ChangeError as ``prepare`` does.
         """
-        ((name, checker),) = self._checkers.items()
-        (given,) = changes if len(relations_of(changes)) == 1 else ("",)
-        found = checker.unscanned(changes[given]) if given.lower() == name else None
-        if found is None:
+        found, rows, names = list[Unscanned](), 0, set[str]()
+        for given, data in relations_of(changes).items():
+            checker = self._checkers.get(given.lower())
+            one = None if checker is None else checker.unscanned(data)
+            if one is None:
+                return None
+            found.append(one)
+            names.add(one.name)
+            rows += one.batch.num_rows
+        if not found or len(names) < len(found):
             return None
-        return PreparedBatch({}, found.batch.num_rows, {}, {}, {}, unscanned=found)
+        return PreparedBatch({}, rows, {}, {}, {}, unscanned=tuple(found))
 
     def selects_exactly(self, name: str) -> bool:
         """Returns True if a scan tests all conditions of a relation."""

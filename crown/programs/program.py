@@ -22,9 +22,10 @@ from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.kernels import pipeline as kernels
-from crown.programs.pipeline import Pipeline
+from crown.programs.pipelines.made import pipeline_of
+from crown.programs.pipelines.pipeline import Pipeline
 from crown.programs.result import ResultOf
-from crown.programs.runtime import REFUSALS, ProgramRuntime
+from crown.programs.runtime import ProgramRuntime
 from crown.programs.wanted import ALL, Wanted
 from crown.stages.state.memory import ProgramMemory, layout_words, parts_of_program
 from crown.store.zset import Zset
@@ -53,7 +54,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
-        self.pipeline = Pipeline.of(self, self._preparer, self.result.records)
+        self.pipeline = pipeline_of(self, self._preparer, self.result.records)
 
     @classmethod
     def create(
@@ -104,13 +105,15 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
 
-    def prepare_at_once(self, changes: Mapping[str, Any], strict: bool) -> PreparedBatch:
+    def prepare_at_once(self, changes: Mapping[str, Any], strict: bool, wanted: Wanted) -> PreparedBatch:
         """Does what ``prepare`` does for a batch that is applied next, by ``apply``: it may be scanned only then."""
-        found = None
-        if strict and self.pipeline is not None and self.pipeline.takes():
+        pipeline = self.pipeline
+        if strict and pipeline is not None and (most := pipeline.most(wanted)):
             self.ready()
             found = self._preparer.unscanned(changes)
-        return self.prepare(changes, strict) if found is None else found
+            if found is not None and found.rows <= most:
+                return found
+        return self.prepare(changes, strict)
 
     @override
     def apply(
@@ -120,57 +123,50 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         closing: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
         pipeline, unscanned = self.pipeline, prepared.unscanned
-        if pipeline is None or unscanned is None:
+        if pipeline is None or not unscanned:
             return super().apply(prepared, wanted, closing)
         self.ready()
-        name, nets, given, asked = unscanned.name, dict[str | int, Zset](), prepared, kernels.BAD
+        given, asked, rest = prepared, kernels.BAD, None
         pipeline.open(unscanned)
         self._open()
         self._torn = self._in_call = True
         try:
-            asked = pipeline.run(wanted.deltas)
-            if asked == kernels.BAD:  # what is wrong with it is said by those who look at each row
-                self._header[A.H_OPEN] = 0
-                self.epoch -= 1
+            asked = pipeline.run(wanted)
+            if asked == kernels.BAD:
                 self._torn = False
-                return super().apply(self.prepare({name: unscanned.batch}), wanted, closing)
-            given = pipeline.noted(prepared, name)
-            if asked in kernels.ALL_DONE:
-                self.base_tables.let_through()
+                self._end(changed=False)
             else:
-                given = replace(given, nets={name: pipeline.net()})
-                self._resumed(pipeline, asked, given, nets)
-            self._torn = False
-            delivered = self._delivered(nets) if nets else pipeline.delivered()
-            found = list(delivered) if wanted.deltas else []
-            if closing is not None:
-                closing(found)
-            self._stand(given)
+                given = pipeline.noted(prepared)
+                if asked in kernels.ALL_DONE:
+                    return self._delivered_at_once(pipeline, given, wanted, closing)
+                rest = pipeline.handed_over(given, asked)
         except BaseException as error:
+            nets = dict[str | int, Zset]()
             if asked in kernels.ALL_DONE:
-                given = replace(given, nets={name: pipeline.net()})
-                nets[name], nets[0] = given.nets[name], self._nothing_of[0]
+                given = replace(given, nets=pipeline.nets())
+                nets.update({**self._unchanged, 0: self._nothing_of[0]})
+                nets.update(given.nets)
             self._roll_back(given, nets, error)
             raise
         finally:
             self._in_call = False
             pipeline.close()
-        return found
+        if rest is not None:
+            return self._drawn(rest, wanted, closing)
+        given = self.prepare({one.name: one.batch for one in unscanned})  # which says what is wrong with it
+        return super().apply(given, wanted, closing)
 
-    def _resumed(self, pipeline: Pipeline, asked: int, given: PreparedBatch, nets: dict[str | int, Zset]) -> None:
-        """Goes on with a batch for which the pipeline came back; ``nets`` gets what stands of it."""
-        if asked == kernels.GATE:
-            self._apply(replace(given, gated=pipeline.gated()), nets)
-            return
+    def _delivered_at_once(
+        self, pipeline: Pipeline, given: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None
+    ) -> list[Any]:
+        """Returns what is delivered of a batch that a pipeline has done, and lets it stand."""
         self.base_tables.let_through()
-        nets.update(given.nets)
-        ((_, net),) = given.nets.items()
-        try:
-            nets[0] = pipeline.resumed(net, asked)
-        except REFUSALS:
-            self._torn = False
-            raise
-        self.tallies.note(0, [net], nets[0])
+        self._torn = False
+        found = pipeline.delivered() if wanted.deltas else []
+        if closing is not None:
+            closing(found)
+        self._stand(given)
+        return found
 
     def run(
         self,

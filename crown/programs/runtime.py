@@ -27,17 +27,15 @@ from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import PreparedBatch
 from crown.kernels import arena as A
 from crown.programs.preparer import BatchPreparer
+from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
 from crown.programs.wanted import ALL, NOTHING, Wanted
 from crown.results.ranged import RangedRows
 from crown.stages.base_tables import BaseTables
-from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from crown.stages.join_as_table import stored_whole
-from crown.stages.linear import Linear, tells_apart
 from crown.stages.over import Over
-from crown.stages.over_feeds import over_feeds
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.shifts import Shifts
@@ -48,12 +46,10 @@ from crown.store.dictionary import with_room
 from crown.store.memory import numbers
 from crown.store.zset import Zset
 from plans.clock import reads_clock
-from plans.program import JoinStage, LinearStage, Program
-from plans.program import Stage as Planned
-from plans.reads import asks_users, feeds, key_of
-from plans.schema import Column
-from plans.search.shares import Grid, grids_of
-from plans.wiring import wiring, without_known
+from plans.program import JoinStage, Program
+from plans.reads import asks_users, key_of
+from plans.search.shares import grids_of
+from plans.wiring import wiring
 
 REFUSALS = (ChangeError, MemoryBudgetError, FunctionError, pa.ArrowException)
 """What a stage raises that is as it was before; the last two are those of expressions."""
@@ -99,7 +95,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.stages: list[Stage] = []
         first = OWN_PARTS
         for stage, grid in zip(program.stages, grids_of(program, threads), strict=True):
-            self.stages.append(self._running(stage, first, grid))
+            self.stages.append(stage_of(stage, first, grid, self.wires, memory, self.stages, self.uninterrupted.check))
             first += grid.cells * parts_of(stage)
         if on_missing != "trust" and not whole:  # else a stage reads the relations themselves
             asked = {name: of for name, of in self._used.items() if not self.wires[name].read_again}
@@ -120,28 +116,6 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._in_call = False  # True while a batch is applied that has no generator
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
-
-    def _running(self, stage: Planned, first: int, grid: Grid) -> Stage:
-        """Returns the stage, whose parts begin with number ``first``, in the cells of a grid."""
-        may_repeat = self.wires[len(self.stages)].may_repeat
-        stage = without_known(stage, self.wires)
-        if isinstance(stage, LinearStage):
-            sources = [self._columns_of(term.source) for term in stage.terms]
-            net = not self.wires[key_of(stage.terms[0].source)].may_repeat if sources else False
-            netted = may_repeat or (net and tells_apart(stage, sources[0]))
-            return Linear(stage, sources, self.memory.dictionary, netted)
-        if isinstance(stage, JoinStage):
-            if stage.plan.count is not None:
-                return CyclicCount(stage, self.wires, self.memory, first)
-            return Join(stage, self.wires, self.memory, first, grid, may_repeat, self.uninterrupted.check)
-        part = self.memory.part(first)
-        given = feeds(stage)
-        source = given[0].source
-        below = self.stages[source] if isinstance(source, int) else None
-        return over_feeds(stage, [self._columns_of(feed.source) for feed in given], part, below)
-
-    def _columns_of(self, source: str | int) -> tuple[Column, ...]:
-        return self.wires[key_of(source)].columns
 
     @property
     def plan(self) -> Program:
@@ -247,10 +221,18 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
         The caller holds ``uninterrupted``. ``closing`` is given what is delivered, before the batch stands.
         """
+        self.ready()
+        return self._drawn(prepared, wanted, closing)
+
+    def _drawn(self, prepared: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None) -> list[Any]:
+        """Applies a batch at once, which may be open."""
         found: list[Any] = []
         closes = None if closing is None else partial(closing, found)
-        for part in self.transaction(prepared, wanted, closes):
-            found.append(part)  # what closes the batch looks at them
+        batch = self._transaction(prepared, wanted, closes)
+        self._batch = ref(batch)
+        for part in batch:
+            if part is not None:  # it has begun
+                found.append(part)  # what closes the batch looks at them
         return found
 
     @abstractmethod
@@ -267,15 +249,21 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self.batches -= 1
 
     def _open(self) -> None:
-        """Opens a batch: whatever stops it before it stands, it is taken back."""
-        self._header[A.H_OPEN] = 1
-        self.epoch += 1
+        """Opens a batch, unless it is open: whatever stops it before it stands, it is taken back."""
+        if not self._header[A.H_OPEN]:
+            self._header[A.H_OPEN] = 1
+            self.epoch += 1
+
+    def _end(self, changed: bool = True) -> None:
+        """Closes the open batch: it stands, is taken back, or has ``changed`` nothing."""
+        self._header[A.H_OPEN] = 0
+        self.epoch -= not changed
 
     def _stand(self, given: PreparedBatch) -> None:
         """Lets the open batch stand."""
         if not given.fills:
             self.base_tables.tally(given)
-        self._header[A.H_OPEN] = 0
+        self._end()
         self.batches += 1
 
     def _apply(
@@ -335,7 +323,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             if isinstance(error, Exception) and LOST not in str(error):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
             return  # KeyboardInterrupt or SystemExit goes on; later batches are refused
-        self._header[A.H_OPEN] = 0
+        self._end()
         if self.memory.budget.tight:
             self._sweep()  # of values that only this batch had
 
@@ -353,7 +341,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
             nets.update(self.base_tables.undo(given.nets))
             self._undo_stages(range(len(self.stages)), nets)
             self.base_tables.tally(given, -1)
-            self._header[A.H_OPEN] = 0
+            self._end()
 
     def _undo_stages(self, numbers: Iterable[int], nets: dict[str | int, Zset]) -> None:
         """Undoes the last batch in some stages; ``nets``: of the base tables, to which those of the stages come."""

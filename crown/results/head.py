@@ -28,7 +28,7 @@ from plans.types import arrow_type
 class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
 
-    ``width``: the number of output columns.
+    ``width``: the number of output columns; ``records``: what makes record batches of blocks, if nothing is evaluated.
     """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
@@ -40,12 +40,12 @@ class OutputHead:
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
         self._tuples = Records(self.delta_schema, self._kinds, dictionary)
         self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
-        self._rows: Records | None = None
+        self.records: Records | None = None
         if self._outputs.words is not None:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
-            self._rows = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
+            self.records = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
         # Words that ``deltas`` writes before the columns of a buffer that it takes; 0 if it makes no message of it.
-        self.margin = self._rows.margin if self._rows is not None and plan.payload is None else 0
+        self.margin = self.records.margin if self.records is not None and plan.payload is None else 0
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of the free attributes, and the weights. See ``Outputs.columns``."""
@@ -72,12 +72,12 @@ class OutputHead:
 
     def deltas(self, block: Zset, buffers: Buffers) -> pa.RecordBatch:
         """Returns the delta batch of a block of the free attributes, without payload, that lies in ``buffers``."""
-        if self._rows is not None and buffers.keeps(block):
+        if self.records is not None and buffers.keeps(block):
             out = buffers.out
-            return self._rows.written(out.reshape(-1), out.shape[1], 1, block.weights)
-        if self._rows is not None and self.margin:
+            return self.records.written(out.reshape(-1), out.shape[1], 1, block.weights)
+        if self.records is not None and self.margin:
             rows, memory = buffers.out.shape[1], buffers.hand_over()
-            batch = self._rows.placed(memory, rows, len(block), int(block.weights[0]))
+            batch = self.records.placed(memory, rows, len(block), int(block.weights[0]))
             return self.batch(*self.columns(block)) if batch is None else batch
         return self.batch(*self.columns(buffers.own(block)))
 

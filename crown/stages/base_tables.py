@@ -107,9 +107,13 @@ class BaseTables:
         return (self._tables[name].table, self.on_missing != "trust") if name in self._tables else None
 
     def counts_alone(self, name: str) -> bool:
-        """Returns True if what the deletes of a relation find depends on a table of counted tuples at most."""
-        others = (self._keyed, self.retained, self._unique, self._stored)
-        return not any(name in other for other in others)
+        """Returns True if what the deletes of a relation find depends on a table of counted tuples at most, or on a
+        join."""
+        return not any(name in other for other in (self._keyed, self.retained, self._unique))
+
+    def asked(self, name: str) -> int | None:
+        """Returns the record descriptor of the join that is asked what deletes of a relation find; None if none is."""
+        return self._stored[name].record if name in self._stored else None
 
     def let_through(self) -> None:
         """Notes that all deletes of a batch have found their rows."""
@@ -128,6 +132,9 @@ class BaseTables:
         Raises MissingDeleteError, if deletes that find nothing are to be refused, ChangeError, if the batch was
         prepared for another state, and MemoryBudgetError; nothing has changed then.
         """
+        if batch.passed:
+            self.let_through()
+            return dict(batch.nets)
         strict = self.on_missing == "raise" and not batch.fills
         missing: dict[str, np.ndarray] = {}
         done: dict[str, Zset] = {}
@@ -139,7 +146,7 @@ class BaseTables:
                 if name in self.retained:
                     done[name] = self.retained[name].apply(net, batch.advances.get(name), strict)
                     continue
-                effective = self._let_through(name, net, strict, missing, batch.gated)
+                effective = self._let_through(name, net, strict, missing, batch.gated.get(name))
                 if name in self._unique:
                     self._count_keys(name, effective)
                 done[name] = effective
@@ -322,8 +329,9 @@ class BaseTables:
         """Counts what ``stats`` tells of the last batch, which stands, or (``sign`` -1) is undone."""
         header, nets, counted = self._header, batch.nets, batch.counted
         for name, table in self._kept:
-            if counted is not None or name in nets:
-                header[table.table + _UPDATES] += sign * (nets[name].weights.size if counted is None else counted[name])
+            if name in counted or name in nets:
+                changes = counted[name] if name in counted else nets[name].weights.size
+                header[table.table + _UPDATES] += sign * changes
                 if name in self.missing:
                     header[table.table + _MISSING] += sign * int(self.missing[name].sum())
         for name, rows in batch.filtered.items():

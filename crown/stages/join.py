@@ -26,7 +26,7 @@ from crown.engine.state import State
 from crown.engine.statistics import statistics, together
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.guards.threads import Threads
-from crown.ingest.batch import JoinInputs, RelationChange
+from crown.ingest.batch import JoinInputs, RelationChange, StoredInput
 from crown.kernels import arena as A
 from crown.kernels.batches import rows_of_cell
 from crown.results.factorized import FactorizedHead
@@ -97,6 +97,16 @@ class Join(Stage):
     def carried(self) -> list[CarriedTerm]:
         """Returns the terms that the rows carry in payload mode."""
         return carried_by(self.stage.plan)
+
+    @property
+    def plain(self) -> bool:
+        """Returns True if it has one cell, whose tree has stored relations alone."""
+        return len(self.cores) == 1 and self.cores[0].propagation.plain
+
+    @property
+    def stored(self) -> list[StoredInput]:
+        """Returns what is stored of the inputs."""
+        return self._taken.stored
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------

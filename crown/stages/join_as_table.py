@@ -31,7 +31,7 @@ class JoinAsTable:
     """A relation of which a join stores every column that is read, ``columns``, in the ``states`` of its cells.
 
     A tuple that a cell has is there with all its copies; several cells may have it. ``masks``: the column that says
-    which occurrences read a tuple, which the join's records say, too.
+    which occurrences read a tuple, which the join's records say, too. ``record``: their descriptor.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class JoinAsTable:
         self._leaves = masks is not None or all(alias.not_null for alias in relation.aliases)
         self._columns = [self._words.index(i) for i in range(len(columns)) if i != self._masks]
         self._states, self._relation = states, relation
-        self._record = states[0].compiled.record[relation.aliases[0].node]
+        self.record = states[0].compiled.record[relation.aliases[0].node]
         self._table = int(table_at(rows_table(min(alias.node for alias in relation.aliases))))
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class JoinAsTable:
 
     def _copies_in(self, state: State, rows: np.ndarray, n: int) -> np.ndarray:
         found = np.empty(n, np.int64)
-        kernels.copies_of(state.arena, state.halves, state.plan_array, self._record, rows, found)
+        kernels.copies_of(state.arena, state.halves, state.plan_array, self.record, rows, found)
         return found
 
 

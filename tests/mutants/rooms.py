@@ -52,7 +52,15 @@ ROOMS = {
         ),
         Room(
             "stages",
-            ("crown/stages", "crown/stages/groups", "crown/engine", "crown/programs", "crown/bags", "crown/store"),
+            (
+                "crown/stages",
+                "crown/stages/groups",
+                "crown/engine",
+                "crown/programs",
+                "crown/programs/pipelines",
+                "crown/bags",
+                "crown/store",
+            ),
         ),
         Room(
             "rules",

@@ -6,7 +6,6 @@ Every reason for which the call comes back early has a query, and random batches
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -20,16 +19,16 @@ from crown.errors import (
     BadRowError,
     ChangeError,
     ConcurrentChangeError,
-    CrownError,
     MemoryBudgetError,
     MissingDeleteError,
 )
-from crown.programs import pipeline
 from crown.programs.kernels import pipeline as kernels
+from crown.programs.pipelines import pipeline
+from crown.programs.wanted import ALL
 from crown.stages.kernels import group_batch
 from tests.marks import seeds
-from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
+from tests.programs.stepwise import Stepwise, bag
 
 TABLE = {"r": {"k": "int64", "b": "int32", "v": "int64", "d": "decimal(12,2)", "w": "decimal(18,2)", "f": "float64"}}
 QUERIES = {
@@ -71,79 +70,6 @@ def values(random: Random) -> tuple[Any, ...]:
     return tuple(None if random.random() < 0.1 else value for value in row)
 
 
-class Stepwise:
-    """A view that takes its batches in one call, and one that takes them step by step."""
-
-    def __init__(self, query: str, **options: Any) -> None:
-        self.query = query
-        self.view, self.other = (crown.view(query, TABLE, **options) for _ in range(2))
-        taken = self.view._engine.pipeline
-        assert taken is not None
-        self.other._engine.pipeline = None
-        self.database = Database(TABLE)
-        self.asked: Counter[int] = Counter()
-        run = taken.run
-
-        def noted(*arguments: Any) -> int:
-            found = run(*arguments)
-            self.asked[found] += 1
-            return found
-
-        taken.run = noted
-
-    def apply(self, changes: list[tuple[tuple[Any, ...], int]], deltas: bool = True) -> None:
-        """Applies a batch to both, and compares all that there is."""
-        batch = {"r": to_arrow(self.database.schema, "r", changes)}
-        if deltas:
-            assert bag(self.view.apply(batch)) == bag(self.other.apply(batch))
-        else:
-            self.view.update(batch)
-            self.other.update(batch)
-        self.database.apply({"r": changes})
-        self.compare()
-
-    def refused(self, batch: Any, error: type[CrownError]) -> str:
-        """Applies a batch that both refuse in the same words; returns these."""
-        said = []
-        for view in (self.view, self.other):
-            with pytest.raises(error) as raised:
-                view.apply({"r": batch})
-            said.append(str(raised.value))
-        assert said[0] == said[1]
-        self.compare()
-        return said[0]
-
-    def compare(self) -> None:
-        """Compares what both hold, and count, and DuckDB's result."""
-        self.view.check_invariants()
-        assert bag(self.view.to_table()) == bag(self.other.to_table())
-        first, second = (view.stats() for view in (self.view, self.other))
-        assert {**first, "reserved_bytes": 0} == {**second, "reserved_bytes": 0}
-        of = [view._engine.tallies for view in (self.view, self.other)]
-        assert of[0].known(0) == of[1].known(0)
-        assert of[0].work[0][13:20].tolist() == of[1].work[0][13:20].tolist()
-
-    def is_duckdbs(self) -> None:
-        """Compares the result with DuckDB's."""
-        found = Counter(
-            tuple(row.values()) for row in self.view.to_table().to_pylist() for _ in range(row.pop("_weight", 1))
-        )
-        assert rounded(found) == rounded(duck.results(self.query, self.database))
-
-
-def bag(table: pa.Table) -> Counter[str]:
-    """Returns the rows of a table, in any order; NaN is NaN."""
-    return Counter(map(repr, table.to_pylist()))
-
-
-def rounded(rows: Counter[Any]) -> Counter[Any]:
-    """Returns rows with doubles to nine digits."""
-    found: Counter[Any] = Counter()
-    for row, n in rows.items():
-        found[tuple(f"{value:.9g}" if isinstance(value, float) else value for value in row)] += n
-    return found
-
-
 @pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
 @pytest.mark.parametrize("kind", QUERIES)
 @pytest.mark.parametrize("seed", seeds(1, 10))
@@ -151,7 +77,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     if "WHERE" in QUERIES[kind] and on_missing == "raise":
         pytest.skip("the base table knows all rows, the groups some")
     random = Random(f"{seed} {kind} {on_missing}")
-    both = Stepwise(QUERIES[kind], on_missing=on_missing)
+    both = Stepwise(QUERIES[kind], TABLE, on_missing=on_missing)
     for number in range(12):
         there = list(both.database.rows["r"].elements())
         gone = [(row, -1) for row in random.sample(there, random.randrange(len(there) // 2 + 1))]
@@ -178,7 +104,7 @@ def plain(n: int = 6) -> list[tuple[tuple[Any, ...], int]]:
 
 def test_a_delete_that_finds_no_row_is_refused_or_cut() -> None:
     for on_missing in ("raise", "ignore"):
-        both = Stepwise(QUERIES["nothing to help with"], on_missing=on_missing)
+        both = Stepwise(QUERIES["nothing to help with"], TABLE, on_missing=on_missing)
         both.apply(plain())
         absent = [(plain()[0][0], -3), (plain()[1][0], 1)]
         if on_missing == "raise":
@@ -194,7 +120,7 @@ def test_a_delete_that_finds_no_row_is_refused_or_cut() -> None:
     ("column", "value"), [("_weight", None), ("_weight", 2**31), ("v", -(2**63))], ids=["none", "large", "least"]
 )
 def test_a_bad_row_is_named(column: str, value: Any) -> None:
-    both = Stepwise(QUERIES["nothing to help with"])
+    both = Stepwise(QUERIES["nothing to help with"], TABLE)
     both.apply(plain())
     batch = to_arrow(both.database.schema, "r", plain())
     at = batch.schema.get_field_index(column)
@@ -210,7 +136,7 @@ def test_a_bad_row_is_named(column: str, value: Any) -> None:
 
 
 def test_a_sum_that_leaves_its_type_refuses_the_batch() -> None:
-    both = Stepwise(QUERIES["nothing to help with"])
+    both = Stepwise(QUERIES["nothing to help with"], TABLE)
     both.apply(plain())
     large = [((1, 0, 2**62, None, None, None), 2)]
     said = both.refused(to_arrow(both.database.schema, "r", [*plain(), *large]), ChangeError)
@@ -219,7 +145,7 @@ def test_a_sum_that_leaves_its_type_refuses_the_batch() -> None:
 
 
 def test_a_group_with_fewer_than_no_rows_refuses_the_batch() -> None:
-    both = Stepwise(QUERIES["nothing to help with"], on_missing="trust")
+    both = Stepwise(QUERIES["nothing to help with"], TABLE, on_missing="trust")
     both.apply(plain())
     said = both.refused(to_arrow(both.database.schema, "r", [((1, 0, 7, None, None, None), -9)]), ChangeError)
     assert "would have -6 rows" in said
@@ -227,7 +153,7 @@ def test_a_group_with_fewer_than_no_rows_refuses_the_batch() -> None:
 
 
 def test_more_deltas_than_a_record_batch_takes() -> None:
-    both = Stepwise("SELECT v, COUNT(*) AS n FROM r GROUP BY v", on_missing="trust")
+    both = Stepwise("SELECT v, COUNT(*) AS n FROM r GROUP BY v", TABLE, on_missing="trust")
     for n in (1_000, kernels.MOST_ROWS + 10, kernels.MOST_ROWS + 10):
         batch = {"r": pa.table({"v": range(n)}).append_column("b", pa.nulls(n, pa.int32()))}
         found, other = (view.apply(batch) for view in (both.view, both.other))
@@ -241,7 +167,7 @@ def test_more_deltas_than_a_record_batch_takes() -> None:
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
 def test_a_budget_stops_the_gate_or_the_groups(on_missing: str) -> None:
     query = "SELECT v, COUNT(*) AS n FROM r GROUP BY v"
-    both = Stepwise(query, on_missing=on_missing, memory_budget=400_000)
+    both = Stepwise(query, TABLE, on_missing=on_missing, memory_budget=400_000)
     batch = pa.table({"v": range(40_000)})
     before = bag(both.view.to_table())
     with pytest.raises(MemoryBudgetError):
@@ -265,7 +191,7 @@ def test_a_state_in_a_file_grows(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["nothing to help with", "HAVING", "one group"])
 def test_what_is_raised_when_all_is_done_takes_the_batch_back(kind: str) -> None:
-    both = Stepwise(QUERIES[kind])
+    both = Stepwise(QUERIES[kind], TABLE)
     for view in (both.view, both.other):
         view.amplified_beyond = 0
     with warnings.catch_warnings():
@@ -307,7 +233,7 @@ def test_without_memory_the_view_stays_as_it_was(place: int, monkeypatch: pytest
 
 
 def test_nothing_else_is_applied_meanwhile() -> None:
-    view = Stepwise(QUERIES["nothing to help with"]).view
+    view = Stepwise(QUERIES["nothing to help with"], TABLE).view
     engine, batch = view._engine, {"r": to_arrow(Database(TABLE).schema, "r", plain())}
     asked = 0
 
@@ -318,7 +244,7 @@ def test_nothing_else_is_applied_meanwhile() -> None:
                 work()
             asked += 1
 
-    engine.apply(engine.prepare_at_once(batch, True), closing=closing)
+    engine.apply(engine.prepare_at_once(batch, True, ALL), closing=closing)
     assert asked == 3
     view.apply(batch)
 

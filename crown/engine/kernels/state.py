@@ -52,7 +52,7 @@ from crown.kernels.geometry import (
     row_place,
     set_live_parents,
 )
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import LOW32, find, hash_key, new_table, slot_of, table_at
 
@@ -123,6 +123,12 @@ def copies_of(arena, halves, plan, rec, rows, out):
     """
     n = out.size
     arena, halves, plan, rows, out = words(arena), words(halves), constants(plan), words(rows), words(out)
+    find_copies(arena, halves, plan, rec, rows, n, out)
+
+
+@device
+def find_copies(arena, halves, plan, rec, rows, n, out):
+    """Writes the copies of ``n`` tuples: see ``copies_of``."""
     width = plan[rec + R_WIDTH]
     identity = plan[P_IDENTITY]
     t = plan[rec + R_TABLE]

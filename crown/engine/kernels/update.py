@@ -50,22 +50,28 @@ def _change_weight(scratch, record, change):
 
 @kernel("words, halves, words, words, int, words, words, words, none | int, table")
 def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, out):
-    """Inserts every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
-
-    ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit
-    ``i`` says that alias ``i`` reads the tuple. ``ring``: None, or 1 for a payload plan.
-
-    DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and call
-    again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]`` on have not been
-    applied.
-    """
+    """Calls ``inserted`` with these arrays: ``masks`` int64[n] or [1], ``out`` int64[columns, capacity]."""
     n = weights.size
     every = masks.size == n
     scratch[X_CAPACITY] = out.shape[1]
+    ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
+    return inserted(ctx, rec, words(rows), words(weights), n, words(masks), every, ring, words(out))
+
+
+@device
+def inserted(ctx, rec, rows, weights, n, masks, every, ring, out):
+    """Inserts every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
+
+    ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks``: bit ``i`` says that
+    alias ``i`` reads the tuple, of ``every`` tuple its own, else the first of all. ``ring``: None, or 1 for a payload
+    plan.
+
+    DONE; or FULL: ``out`` (columns of ``scratch[X_CAPACITY]`` words, ``scratch[X_FILL]`` rows of it written) is full,
+    empty it and call again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]``
+    on have not been applied.
+    """
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     scratch[X_READY] = scratch[X_I]
-    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
-    ctx = Context(arena, halves, plan, scratch)
-    rows, weights, masks = words(rows), words(weights), words(masks)
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
     aliases = plan[rec + R_ALIASES]
@@ -132,13 +138,18 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
 
 @kernel("words, halves, words, words, int, words, words, words, none | int, table")
 def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring, out):
-    """Deletes a batch as ``insert_batch`` inserts; ``missing[i]`` (int64) becomes the number of copies not there."""
+    """Calls ``deleted`` with these arrays."""
     n = weights.size
     scratch[X_CAPACITY] = out.shape[1]
+    ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
+    return deleted(ctx, rec, words(rows), words(weights), n, words(missing), ring, words(out))
+
+
+@device
+def deleted(ctx, rec, rows, weights, n, missing, ring, out):
+    """Deletes a batch as ``inserted`` inserts; ``missing[i]`` (int64) becomes the number of copies not there."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     scratch[X_READY] = scratch[X_I]
-    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
-    ctx = Context(arena, halves, plan, scratch)
-    rows, weights, missing = words(rows), words(weights), words(missing)
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
     aliases = plan[rec + R_ALIASES]

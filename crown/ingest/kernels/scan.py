@@ -21,6 +21,7 @@ WITHIN, BEFORE, EQUAL, IS_NULL, TEXT, ONE_OF = 0, 1, 2, 3, 4, 5
 """What a test asks for: a value in a range; less than, or equal to, the value of another column; NULL; one of some
 texts; one of some words."""
 COLUMN, TEST = 3, 6  # words of a column, and of a test, in the plan of a scan
+EXPORTED = 10  # words of an ArrowArray
 SCANNED, REFUSED = 0, 1  # what ``scan`` comes back with
 _LENGTH, _OFFSET, _BUFFERS, _CHILDREN, _RELEASE = 0, 16, 40, 48, 64  # bytes of fields of an ArrowArray
 _NAN = 0x7FF8 << 48
@@ -288,9 +289,9 @@ def _weights(batch, place, rows, k, n, most, out):
 
 
 @device
-def rows_of(batch):
-    """Returns how many rows an exported record batch has."""
-    return load64(batch + _LENGTH)
+def given_rows(batch):
+    """Returns how many rows an exported record batch has; 0 where none was exported, or it was released."""
+    return load64(batch + _LENGTH) if load64(batch + _RELEASE) != 0 else ZERO
 
 
 @kernel("int, const words, const bytes, int, words, words, words, words")
@@ -311,7 +312,7 @@ def scanned(batch, plan, octets, most, out, weights, rows, found):
     the codes is NULL.
     SCANNED, or REFUSED.
     """
-    n, columns = rows_of(batch), plan[1]
+    n, columns = load64(batch + _LENGTH), plan[1]
     tests = 2 + COLUMN * columns
     k = n
     if plan[tests] == 0:

@@ -1,110 +1,81 @@
-"""A whole batch of a linear path in one call: Arrow's memory in, a message of Arrow out.
+"""A whole batch in one call: Arrow's memory in, a message of Arrow out.
 
-    scan and conditions -> net -> gate: what deletes find in the base table -> group stage -> message
+    relations: scan, conditions, net, gate (``sources``) -> group stage, or join core (``tree``) -> message
 
 The operators are those of other programs, each of which has a kernel of its own besides. ``run`` comes back before it
 is done where Python has to help, and says where it was. From there on the batch goes the way of other programs: what
 the operators before that place have done stands, and the memory has what they made.
 
-A plan is the words ``P_SCAN`` ..., then the plans of the operators, whose places these words say.
+A plan is the words ``P_SOURCES`` ..., then the plans of the operators, whose places these words say.
 """
 
 from __future__ import annotations
 
-from crown.ingest.kernels.scan import REFUSED, rows_of, scanned
+from crown.engine.kernels.layout import X_FILL
 from crown.kernels.arena import H_EMITTED, H_R_UPDATES, H_ROOT, H_ROWS, H_VERSION, ZERO
-from crown.kernels.batches import merge, record, write_net
+from crown.kernels.batches import record
+from crown.kernels.context import Context
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import beyond, constants, words
+from crown.programs.kernels import sources as of
+from crown.programs.kernels import tree
 from crown.stages.kernels import group_batch as group
-from crown.stages.kernels.counts import tallied
-from crown.stages.kernels.prefetch import AHEAD
 
-(P_SCAN, P_MOST, P_WIDTH, P_NETS, P_SECRET, P_GATE, P_CLAMPS, P_TABLE, P_GROUP, P_KEYS, P_FORMS, P_SUMS, P_NO_SUMS,
- P_IDENTITY, P_SCRATCH, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, PLAN) = range(21)  # fmt: skip
-"""Words of a plan. Of the scan: its plan, the largest weight, the columns that are read. 1 if the gate or the groups
-take nets, and the secret of these. Of the gate: its table, or 0, and 1 if no count falls below 0. Of the group stage:
-its table, its plan, which columns are its keys, the forms of its inputs, the recipe of its sums, one of none, the
-numbers 0, 1, 2, ..., the words of its scratch. Of the message: its template and the words of that, its columns and the
-words of these, the words that a row takes at most."""
-(R_ROWS, R_NULLS, R_EVENTS, R_CODES, R_WEIGHTS, R_BEFORE, R_GATED, R_WHERE, R_HANDLES, R_SUMS, R_OUT, R_NEEDED, R_ROOM,
- RUN) = range(group.S_END, group.S_END + 14)  # fmt: skip
-"""Words of a run, behind those of the batch of the group stage: rows that are read, and if one has a NULL; events;
-where in the memory their codes and weights are, the copies before, of so many events, and what the group stage works
-on; the words of the message; for how many groups there is room."""
-BAD, GATE, STUCK, MESSAGE, MANY = 20, 21, 22, 23, 24
+(P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_TREE, P_TAKES, P_TAKE0, P_TABLE, P_GROUP, P_KEYS, P_FORMS,
+ P_SUMS, P_NO_SUMS, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, PLAN) = range(20)  # fmt: skip
+"""Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets;
+the first words of the memory, which are scratch. Of a join core the rows of its buffer, or 0, how many relations it
+stores, and where the first is. Of a group stage its table, its plan, which columns are its keys, the forms of its
+inputs, the recipe of its sums, and one of none. Of the message its template, or 0 words of that, its columns and the
+words of these, the words that a row takes."""
+(R_WHERE, R_HANDLES, R_SUMS, R_OUT, R_NEEDED, R_ROOM, R_TREE) = range(group.S_END, group.S_END + 7)
+R_SOURCE0 = R_TREE + tree.TREE
+"""Words of a run, behind those of the batch of the group stage: where in the memory is what that works on; the words of
+the message; for how many groups there is room; then those of the join core, of each source, and of what it takes."""
+BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD = 20, 21, 22, 23, 24, 25, 26, 27
 """What ``run`` comes back with, besides what a group stage does: the batch is not what it is declared as, and nothing
 was done; the gate needs memory, or a delete did not find its row; a group without rows is not empty; all is done but
-the message, which needs more room, or has more rows than a record batch takes."""
+the message, which needs more room, or has more rows than a record batch takes; a row has a NULL in a key, and nothing
+was done but nets; the join core was left; all is done but what becomes of the rows in its buffer."""
 ALL_DONE = (group.DONE, MESSAGE, MANY)
 MOST_ROWS = 1 << 16  # of a record batch
 
 
 @device
-def _room_of_slots(n):
-    size = 8
-    while size < 2 * n:
-        size *= 2
-    return size
+def _let_in(plan, ctx, base, memory, at, state, slots):
+    """Nets the tuples of all sources, and asks what their deletes find; ``DONE``, or why it stopped. What a join core
+    takes lies in the memory from word ``at`` on."""
+    first, core = plan[P_SOURCE0], plan[P_TAKE0]
+    taken = R_SOURCE0 + of.READ * plan[P_SOURCES]
+    for s in range(plan[P_SOURCES]):
+        c, r = first + of.SOURCE * s, R_SOURCE0 + of.READ * s
+        of.net(plan, c, plan[P_IDENTITY], plan[P_SECRET], memory, state, r, slots)
+    for x in range(plan[P_TAKES]):
+        d, k = core + tree.TAKE * x, taken + tree.TAKEN * x
+        r = R_SOURCE0 + of.READ * plan[d + tree.D_SOURCE]
+        at = tree.take(plan, d, plan[P_IDENTITY], plan[P_SECRET], memory, at, state, r, k, slots)
+        if tree.lacks_key(plan, d, memory, state, r, k):
+            return KEYS
+    for x in range(plan[P_TAKES]):
+        d, k = core + tree.TAKE * x, taken + tree.TAKEN * x
+        if plan[d + tree.D_ASKS] == 1 and not tree.has_all(ctx, plan, d, memory, state, k):
+            return GATE
+    for s in range(plan[P_SOURCES]):
+        c, r = first + of.SOURCE * s, R_SOURCE0 + of.READ * s
+        if plan[c + of.C_GATE] != 0 and not of.counted(plan, c, base, memory, state, r):
+            return GATE
+    return group.DONE
 
 
 @device
-def _needs_net(weights, n):
-    """Returns True if equal tuples may have to be summed, or deletes to be put first."""
-    least = 1 + ZERO
-    for i in range(n):
-        least = min(least, weights[i])
-    return least == 0 or (least < 0 and n > 1)
-
-
-@device
-def _netted(plan, memory, at, codes, weights, n, slots):
-    """Nets ``n`` tuples, column by column, into the memory from word ``at`` on: weights, then columns; how many."""
-    width, size = plan[P_WIDTH], _room_of_slots(n)
-    for i in range(size):
-        slots[i] = -1
-    sums = beyond(memory, at)
-    for i in range(n):
-        sums[i] = weights[i]
-    identity = beyond(plan, plan[P_IDENTITY])
-    merge(codes, 1, n, identity, width, sums, n, slots, size, plan[P_SECRET])
-    m = ZERO
-    for i in range(n):
-        m += sums[i] != 0
-    write_net(
-        codes, 1, n, identity, width, sums, n, beyond(memory, at + 2 * n), 1, m, beyond(memory, at + n)
-    )  # fmt: skip
-    return m
-
-
-@device
-def _gated(plan, base, memory, at, codes, weights, n, state):
-    """Counts tuples in the base table, from word ``at`` of the memory on. Returns True if all deletes found theirs."""
-    width = plan[P_WIDTH]
-    before, leaf, strides = beyond(memory, at), beyond(memory, at + n), beyond(memory, at + 2 * n)
-    tags = beyond(memory, at + 2 * n + width)
-    for j in range(width):
-        strides[j] = j * n
-    for i in range(n):
-        leaf[i] = 0
-    state[R_BEFORE] = at
-    state[R_GATED] = tallied(
-        base, plan[P_GATE], strides, width, 1, codes, leaf, weights, n, plan[P_CLAMPS], before, tags, ZERO
-    )
-    if state[R_GATED] < n:
-        return False
-    least = ZERO
-    if plan[P_CLAMPS] == 1:
-        for i in range(n):
-            least = min(least, before[i] + weights[i])
-    return least >= 0
-
-
-@device
-def _grouped(plan, dictionary, arena, memory, at, codes, weights, n, state):
+def _grouped(plan, dictionary, arena, memory, at, state):
     """Applies events to the groups, from word ``at`` of the memory on: what ``group_batch.advance`` returns."""
-    of = beyond(plan, plan[P_GROUP])
-    k, width, columns = of[group.P_KEYS], of[group.P_SUMS], of[group.P_COLUMNS]
+    does, n = beyond(plan, plan[P_GROUP]), state[R_SOURCE0 + of.R_EVENTS]
+    k, width, columns = does[group.P_KEYS], does[group.P_SUMS], does[group.P_COLUMNS]
+    if n == 0 and does[group.P_WHOLE] == 0:
+        return group.DONE  # a stage that nothing comes to rests
+    codes = beyond(memory, state[R_SOURCE0 + of.R_CODES])
+    weights = beyond(memory, state[R_SOURCE0 + of.R_WEIGHTS])
     room = state[R_ROOM]
     strides, where, handles = beyond(memory, at), beyond(memory, at + k), beyond(memory, at + k + n)
     for j in range(k):
@@ -112,16 +83,14 @@ def _grouped(plan, dictionary, arena, memory, at, codes, weights, n, state):
     state[R_WHERE], state[R_HANDLES] = at + k, at + k + n
     state[R_SUMS] = at + k + n + max(n, 1)
     state[R_OUT] = state[R_SUMS] + 2 * room * width
-    for x in range(group.S_END):
-        state[x] = 0
-    if of[group.P_WHOLE] == 1:
+    if does[group.P_WHOLE] == 1:
         state[group.S_GROUPS], state[group.S_BEFORE], state[group.S_AFTER] = 1, arena[H_VERSION] > 0, 1
         handles[0] = arena[H_ROOT]
         for i in range(n):
             where[i] = 0
     none, recipe = beyond(memory, ZERO), beyond(plan, plan[P_NO_SUMS])
     found = group.advance(
-        arena, plan[P_TABLE], of, beyond(plan, plan[P_IDENTITY]), state, strides, codes, weights, n, codes,
+        arena, plan[P_TABLE], does, beyond(plan, plan[P_IDENTITY]), state, strides, codes, weights, n, codes,
         beyond(plan, plan[P_FORMS]), none, dictionary, none, 1, beyond(plan, plan[P_SUMS]), recipe,
         beyond(memory, ZERO), where, n, handles, none, none, False, beyond(memory, state[R_SUMS]), 2 * room * width,
         beyond(memory, state[R_OUT]), 2 * room * (columns + 1),
@@ -142,67 +111,84 @@ def _grouped(plan, dictionary, arena, memory, at, codes, weights, n, state):
 
 
 @device
-def _applied(batch, plan, texts, dictionary, base, arena, memory, state, slots):
-    """Applies a batch to the gate and to the groups; ``DONE``, or where it stopped."""
-    n, width, at = rows_of(batch), plan[P_WIDTH], plan[P_SCRATCH]
-    state[R_WEIGHTS], state[R_CODES] = at, at + 2 * n
-    weights, rows, codes = beyond(memory, at), beyond(memory, at + n), beyond(memory, at + 2 * n)
-    state[R_GATED], state[group.S_DELTAS], state[group.S_GROUPS] = 0, 0, 0
-    found = beyond(state, R_ROWS)
-    if scanned(batch, beyond(plan, plan[P_SCAN]), texts, plan[P_MOST], codes, weights, rows, found) == REFUSED:
+def _joined(plan, wanted, ctx, memory, state, out):
+    """Applies the nets to the join core; ``DONE``, or where it stopped."""
+    room, first, takes = plan[P_TREE], plan[P_TAKE0], plan[P_TAKES]
+    taken = R_SOURCE0 + of.READ * plan[P_SOURCES]
+    if tree.propagate(ctx, plan, first, takes, room, memory, state, R_TREE, taken, out) != group.DONE:
+        return LEFT
+    m = ctx.scratch[X_FILL]
+    if state[R_TREE + tree.T_ABSENT] > 0 or (m > 0 and (not wanted or plan[P_HEAD] == 0 or 2 * m >= room)):
+        return HELD
+    tree.settle(ctx.arena, plan, first, takes, state, R_SOURCE0, taken)
+    state[group.S_DELTAS], state[R_OUT] = m, 0
+    weights = beyond(memory, ZERO)
+    for i in range(m):
+        weights[i] = -1 if i < state[R_TREE + tree.T_MINUS] else 1
+    return group.DONE
+
+
+@device
+def _applied(batches, wanted, plan, texts, dictionary, base, ctx, memory, state, out, slots):
+    """Applies a batch; ``DONE``, or where it stopped."""
+    for x in range(group.S_END):
+        state[x] = 0
+    at = of.scan_all(batches, plan, plan[P_SOURCE0], plan[P_SOURCES], texts, memory, plan[P_FIXED], state, R_SOURCE0)
+    if at < 0:
         return BAD
-    k = state[R_ROWS]
-    at += (2 + width) * n
-    if plan[P_NETS] == 1 and _needs_net(weights, k):
-        m = _netted(plan, memory, at, codes, weights, k, slots)
-        state[R_WEIGHTS], state[R_CODES] = at + k, at + 2 * k
-        weights, codes = beyond(memory, at + k), beyond(memory, at + 2 * k)
-        at += (2 + width) * n
-        k = m
-    state[R_EVENTS] = k
-    if plan[P_GATE] != 0:
-        if not _gated(plan, base, memory, at, codes, weights, k, state):
-            return GATE
-        at += 2 * n + width + AHEAD
-    if k == 0 and plan[plan[P_GROUP] + group.P_WHOLE] == 0:
-        return group.DONE  # a stage that nothing comes to rests
-    return _grouped(plan, dictionary, arena, memory, at, codes, weights, k, state)
+    found = _let_in(plan, ctx, base, memory, at, state, slots)
+    if found != group.DONE:
+        return found
+    if plan[P_TREE] != 0:
+        return _joined(plan, wanted, ctx, memory, state, out)
+    return _grouped(plan, dictionary, ctx.arena, memory, at, state)
 
 
-@kernel("int, bool, const words, const bytes, words, bytes, words, words, words, words, halves, words, bytes")
+@kernel(
+    "int, bool, const words, const bytes, words, bytes, words, words, halves, words, words, words, words, words, "
+    "halves, words, bytes"
+)
 def run(
-    batch, wanted, plan, texts, dictionary, octets, base, arena, memory, state, slots, message, message_octets
+    batches, wanted, plan, texts, dictionary, octets, base, arena, halves, core, memory, state, scratch, out, slots,
+    message, message_octets,
 ):  # fmt: skip
-    """Applies an exported record batch with rows, and releases it; ``DONE``, or where it stopped. O(rows * terms).
+    """Applies exported record batches with rows, and releases them; ``DONE``, or where it stopped. O(rows * terms),
+    and what a join core does.
 
-    ``batch`` 0: it was applied already, but for its ``message``, which is written if it is ``wanted`` and there are
+    ``batches`` 0: it was applied already, but for its ``message``, which is written if it is ``wanted`` and there are
     deltas: its words are ``state[R_NEEDED]``, 0 for none. ``texts``: those that the conditions name; ``dictionary``
-    and ``octets``: where its values are; ``base`` and ``arena``: of the base tables and of the group stage; ``memory``:
+    and ``octets``: where its values are; ``base`` and ``arena``: of the base tables and of the stage; ``halves`` that
+    as half words, ``core``, ``scratch`` and ``out``: the plan of a join core, its scratch and its buffer; ``memory``:
     room for the run, whose words are ``state``; ``slots``: room for nets.
     """
     plan, texts, dictionary, octets = constants(plan), words(texts), words(dictionary), words(octets)
     room = message.size
-    base, arena, memory, state, slots = words(base), words(arena), words(memory), words(state), words(slots)
+    base, arena, halves, core, memory = words(base), words(arena), words(halves), constants(core), words(memory)
+    state, scratch, out, slots = words(state), words(scratch), words(out), words(slots)
     message, message_octets = words(message), words(message_octets)
-    if batch != 0:
-        found = _applied(batch, plan, texts, dictionary, base, arena, memory, state, slots)
+    if batches != 0:
+        ctx = Context(arena, halves, core, scratch)
+        found = _applied(batches, wanted, plan, texts, dictionary, base, ctx, memory, state, out, slots)
         if found != group.DONE:
             return found
     m = state[group.S_DELTAS]
     state[R_NEEDED] = 0
     if not wanted or m == 0:
         return group.DONE
-    columns = plan[plan[P_GROUP] + group.P_COLUMNS]
-    head, last = plan[P_HEAD], plan[P_LAST]
+    head, last, joins = plan[P_HEAD], plan[P_LAST], plan[P_TREE] != 0
     if m > MOST_ROWS or head == 0:
         return MANY
-    needed = head + m * plan[P_ROW] + columns * (m // 64 + 2)
+    columns = plan[plan[P_GROUP] + group.P_COLUMNS] if not joins else ZERO
+    needed = head + m * plan[P_ROW] + (last // 3) * (m // 64 + 2)
     state[R_NEEDED] = needed
     if needed > room:
         return MESSAGE
-    out = state[R_OUT]
+    values, across = beyond(memory, state[R_OUT]), m
+    weights = beyond(memory, state[R_OUT] + columns * m)  # of a join core: they are all there is
+    if joins:
+        values, across = out, plan[P_TREE]
     record(
-        dictionary, octets, beyond(memory, out), m, 1, beyond(memory, out + columns * m), m,
-        beyond(plan, plan[P_TEMPLATE]), head, beyond(plan, plan[P_COLUMNS]), last, message, message_octets,
+        dictionary, octets, values, across, 1, weights, m, beyond(plan, plan[P_TEMPLATE]), head,
+        beyond(plan, plan[P_COLUMNS]), last, message, message_octets,
     )  # fmt: skip
     return group.DONE

@@ -117,6 +117,7 @@ class Groups(Stage):
         self._near, self._with_far = (
             Form.of(stage, self._rules, self._layout, self._words, pauses, far) for far in (False, True)
         )
+        self.started: tuple[Batch, int] | None = None  # a batch that goes on when it is next applied, and what it asks
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -163,11 +164,8 @@ class Groups(Stage):
 
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
-        return self.finished(self._begun(nets, sign), sign)
-
-    def finished(self, batch: Batch, sign: int = 1, asked: int | None = None) -> Zset:
-        """Goes on with a batch until it is done; returns what changes. ``asked``: what it asks for, if it has started.
-        Raises as ``apply`` does."""
+        started, self.started = self.started, None
+        batch, asked = (self._begun(nets, sign), None) if started is None else started
         arena = self.parts[0]
         try:
             if asked is None:

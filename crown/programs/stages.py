@@ -1,0 +1,39 @@
+"""The stages of a program, as they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from crown.stages.cyclic import CyclicCount
+from crown.stages.join import Join
+from crown.stages.linear import Linear, tells_apart
+from crown.stages.over_feeds import over_feeds
+from crown.stages.protocol import Stage
+from crown.stages.state.memory import ProgramMemory
+from plans.program import JoinStage, LinearStage
+from plans.program import Stage as Planned
+from plans.reads import feeds, key_of
+from plans.search.shares import Grid
+from plans.wiring import Wires, without_known
+
+
+def stage_of(
+    stage: Planned, first: int, grid: Grid, wires: Wires, memory: ProgramMemory, before: Sequence[Stage],
+    check: Callable[[], None],
+) -> Stage:  # fmt: skip
+    """Returns a stage as it runs behind those ``before`` it, in the cells of a grid; its parts begin with number
+    ``first``. ``check`` raises what is to stop a batch."""
+    may_repeat = wires[len(before)].may_repeat
+    stage = without_known(stage, wires)
+    if isinstance(stage, LinearStage):
+        sources = [wires[key_of(term.source)].columns for term in stage.terms]
+        net = not wires[key_of(stage.terms[0].source)].may_repeat if sources else False
+        return Linear(stage, sources, memory.dictionary, may_repeat or (net and tells_apart(stage, sources[0])))
+    if isinstance(stage, JoinStage):
+        if stage.plan.count is not None:
+            return CyclicCount(stage, wires, memory, first)
+        return Join(stage, wires, memory, first, grid, may_repeat, check)
+    given = feeds(stage)
+    source = given[0].source
+    below = before[source] if isinstance(source, int) else None
+    return over_feeds(stage, [wires[key_of(feed.source)].columns for feed in given], memory.part(first), below)

@@ -1,0 +1,104 @@
+"""A view whose batches are native calls, beside one that takes them step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crown
+from crown.errors import CrownError
+from tests.oracles import duck
+from tests.oracles.database import Database, to_arrow
+
+Changes = list[tuple[tuple[Any, ...], int]]
+
+
+class Stepwise:
+    """A view that takes its batches in one call, and one that takes them step by step."""
+
+    def __init__(self, query: str, tables: dict[str, Any], **options: Any) -> None:
+        self.query = query
+        self.view, self.other = (crown.view(query, tables, **options) for _ in range(2))
+        taken = self.view._engine.pipeline
+        assert taken is not None
+        self.other._engine.pipeline = None
+        self.database = Database(tables)
+        self.asked: Counter[int] = Counter()
+        run = taken.run
+
+        def noted(*arguments: Any) -> int:
+            found = run(*arguments)
+            self.asked[found] += 1
+            return found
+
+        taken.run = noted
+
+    def given(self, changes: Changes | Mapping[str, Changes]) -> dict[str, pa.Table]:
+        """Returns a batch of the only table, or of several."""
+        by_table = changes if isinstance(changes, Mapping) else dict.fromkeys(self.database.schema, changes)
+        return {name: to_arrow(self.database.schema, name, of) for name, of in by_table.items()}
+
+    def apply(self, changes: Changes | Mapping[str, Changes], deltas: bool = True, **wanted: Any) -> None:
+        """Applies a batch to both, and compares all that there is."""
+        batch = self.given(changes)
+        if deltas:
+            assert bag(self.view.apply(batch, **wanted)) == bag(self.other.apply(batch, **wanted))
+        else:
+            self.view.update(batch)
+            self.other.update(batch)
+        self.database.apply(changes if isinstance(changes, Mapping) else dict.fromkeys(batch, changes))
+        self.compare()
+
+    def refused(self, batch: Any, error: type[CrownError]) -> str:
+        """Applies a batch that both refuse in the same words; returns these."""
+        said = []
+        for view in (self.view, self.other):
+            with pytest.raises(error) as raised:
+                view.apply(batch if isinstance(batch, dict) else dict.fromkeys(self.database.schema, batch))
+            said.append(str(raised.value))
+        assert said[0] == said[1]
+        self.compare()
+        return said[0]
+
+    def table(self) -> Counter[str]:
+        """Returns the result, which both have."""
+        found, other = (bag(view.to_table()) for view in (self.view, self.other))
+        assert found == other
+        return found
+
+    def compare(self) -> None:
+        """Compares what both hold, and count, and DuckDB's result."""
+        for view in (self.view, self.other):
+            view.check_invariants()
+        self.table()
+        first, second = (view.stats() for view in (self.view, self.other))
+        assert {**first, "reserved_bytes": 0} == {**second, "reserved_bytes": 0}
+        of = [view._engine.tallies for view in (self.view, self.other)]
+        assert of[0].known(0) == of[1].known(0)
+        assert of[0].work[0][13:20].tolist() == of[1].work[0][13:20].tolist()
+
+    def is_duckdbs(self) -> None:
+        """Compares the result with DuckDB's."""
+        expected = rounded(duck.results(self.query, self.database))
+        for view in (self.view, self.other):
+            rows = view.to_table().to_pylist()
+            assert (
+                rounded(Counter(tuple(row.values()) for row in rows for _ in range(row.pop("_weight", 1)))) == expected
+            )
+
+
+def bag(table: pa.Table) -> Counter[str]:
+    """Returns the rows of a table, in any order; NaN is NaN."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def rounded(rows: Counter[Any]) -> Counter[Any]:
+    """Returns rows with doubles to nine digits."""
+    found: Counter[Any] = Counter()
+    for row, n in rows.items():
+        found[tuple(f"{value:.9g}" if isinstance(value, float) else value for value in row)] += n
+    return found

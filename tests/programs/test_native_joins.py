@@ -1,0 +1,254 @@
+"""Joins whose batches are one native call: each beside an engine that takes them step by step, and beside DuckDB.
+
+Every reason for which the call comes back early has a query, and random batches that lead there.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crown
+from crown.engine import buffers
+from crown.errors import AmplifiedWarning, BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
+from crown.programs.kernels import pipeline as kernels
+from crown.stages.kernels import group_batch
+from tests.marks import seeds
+from tests.programs.stepwise import Changes, Stepwise, bag
+
+EDGES = {"g": {"src": "int64", "dst": "int64"}}
+TABLES = {
+    "r": {"k": "int64", "b": "int32", "v": "int64", "d": "decimal(12,2)"},
+    "s": {"b": "int32", "c": "int64", "f": "float64", "t": "date"},
+}
+HOPS = "FROM g a, g b, g c WHERE a.dst = b.src AND b.dst = c.src"
+QUERIES = {
+    "two tables": ("SELECT DISTINCT k, r.b, v, d, c, f, t FROM r, s WHERE r.b = s.b", TABLES),
+    "conditions": (
+        "SELECT DISTINCT k, r.b, v, c FROM r, s WHERE r.b = s.b AND v > 1 AND NOT d IS NULL AND c IN (1, 2, 3)",
+        TABLES,
+    ),
+    "three hops": (f"SELECT DISTINCT a.src, b.src AS x, c.src AS y, c.dst AS z {HOPS}", EDGES),
+    "three hops, of which one is tested": (
+        f"SELECT DISTINCT a.src, b.src AS x, c.src AS y, c.dst AS z {HOPS} AND c.dst > 2 AND c.src <> c.dst", EDGES,
+    ),
+    "columns of some": (f"SELECT DISTINCT b.src AS x, c.src AS y {HOPS}", EDGES),
+    "tests of several kinds": (
+        "SELECT DISTINCT a.k, b.k AS l, a.v, b.v AS w FROM r a, r b, r c WHERE a.k = b.v AND b.k = c.v "
+        "AND b.b IN (1, 2) AND c.d BETWEEN 10 AND 60 AND NOT c.b IS NULL AND a.b IS NULL AND b.k <= b.v",
+        TABLES,
+    ),
+    "rows that are not told apart": ("SELECT DISTINCT v FROM r, s WHERE r.b = s.b", TABLES),
+    "computed columns": ("SELECT DISTINCT k, r.b, v, v + c AS x, d, c, f, t FROM r, s WHERE r.b = s.b", TABLES),
+    "conditions over both": ("SELECT DISTINCT k, r.b, v, d, c, t FROM r, s WHERE r.b = s.b AND v < c", TABLES),
+}  # fmt: skip
+
+
+def rows_of(table: str, random: Random) -> tuple[Any, ...]:
+    """Returns a row, some of whose values are NULL."""
+    if table == "g":
+        row: tuple[Any, ...] = (random.randrange(5), random.randrange(5))
+        return tuple(None if random.random() < 0.03 else value for value in row)
+    if table == "r":
+        row = (
+            random.randrange(8),
+            random.randrange(4),
+            random.randrange(6),
+            Decimal(random.randrange(8000)).scaleb(-2),
+        )
+    else:
+        row = (random.randrange(4), random.randrange(5), random.randrange(4) / 2, None)
+    return tuple(None if random.random() < 0.03 else value for value in row)
+
+
+def changes_of(both: Stepwise, table: str, random: Random, absent: bool) -> Changes:
+    """Returns random changes of a table; ``absent``: some of its deletes may find no row."""
+    there = list(both.database.rows[table].elements())
+    gone = [(row, -1) for row in random.sample(there, random.randrange(len(there) // 2 + 1))]
+    come = [(rows_of(table, random), random.choice((1, 1, 1, 2, 0))) for _ in range(random.choice((0, 1, 3, 30)))]
+    if absent:
+        gone += [((99, *rows_of(table, random)[1:]), -1)] * random.randrange(2)
+    changes = gone + come
+    random.shuffle(changes)
+    return changes
+
+
+@pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
+@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize("seed", seeds(1, 10))
+def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, kind: str, on_missing: str) -> None:
+    query, tables = QUERIES[kind]
+    random = Random(f"{seed} {kind} {on_missing}")
+    both = Stepwise(query, tables, on_missing=on_missing)
+    for number in range(24):
+        some = random.sample(list(tables), random.randrange(1, len(tables) + 1))
+        batch = {table: changes_of(both, table, random, on_missing == "ignore") for table in some}
+        batch = {table: changes for table, changes in batch.items() if changes}
+        if batch:
+            wanted = {"consolidate": random.choice((None, None, True, False))}
+            both.apply(batch, deltas=number % 6 != 5, **wanted)
+    both.is_duckdbs()
+    assert both.asked[group_batch.DONE] or both.asked[kernels.HELD]
+    everything = {table: changes for table, changes in both.database.everything(-1).items() if changes}
+    both.apply(everything)
+    assert not both.view.to_table().num_rows
+
+
+def edges(n: int, far: int = 0) -> Changes:
+    """Returns edges into a hub, and as many out of it."""
+    return [((1_000 + far + i, 0), 1) for i in range(n)] + [((0, 1_000 + far + i), 1) for i in range(n)]
+
+
+PAIRS = "SELECT DISTINCT a.src, a.dst AS x, b.dst AS y FROM g a, g b WHERE a.dst = b.src"
+
+
+def small_buffers(monkeypatch: pytest.MonkeyPatch, cells: int = 300) -> None:
+    """Has the buffers of joins take few rows."""
+    monkeypatch.setattr(buffers, "BLOCK_CELLS", cells)
+
+
+@pytest.mark.parametrize("query", [PAIRS, QUERIES["three hops"][0]])
+def test_a_full_buffer_is_handed_on(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of deletes, of inserts, and of inserts behind deletes that are in it already."""
+    small_buffers(monkeypatch)
+    both = Stepwise(query, EDGES)
+    both.apply(edges(15))
+    both.apply([(row, -1) for row, _ in edges(5)])
+    few = [(row, -1) for row, _ in edges(8)[7:9]]
+    both.apply([*few, *edges(20, 100)])
+    both.apply([((2_000, 0), 1), *few, ((0, 3_000), 1)], consolidate=True)
+    both.apply([(row, -1) for row, _ in both.database.everything()["g"]])
+    assert both.asked[kernels.LEFT] >= 3, both.asked
+
+
+def test_a_buffer_that_is_more_than_half_full_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_buffers(monkeypatch)
+    both = Stepwise(PAIRS, EDGES)
+    both.apply(edges(5))
+    for n in (11, 14, 16, 19):
+        both.apply([((0, 100 * n + i), 1) for i in range(n)])
+        both.apply([((0, 100 * n + i), -1) for i in range(n)] + [((0, 100 * n + 50), 1)])
+    assert both.asked[kernels.HELD] >= 2, both.asked
+
+
+def test_what_a_join_made_stays_as_it_was_when_it_was_delivered() -> None:
+    view = Stepwise(PAIRS, EDGES).view
+    kept = [view.apply({"g": pa.table({"src": [i, 0], "dst": [0, i]})}) for i in range(1, 40)]
+    shown = [table.to_pylist() for table in kept]
+    view.apply({"g": pa.table({"src": range(100, 400), "dst": [0] * 300})})
+    assert [table.to_pylist() for table in kept] == shown
+
+
+def test_a_delete_that_finds_no_row_is_refused_cut_or_counted() -> None:
+    for on_missing in ("raise", "ignore", "trust"):
+        both = Stepwise(PAIRS, EDGES, on_missing=on_missing)
+        both.apply(edges(3))
+        absent = [((1_000, 0), -2), ((5, 5), -1), ((0, 7), 1)]
+        if on_missing == "raise":
+            assert "deletes 2 copies" in both.refused(both.given(absent), MissingDeleteError)
+        else:
+            both.apply(absent)
+            assert sum(both.view.stats()["stages"][0]["missing_deletes"].values()) == 4 * (on_missing == "trust")
+        assert both.asked[kernels.HELD if on_missing == "trust" else kernels.GATE] == 1, (on_missing, both.asked)
+        both.apply(edges(4))
+
+
+def test_a_bad_row_of_any_relation_is_named() -> None:
+    both = Stepwise(*QUERIES["two tables"])
+    batch = both.given({"r": [((1, 1, 1, None), 1)], "s": [((1, 1, 1.0, None), 1)]})
+    both.view.apply(batch)
+    both.other.apply(batch)
+    for name in batch:
+        weights = pa.array([2**31], pa.int64())
+        wrong = {**batch, name: batch[name].set_column(batch[name].num_columns - 1, "_weight", weights)}
+        assert "row 0" in both.refused(wrong, BadRowError)
+    assert both.asked[kernels.BAD] == 2
+    assert both.view._engine.epoch == 1
+
+
+def test_a_null_in_a_key_is_left_to_the_steps() -> None:
+    both = Stepwise(*QUERIES["two tables"])
+    both.apply({"r": [((1, None, 1, None), 1), ((None, 1, None, None), 1)], "s": [((1, 1, None, None), 1)]})
+    both.apply({"r": [((1, None, 1, None), -1)]})
+    assert both.asked == {kernels.KEYS: 2}
+    both.apply({"r": [((None, 1, None, None), -1), ((2, 1, None, None), 1)]})
+    assert both.asked[group_batch.DONE] == 1
+
+
+def test_too_many_copies_of_a_row_refuse_the_batch() -> None:
+    both = Stepwise(PAIRS, EDGES)
+    both.apply([*edges(2), ((7, 7), 2**31 - 1)])
+    said = both.refused(both.given([((5, 0), 1), ((1_000, 0), -1), ((7, 7), 1), ((6, 0), 1)]), ChangeError)
+    assert "more than 2147483647 copies" in said
+    assert both.asked[kernels.LEFT] == 1
+    both.apply([((5, 0), 1)])
+
+
+@pytest.mark.parametrize("on_missing", ["ignore", "trust"])
+def test_a_budget_stops_a_join(on_missing: str) -> None:
+    both = Stepwise(PAIRS, EDGES, on_missing=on_missing, memory_budget=300_000)
+    both.apply(edges(5))
+    before = bag(both.view.to_table())
+    batch = pa.table({"src": range(10, 12_000), "dst": range(20_010, 32_000)})
+    for view in (both.view, both.other):
+        with pytest.raises(MemoryBudgetError):
+            view.apply({"g": batch})
+        view.check_invariants()
+        assert bag(view.to_table()) == before
+    assert both.asked[kernels.LEFT] == 1
+    assert both.view.apply({"g": batch[:10]}).num_rows == 0
+
+
+def test_a_state_in_a_file_grows(tmp_path: Any) -> None:
+    kept, other = crown.view(PAIRS, EDGES, path=tmp_path / "state"), crown.view(PAIRS, EDGES)
+    for first in range(0, 60_000, 12_000):
+        batch = {"g": pa.table({"src": range(first, first + 12_000), "dst": range(first + 1, first + 12_001)})}
+        assert bag(kept.apply(batch)) == bag(other.apply(batch))
+    kept.check_invariants()
+    assert bag(kept.to_table()) == bag(other.to_table())
+
+
+@pytest.mark.parametrize("kind", ["three hops", "computed columns"])
+def test_what_is_raised_when_all_is_done_takes_the_batch_back(kind: str) -> None:
+    query, tables = QUERIES[kind]
+    both = Stepwise(query, tables)
+    first = {"g": edges(2)} if tables is EDGES else {"r": [((1, 1, 1, Decimal(1)), 1)], "s": [((1, 1, 1.0, None), 1)]}
+    more = {"g": [*edges(1, 50), ((0, 0), 1)]} if tables is EDGES else {"r": [((2, 1, 1, Decimal(1)), 1)]}
+    both.apply(first)
+    before, table = both.view.stats(), both.table()
+    for view in (both.view, both.other):
+        view.amplified_beyond = 0
+        with pytest.raises(AmplifiedWarning):  # a warning is an error in tests
+            view.apply(both.given(more))
+        view.amplified_beyond = None
+    both.compare()
+    assert both.table() == table
+    assert both.view.stats()["updates"] == before["updates"]
+    both.apply(more)
+
+
+def test_a_batch_is_undone() -> None:
+    both = Stepwise(*QUERIES["three hops, of which one is tested"])
+    both.apply(edges(4))
+    table = both.table()
+    both.apply([*edges(3, 10), *[(row, -1) for row, _ in edges(1)]])
+    changes = both.given([*edges(3, 10), *[(row, -1) for row, _ in edges(1)]])
+    for view in (both.view, both.other):
+        view._engine.undo(changes)
+    both.compare()
+    assert both.table() == table
+
+
+def test_other_forms_of_deltas_take_the_steps() -> None:
+    both = Stepwise(*QUERIES["three hops"])
+    both.apply(edges(3), factorized=True)
+    assert not both.asked
+    assert both.view.apply(both.given(edges(2, 50))).num_rows == both.other.apply(both.given(edges(2, 50))).num_rows
+    both.view.update(both.given(edges(1, 90)))
+    assert both.asked == {group_batch.DONE: 1}
+    assert pa.Table.from_batches(both.view.apply_batches(both.given(edges(1, 95)))).num_rows
+    assert both.asked == {group_batch.DONE: 1}
