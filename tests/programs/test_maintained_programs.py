@@ -8,11 +8,10 @@ from random import Random
 import pytest
 
 from plans import PlanError, program
-from tests.marks import seeds, slow
+from tests.marks import slow
 from tests.oracles.database import Row
 from tests.oracles.declared import Declared
 from tests.plans.lowering.program_queries import QUERIES, TABLES
-from tests.plans.lowering.random_programs import Writer
 from tests.programs.driver import Driver
 from tests.programs.keyed_batches import absent_rows, keyed_batch, together
 
@@ -51,8 +50,3 @@ def maintain(query: str, turns: int) -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_is_maintained(query: str, turns: int) -> None:
     maintain(query, turns)
-
-
-@pytest.mark.parametrize("seed", seeds(8, 200))
-def test_a_random_query_is_maintained(seed: int) -> None:
-    maintain(Writer(seed).query(), 7)

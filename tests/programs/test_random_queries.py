@@ -15,13 +15,10 @@ from tests import campaign
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import to_arrow
-from tests.plans.lowering.random_queries import Writer
+from tests.plans.lowering.random_queries import REFUSED, Writer
 from tests.plans.lowering.random_rows import TABLES, batch
 from tests.programs.driver import Driver
 from tests.programs.test_programs import apply
-
-REFUSED = ("VALUES alone has nothing to maintain", "cannot be counted", "is not a value of type")
-"""What is refused for a reason that docs/limits.md gives."""
 
 FOUND = """
 SELECT c1 FROM u JOIN (SELECT DISTINCT d, CAST(v AS DOUBLE) c1 FROM t, s WHERE v = b) q ON x = c1 WHERE x <= FLOOR(c1)

@@ -9,6 +9,7 @@ windows, upserts and enforced keys, too, and those of a view that accepted every
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ import pytest
 import crown
 from crown.errors import MemoryBudgetError, MissingDeleteError
 from crown.store import memory
-from plans import program
+from plans import PlanError, program
 from plans.search.shares import grids_of
 from tests.engine.stopping.stops import small_blocks
 from tests.marks import seeds
@@ -27,7 +28,7 @@ from tests.oracles import duck
 from tests.oracles.database import Row, to_arrow
 from tests.oracles.declared import Declared
 from tests.plans.lowering.program_queries import QUERIES, TABLES
-from tests.plans.lowering.random_programs import Writer
+from tests.plans.lowering.random_queries import Writer
 from tests.plans.lowering.test_programs import rounded
 from tests.programs.keyed_batches import absent_rows, keyed_batch, together
 from tests.programs.results import rows_of
@@ -108,11 +109,21 @@ def offered(view: crown.View, changes: dict[str, Any]) -> None:
     view.check_invariants()
 
 
-def maintain(query: str, random: Random, told: str, kind: str, folder: Path) -> Counter[str]:
+def planned(random: Random) -> str:
+    """Returns a random query that is planned."""
+    while True:
+        query = Writer(random.randrange(1 << 30), TABLES).query()
+        with suppress(PlanError):
+            program(query, TABLES, dialect="duckdb")
+            return query
+
+
+def maintain(query: str, random: Random, told: str, kind: str, folder: Path, dialect: str) -> Counter[str]:
     """Returns how often batches were refused, by what for, and how many deletes found nothing."""
     schema = TABLES | TOLD[told]
-    read = {table.name for table in program(query, schema).tables}
-    options: dict[str, Any] = {"windows": {n: w for n, w in windows_of(random, told).items() if n in read}}
+    read = {table.name for table in program(query, schema, dialect=dialect).tables}
+    windows = {n: w for n, w in windows_of(random, told).items() if n in read}
+    options: dict[str, Any] = {"windows": windows, "dialect": dialect}
     made = program(query, schema, **options)
     if kind == "threads" and not any(grid.cells > 1 for grid in grids_of(made, 2)):
         kind = "memory"
@@ -165,12 +176,12 @@ def test_a_refused_batch_leaves_the_view_as_it_was(
     seed: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(f"{seed} {told}")
-    query = Writer(random.randrange(1 << 30)).query() if seed % 2 else random.choice(QUERIES)
+    query, dialect = (planned(random), "duckdb") if seed % 2 else (random.choice(QUERIES), "spark")
     kind = KINDS[seed % len(KINDS)] if told == "plain" else random.choice(("memory", "folder"))
     if kind == "pieces":
         monkeypatch.setattr(memory, "limit_of_addresses", lambda: 1 << 46)
     with small_blocks():
-        counts = maintain(query, random, told, kind, tmp_path)
+        counts = maintain(query, random, told, kind, tmp_path, dialect)
     if seed < FEW:  # some others need hardly any memory
         assert counts["refused"] > 0
         assert counts["missing"] > 0

@@ -12,6 +12,7 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, lit
 from plans.expressions.coercion import INTEGERS, MAX_DIGITS, as_decimal, named
 from plans.expressions.functions.function import macro
+from plans.expressions.leaf import folded
 from plans.expressions.macros.meanings import of_doubles
 from plans.types import decimal_parts
 
@@ -29,7 +30,10 @@ def _nearest(function: str, number: Expr) -> Expr:
 
 def _whole_of(value: Expr) -> Expr:
     """Returns NEAREST_EVEN of a value, of a text the nearest whole number, ties away from zero."""
-    return cast(value, named(MAX_DIGITS, 0)) if value.type == "string" else _nearest("rint", value)
+    whole = named(MAX_DIGITS, 0)
+    if value.op == "literal" and value.type == "string":
+        return folded(value, whole) or value
+    return cast(value, whole) if value.type == "string" else _nearest("rint", value)
 
 
 def _numeric(value: Expr) -> Expr:

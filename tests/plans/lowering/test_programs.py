@@ -19,7 +19,7 @@ from tests.oracles import duck
 from tests.oracles.database import Database, Row
 from tests.plans.expressions.evaluator import results
 from tests.plans.lowering.program_queries import QUERIES, TABLES
-from tests.plans.lowering.random_programs import Writer
+from tests.plans.lowering.random_queries import REFUSED, Writer
 
 NUMBERS = (0, 1, 2, 3, None)
 LETTERS = ("p", "q", None)
@@ -70,8 +70,13 @@ def test_a_program_has_the_rows_of_its_query(query: str, first: int, last: int) 
 
 @pytest.mark.parametrize("seed", seeds(8, 500))
 def test_a_random_program_has_the_rows_of_its_query(seed: int) -> None:
-    query = Writer(seed).query()
-    made = program(query, TABLES)
+    query = Writer(seed, TABLES).query()
+    try:
+        made = program(query, TABLES, dialect="duckdb")
+    except PlanError as error:
+        if not any(reason in str(error) for reason in REFUSED):
+            raise
+        pytest.skip(str(error).splitlines()[0])
     for tables in DATABASES[:3]:
         assert rounded(results(made, tables)) == rounded(duck.results(query, tables)), query
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from random import Random
 from zlib import crc32
 
@@ -22,7 +23,7 @@ from spark_jobs.dispatch.envelope import cell_program, envelope_of
 from tests.marks import seeds, slow
 from tests.oracles.database import Database, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
-from tests.plans.lowering.random_programs import Writer
+from tests.plans.lowering.random_queries import Writer
 from tests.programs.keyed_batches import keyed_batch
 from tests.programs.test_maintained_programs import POOLS
 from tests.programs.test_programs import apply, result_of
@@ -97,10 +98,10 @@ def arrow_of(table, net):
     return pa.table({**arrays, WEIGHT: pa.array(list(net.values()), pa.int64())})
 
 
-def compare(query, *, absent=False):
+def compare(query, *, absent=False, dialect="spark"):
     random = Random(query)
     try:
-        made = program(query, TABLES)
+        made = program(query, TABLES, dialect=dialect)
         cut = rounds(made, CELLS)
     except PlanError as error:
         if "cannot be counted" not in str(error) and "cannot be cut" not in str(error):
@@ -151,7 +152,17 @@ def test_cells_deliver_what_one_engine_does_for_a_join_by_a_comparison(query):
 
 @pytest.mark.parametrize("seed", seeds(6, 300))
 def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
-    compare(Writer(seed).query())
+    compare(cut_query(seed), dialect="duckdb")
+
+
+def cut_query(seed):
+    """Returns a random query that can run in several cells."""
+    random = Random(seed)
+    while True:
+        query = Writer(random.randrange(1 << 30), TABLES).query()
+        with suppress(PlanError):
+            rounds(program(query, TABLES, dialect="duckdb"), CELLS)
+            return query
 
 
 @pytest.mark.parametrize("query", [query for query in QUERIES if "r x" in query or "UNION" in query])
@@ -159,15 +170,21 @@ def test_occurrences_that_are_hashed_by_different_columns_agree_on_what_a_delete
     compare(query, absent=True)
 
 
-WRITTEN = (*QUERIES[2::4], *QUERIES[4::8], *(Writer(seed).query() for seed in range(100, 130)))
+@pytest.mark.parametrize("seed", [slow(seed) for seed in range(100, 130)])
+def test_threads_deliver_what_one_engine_does_for_a_random_query(seed, tmp_path):
+    threads_deliver(Writer(seed, TABLES).query(), tmp_path, "duckdb")
 
 
-@pytest.mark.parametrize("query", [*QUERIES[::8], *(slow(query) for query in WRITTEN)])
+@pytest.mark.parametrize("query", [*QUERIES[::8], *(slow(query) for query in (*QUERIES[2::4], *QUERIES[4::8]))])
 def test_threads_deliver_what_one_engine_does(query, tmp_path):
+    threads_deliver(query, tmp_path, "spark")
+
+
+def threads_deliver(query, folder, dialect):
     """Join stages run in cells, the others once; a batch can be taken back, the state saved and loaded."""
     random = Random(query)
     try:
-        made = program(query, TABLES)
+        made = program(query, TABLES, dialect=dialect)
     except PlanError as error:
         pytest.skip(str(error).splitlines()[0])
     if all(grid.cells == 1 for grid in grids_of(made, CELLS)):
@@ -185,8 +202,8 @@ def test_threads_deliver_what_one_engine_does(query, tmp_path):
         if turn in (0, 4):
             many.undo(changes)
             assert result_of(many) == before
-            many.save(tmp_path / "state")
-            many, _ = snapshot.load(tmp_path / "state")
+            many.save(folder / "state")
+            many, _ = snapshot.load(folder / "state")
             assert apply(many, changes) == expected
         many.check_invariants()
 
