@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, conjoin, lit, mean, of_units, units
@@ -158,6 +159,18 @@ def _mean(given: Called, add: Add) -> Expr:
     return mean(type_, _sum(replace(given, function="sum"), add), add(replace(given, function="count")))
 
 
+def double_mean(total: Expr, count: Expr) -> Expr:
+    """Returns the mean of decimals as a DOUBLE."""
+    return call("div", cast(total, "float64"), cast(count, "float64"))
+
+
+def _double_mean(given: Called, add: Add) -> Expr:
+    """Returns AVG, which is a DOUBLE of decimals."""
+    if decimal_parts(given.values[0].type) is None:
+        return _mean(replace(given, function="avg"), add)
+    return double_mean(add(replace(given, function="sum")), add(replace(given, function="count")))
+
+
 def _sum(given: Called, add: Add) -> Expr:
     """Returns SUM: of lengths of time that of their units."""
     value = given.values[0]
@@ -174,6 +187,21 @@ def _percentile(given: Called, add: Add) -> Expr:
     if not numeric(value.type) or value.type == "null":
         raise PlanError(f"MEDIAN and percentiles need numbers or lengths of time, not {value.type}")
     return add(given)
+
+
+def _decimal_percentile(given: Called, add: Add) -> Expr:
+    """Returns a percentile, which is a decimal of decimals: between two of them, as whole numbers of their last digit,
+    without a fraction."""
+    value, given = given.values[0], replace(given, function="percentile")
+    digits = decimal_parts(value.type)
+    if digits is None or digits[0] > _SHORT:
+        return cast(_percentile(given, add), value.type) if digits else _percentile(given, add)
+    units = cast(call("mul", value, lit(Decimal(10 ** digits[1]))), "int64")
+    found = cast(_percentile(replace(given, values=(units,)), add), "int64")
+    return cast(call("mul", found, lit(Decimal(1).scaleb(-digits[1]))), value.type)
+
+
+_SHORT = 18  # digits that 64 bits hold
 
 
 def _at_least(given: Called, add: Add) -> Expr:
@@ -201,6 +229,7 @@ def _of_bits(given: Called, add: Add) -> Expr:
 _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "sum": _sum,
     "avg": _mean,
+    "double_avg": _double_mean,
     "bool_and": _of_truth("min"),
     "bool_or": _of_truth("max"),
     "any_value": _as("min"),
@@ -208,7 +237,9 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "last": _as("max"),
     "approx_count_distinct": _as("count", distinct=True),
     "percentile": _percentile,
+    "decimal_percentile": _decimal_percentile,
     "percentile_disc": _at_least,
+    "percentile_of_values": lambda given, add: add(replace(given, function="percentile_disc")),
     "percentile_approx": lambda given, add: add(replace(given, function="percentile_disc")),
     "string_agg": _joined,
     "array_agg": _listed,

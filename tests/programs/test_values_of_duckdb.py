@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import duckdb
+import pytest
 
 import crown
-from plans import plan
+from plans import plan, program
+from tests.programs.driver import Driver
 
 COLUMNS = {
     "id": ("int64", "BIGINT"), "i": ("int64", "BIGINT"), "n": ("int32", "INTEGER"), "x": ("float64", "DOUBLE"),
@@ -80,6 +83,27 @@ def test_values_are_those_of_duckdb() -> None:
         if _plain(here) != _plain(there)
     }
     assert wrong == {}
+
+
+AGGREGATES = (
+    "SELECT k, avg(c) AS a, median(c) AS m, quantile_cont(c, 0.3) AS q, quantile_cont(c, [0.1, 0.7]) AS l, quantile(n, "
+    "0.3) AS d, avg(DISTINCT c) AS e, mean(c) AS f, avg(c) FILTER (WHERE n > 2) AS g, quantile_disc(c, 0.6) AS h, "
+    "percentile_cont(0.4) WITHIN GROUP (ORDER BY c) AS i, sum(n > 2) AS j FROM t GROUP BY k HAVING avg(c) > 0.5",
+    "SELECT k, c, avg(c) OVER (PARTITION BY k ORDER BY n, c ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS a, avg(c) "
+    "OVER (PARTITION BY k) AS b, median(c) OVER (PARTITION BY k) AS m FROM t",
+)
+
+
+@pytest.mark.parametrize("query", AGGREGATES)
+def test_aggregates_of_decimals_are_those_of_duckdb(query: str) -> None:
+    tables, random = {"t": {"k": "int64", "c": "decimal(10,2)", "n": "int64"}}, Random(1)
+    driver = Driver(query, program(query, tables, dialect="duckdb"), tables, exact=False)
+    for step in range(4):
+        there = list(driver.database.rows["t"].elements())
+        gone = [(row, -1) for row in random.sample(there, len(there) // 3)]
+        new = [(random.randint(1, 3), Decimal(random.randint(-300, 900)) / 100, random.randint(0, 5)) for _ in range(9)]
+        driver.step({"t": [*gone, *((row, 1) for row in new)]}, again=step == 1)
+    driver.remove_everything()
 
 
 def test_a_day_is_compared_with_a_moment_as_it_is_with_the_day() -> None:

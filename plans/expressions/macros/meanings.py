@@ -113,8 +113,10 @@ def _logarithm(name: str) -> Callable[[Expr], Expr]:
     """Returns a logarithm as IEEE 754 has it: that of 0 is -Infinity, that of less is NaN."""
 
     def made(number: Expr) -> Expr:
-        low = call("case", call("eq", number, lit(0)), lit(-_INFINITY), lit(float("nan")))
-        return call("case", call("le", number, lit(0)), low, call(name, number))
+        plain = call(name, number)
+        (double,) = plain.args
+        low = call("case", call("eq", double, lit(0)), lit(-_INFINITY), lit(float("nan")))
+        return call("case", call("le", double, lit(0)), low, plain)
 
     return made
 
@@ -143,8 +145,8 @@ def _as_decimal(value: Expr, digits: Expr) -> Expr:
 def _split_part(text: Expr, mark: Expr, place: Expr) -> Expr:
     """Returns the part of a text at a place; of an empty mark each character is one, and at place 0 nothing is."""
     sign = call("case", call("eq", place, lit(0)), NULL, place)
-    letters = call("coalesce", call("element_at", call("characters", text), sign), lit(""))
     parts = call("coalesce", call("split_part", text, mark, sign), lit(""))
+    letters = call("coalesce", call("element_at", call("characters", text), sign), lit(""))
     missing = call("or", *(call("isnull", one) for one in (text, mark, place)))
     return call("case", missing, NULL, call("eq", mark, lit("")), letters, parts)
 

@@ -32,8 +32,10 @@ from plans.program import Aggregate, Order
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
 # What the call of an aggregate may carry besides; anything else changes what it means.
-_CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy"}
+_CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
 _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
+_OWN = {"avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values"}
+"""What DuckDB means by aggregates of numbers."""
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
@@ -190,6 +192,8 @@ class Groups:
             where, inner = node.expression.this, node.this
         function = function_of(inner)
         inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
+        if (inner.this if isinstance(inner, exp.WithinGroup) else inner).args.get("own"):
+            function = _OWN.get(function or "", function)
         if function is None:
             raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
         ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
@@ -226,7 +230,7 @@ class Groups:
             text.check_arguments(given[0], set(), f"{word}(*)")
         if star and (distinct or not isinstance(inner, exp.Count)):
             raise text.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
-        once = (*_ONCE, "count", "sum", "avg", "min", "max")
+        once = (*_ONCE, "count", "sum", "avg", "double_avg", "min", "max")
         if distinct and (isinstance(inner, exp.CountIf) or function not in once):
             raise text.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []

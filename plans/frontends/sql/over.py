@@ -17,6 +17,7 @@ from plans.expressions.coercion import common
 from plans.frames import NEIGHBOURS, PICKED, RANKS, WindowFunction
 from plans.frontends.aggregates import NAMES, result_type
 from plans.frontends.frames import below, count_of, default_frame
+from plans.frontends.rewrites import double_mean
 from plans.frontends.sql.aggregates import WRAPPERS, aggregates, function_of
 from plans.frontends.sql.framed import OWN, frame_in, spelled
 from plans.frontends.sql.ordering import Columns, Item, orders
@@ -114,7 +115,8 @@ class Windows:
         averaged = self._averaged(node)
         if averaged is not None:
             total, count = (self.call(_instead(node, kind)) for kind in (exp.Sum, exp.Count))
-            return mean(averaged, total, count)
+            own = _called(node).args.get("own") and averaged not in INTERVALS
+            return double_mean(total, count) if own else mean(averaged, total, count)
         known = next((i for i, one in enumerate(self.calls) if one.node == node), None)
         if known is None:
             known = len(self.calls)

@@ -11,15 +11,17 @@ from typing import Any
 
 from sqlglot import exp
 
+from plans.errors import PlanError
 from plans.frontends.sql.text.made import is_known
-from plans.frontends.sql.text.place import extent, placed
+from plans.frontends.sql.text.place import extent, place_of, placed, spelling
 
 _KINDS = {exp.ArgMax: True, exp.ArgMin: False, exp.Max: True, exp.Min: False}
 _OF_KNOWN = ("duckdb", "clickhouse")
 
 
-def with_best(tree: Any, dialect: str) -> Any:
-    """Returns a statement in which the first values of groups are arrays in an order."""
+def with_best(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement in which the first values of groups are arrays in an order. PlanError if their number is no
+    constant."""
     for node in reversed(list(tree.find_all(*_KINDS))):
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
         whole = isinstance(count, exp.Literal) and count.name.isdigit()
@@ -30,6 +32,10 @@ def with_best(tree: Any, dialect: str) -> Any:
             made = exp.Filter(this=node.copy(), expression=exp.Where(this=exp.and_(*known)))
             around.replace(placed(made, extent(around)))
             continue
+        if node.args.get("count") is not None and not whole:
+            message = f"{spelling(text, node)} takes the number of values as a whole number"
+            hint = "write the number itself, or GREATEST inside of it for the larger of two columns"
+            raise PlanError(message, hint=hint, position=place_of(text, node), text=text)
         if count is None or not whole or isinstance(around.parent, exp.Window):
             continue
         value: Any = node.this

@@ -150,6 +150,19 @@ def _counted_truths(node: Any, dialect: str) -> Any:
     return made
 
 
+def _of_decimals(node: Any, dialect: str) -> Any:
+    """Notes that AVG of decimals is a DOUBLE, a percentile of them a decimal, and PERCENTILE_DISC one of the values."""
+    node.set("own", dialect == "duckdb" or None)
+
+
+def _quantile(node: Any, dialect: str) -> Any:
+    """Returns QUANTILE of DuckDB, which is one of the values."""
+    share = node.args.get("quantile")
+    if dialect != "duckdb" or share is None:
+        return None
+    return exp.PercentileDisc(this=node.this.copy(), expression=share.copy(), own=True)
+
+
 def _extreme(node: Any, dialect: str) -> Any:
     if dialect not in _STRICT:
         return None
@@ -239,6 +252,8 @@ def _named(node: Any, dialect: str) -> Any:
         return _OF_MYSQL[name](*node.expressions)
     if name == "HASH" and dialect in _OWN_HASHES:
         raise PlanError(f"HASH of {dialect} is not built", hint="use MD5, or XXHASH64, whose values are Spark's")
+    if name == "MEAN" and dialect == "duckdb":
+        return exp.Avg(this=node.expressions[0].copy(), own=True) if len(node.expressions) == 1 else None
     if name == "ELEMENT_AT" and dialect == "duckdb":
         return call("MAP_EXTRACT", *node.expressions)
     if name == "TRUNC" and len(node.expressions) == 1:
@@ -324,6 +339,8 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Trunc: _truncated,
     exp.Div: _quotient,
     exp.Sum: _counted_truths,
+    exp.Quantile: _quantile,
+    **dict.fromkeys((exp.Avg, exp.Median, exp.PercentileCont, exp.PercentileDisc), _of_decimals),
     exp.Add: _sum,
     exp.JSONType: _json_kind,
     exp.Typeof: _typeof,

@@ -104,7 +104,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
         found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]
-        found = [with_best(from_clickhouse(statement, dialect, text), dialect) for statement in found]
+        found = [with_best(from_clickhouse(statement, dialect, text), dialect, text) for statement in found]
         if dialect not in SPARK:
             found = [with_meanings(with_arrows(statement, dialect), dialect, text) for statement in found]
             found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
