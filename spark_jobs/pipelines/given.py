@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from plans.schema import Table
@@ -94,11 +95,27 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
         rows, keyed, key = rows.partition("?key=")
         options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
-        read = _told(name, lambda: session.spark.read.format(JDBC).options(**options).load())
+        read = _told(name, lambda: _of_database(session.spark, options))
         return Given(read, said=said, key=key_of(key, f"source {name}") if keyed else ())
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)
+
+
+def _of_database(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """Returns a table of a database.
+
+    Java's own manager of drivers does not see those that ``spark.jars`` brings, so the driver is looked for here.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    kind, loader = jvm.java.lang.Class.forName("java.sql.Driver"), jvm.java.lang.Thread.currentThread()
+    drivers = jvm.java.util.ServiceLoader.load(kind, loader.getContextClassLoader()).iterator()
+    while drivers.hasNext():
+        driver = drivers.next()
+        if driver.acceptsURL(options["url"]):
+            options = {**options, "driver": driver.getClass().getName()}
+            break
+    return spark.read.format(JDBC).options(**options).load()
 
 
 def versions_of(text: str) -> Versions:

@@ -99,10 +99,13 @@ class PostgresResult:
 
     def _newest(self, cursor: psycopg.Cursor, stream: str, net: Net) -> int:
         """Returns the newest batch in the table, and holds it until the transaction ends; makes the table first."""
-        cursor.execute(
-            "CREATE TABLE IF NOT EXISTS crown_batches "
-            "(target text PRIMARY KEY, stream text NOT NULL, batch bigint NOT NULL)"
-        )
+        cursor.execute("SELECT to_regclass('crown_batches')")
+        if _row(cursor)[0] is None:  # of two connections that make it at once, one would fail, IF NOT EXISTS or not
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('crown_batches'))")
+            cursor.execute(
+                "CREATE TABLE IF NOT EXISTS crown_batches "
+                "(target text PRIMARY KEY, stream text NOT NULL, batch bigint NOT NULL)"
+            )
         cursor.execute("INSERT INTO crown_batches VALUES (%s, %s, -1) ON CONFLICT DO NOTHING", (self._table, stream))
         new = cursor.rowcount == 1
         cursor.execute("SELECT stream, batch FROM crown_batches WHERE target = %s FOR UPDATE", (self._table,))

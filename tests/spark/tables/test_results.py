@@ -7,7 +7,9 @@ import decimal
 import json
 import pathlib
 import random
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -257,6 +259,22 @@ def test_a_batch_that_another_process_commits_meanwhile_is_in_the_table_once(tmp
         target.result().apply(STREAM, 1, net)
     assert target.rows() == {(0, 2): 1, (1, 1): 1}
     assert len(written_of(target, 1)) == 1
+
+
+def test_the_first_two_results_of_a_database_may_come_at_once(database):
+    net = net_of(delta_of((1, 1, 1)), ["a"], 0)
+    with psycopg.connect(database, autocommit=True) as server, ThreadPoolExecutor(1) as pool:
+        server.execute("CREATE DATABASE fresh")
+        fresh = database.replace("/postgres", "/fresh")
+        with psycopg.connect(fresh) as first:
+            PostgresResult(fresh, "one")._newest(first.cursor(), STREAM, net)
+            second = pool.submit(PostgresResult(fresh, "two").apply, STREAM, 0, net)
+            waits = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = 'fresh' AND wait_event_type = 'Lock'"
+            while not (second.done() or server.execute(waits).fetchone() == (1,)):
+                time.sleep(0.01)
+        assert second.result()
+        with psycopg.connect(fresh) as connection:
+            assert connection.execute("TABLE two").fetchall() == [(1, 1)]
 
 
 def written_of(target, batch):
