@@ -8,12 +8,11 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.storage.address import Address, address, masked
-from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import ready
 
@@ -56,16 +55,6 @@ def held(folder: Path, what: str = "checkpoint") -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def alone(checkpoint: Folder) -> AbstractContextManager[None]:
-    """Holds a local checkpoint while a command works on what its job has left; one on an object store has no lock.
-
-    Raises :class:`CheckpointError` if a job holds it."""
-    if not isinstance(checkpoint, LocalFolder):
-        return nullcontext()
-    usable(checkpoint.path, "checkpoint")
-    return held(checkpoint.path)
 
 
 def unclaimed(checkpoint: Path) -> None:

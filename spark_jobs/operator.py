@@ -33,7 +33,7 @@ from plans.search.cell_count import worthwhile
 from plans.search.exchanges import Exchange, rounds, rounds_along
 from plans.search.shares import Grid
 from plans.windows import Window
-from spark_jobs import cluster
+from spark_jobs import cluster, holding
 from spark_jobs import scratch as scratch_space
 from spark_jobs.catalyst import relation_of
 from spark_jobs.cell.limits import NONE
@@ -132,6 +132,7 @@ def stream(
         if stored is None:
             where.loaded(operator)
         where.claim()
+        holding.claim(spark, where.checkpoint)
         if into is not None:
             where.writes_to(TABLES, into)
         if aside is not None and aside != where.quarantine:

@@ -18,6 +18,7 @@ from spark_jobs.folders import local_folder
 from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import FULL, Pipeline
 from spark_jobs.pipelines.project import SPECIFICATIONS, Project
+from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report, group_lines
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
@@ -135,18 +136,25 @@ def _project_at(path: Path) -> Project:
 
 
 def _watch(session: Session, project: Project, args: argparse.Namespace) -> None:
-    """Runs until Ctrl-C; a project whose files have changed is read again."""
+    """Runs until Ctrl-C. A project whose files have changed is read again beside the views, which go on meanwhile."""
     with suppress(KeyboardInterrupt):
         while True:
-            with closing(Pipeline.of(session, project, args.refresh, args.verify).watch(args.every)) as rounds:
+            pipeline, storage = Pipeline.of(session, project, args.refresh, args.verify), project.storage
+            reading: Reading | None = None
+            with closing(pipeline.watch(args.every)) as rounds:
                 for report in rounds:
                     _tell(project, args)
                     if report.changed:
                         _show_report(report, args.json)
                         sys.stdout.flush()
-                    if not project.is_current():
-                        break
-            project = _project_at(project.file)
+                    if reading is None and not project.is_current():
+                        project = _project_at(project.file)
+                        if project.storage != storage:
+                            break
+                        reading = Reading(session, project, args.refresh)
+                    if reading is not None and reading.done:
+                        pipeline.follow(reading.result())
+                        reading = None
 
 
 def _seconds(text: str) -> float:

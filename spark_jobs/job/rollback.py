@@ -26,7 +26,7 @@ from crown.ingest.columns import WEIGHT
 from plans.types import arrow_type
 from spark_jobs.cell.kept_plan import kept_plan
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.folders import alone
+from spark_jobs.holding import alone
 from spark_jobs.ingest.source_log import read_after
 from spark_jobs.job import sinks
 from spark_jobs.job.places import OPERATOR, output_of

@@ -81,6 +81,11 @@ class Analysis:
         """Returns the analysis as it is without views that no other one reads."""
         return replace(self, views=tuple(view for view in self.views if view.definition.name not in names))
 
+    def read_anew(self, session: Session) -> Analysis:
+        """Returns the analysis with tables of the catalog that are read as they are from now on."""
+        tables = {n: s if s.path is None else replace(s, read=_Table(session, s.path)) for n, s in self.sources.items()}
+        return replace(self, sources=tables)
+
     def with_readers(self, names: Collection[str]) -> frozenset[str]:
         """Returns views of these names, and all that read them. SourceError if there is no such view."""
         known = {view.definition.name.lower(): view.definition.name for view in self.views}

@@ -65,6 +65,10 @@ class Delivery:
                 raise SourceError(f"view {view}: a view writes to {table} already; give it a place of its own")
             mine[_called(place)] = place
 
+    def follow(self, other: Delivery) -> None:
+        """Goes on with the places of another delivery of the same pipeline."""
+        self._places = other._places
+
     def since(self, analysis: Analysis, note: Mapping[str, Any], version: int) -> dict[str, dict[str, int]]:
         """Returns for each view that has places with which version each of them begins, if the next one is ``version``.
 

@@ -74,6 +74,7 @@ class Pipeline:
         self._texts: Texts = {}
         self._delivery = Delivery(self._session, path / "tables")
         self._beside = Beside(self._delivery)
+        self._analyzed: Analysis | None = None
 
     @classmethod
     def of(
@@ -205,7 +206,7 @@ class Pipeline:
                 deltas = {**rows, **database.apply(rows, note=note)}
             self._deliver(database, note, [deltas], report)
             report.seconds = time.monotonic() - begun
-            self._record(None, database, report)
+            Record(self._path).ran(report, None, database)
         return report
 
     # A run
@@ -257,7 +258,7 @@ class Pipeline:
                         with self._told():
                             self._apply(analysis, database, forgotten, report, beside=every is not None)
                             report.seconds = time.monotonic() - begun
-                            self._record(analysis, database, report)
+                            Record(self._path).ran(report, analysis, database)
                         forgotten = frozenset()
                         yield report
                         time.sleep(every or 0.0)
@@ -277,21 +278,23 @@ class Pipeline:
             Record(self._path).failed(error)
             raise
 
-    def _record(self, analysis: Analysis | None, database: DurableDatabase, report: Report) -> None:
-        """Writes down what a run did; None: it has not read the sources, which may be gone."""
-        sources, reads = None, {name: tuple[str, ...]() for name in database.note["since"]}
-        if analysis is not None:
-            given = {name: source.given for name, source in analysis.sources.items()}
-            sources = {
-                name: of.text if of is not None and of.versions is not None else None for name, of in given.items()
-            }
-            reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in reads}
-        size = int(database.stats()["live_bytes"])
-        positions = database.note["positions"]
-        Record(self._path).succeeded(report, sources, positions, reads, partial(_rows, database), size)
+    def follow(self, other: Pipeline) -> None:
+        """Goes on with the definitions, sources and places of another pipeline of the same folder, which has analyzed
+        them: the next run of ``watch`` does not wait for that."""
+        self._definitions, self._sources, self._texts = other._definitions, other._sources, other._texts
+        self._delivery.follow(other._delivery)
+        self._analyzed = other._analyzed
+
+    def analyze(self) -> None:
+        """Analyzes the definitions now, in any thread, for the pipeline that is to ``follow`` this one."""
+        with self._told():
+            self._analyzed = self._current()
 
     def _current(self) -> Analysis:
         """Returns the analysis that the last run has written down if it holds, or a new one."""
+        known, self._analyzed = self._analyzed, None
+        if known is not None:
+            return known.read_anew(self._session)
         found = recalled(self._session, self._definitions, self._sources, self._state.analysis)
         return self._analysis() if found is None else found.under(self._refresh)
 
@@ -441,8 +444,3 @@ def pipeline(
     Otherwise it is mapped into memory: a run reads what it touches.
     """
     return Pipeline(spark, Path(path), refresh, keep, verify)
-
-
-def _rows(database: DurableDatabase, name: str) -> int:
-    """Returns the number of rows of a view. O(state) for a join, else O(1)."""
-    return int(database[name].count()) if name in database else database.table(name).num_rows

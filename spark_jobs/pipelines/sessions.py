@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyspark
@@ -28,6 +28,8 @@ class Session:
     def __init__(self, start: Callable[[], SparkSession], settings: Callable[[], Any]) -> None:
         self._start = start
         self._settings = settings
+        self._starting = Lock()
+        self._spark: SparkSession | None = None
 
     @classmethod
     def of(cls, spark: SparkSession | Session) -> Session:
@@ -43,15 +45,18 @@ class Session:
         """Returns a session that will have these settings, those of the environment and those of Spark's own file."""
         return cls(start, lambda: [pyspark.__version__, sorted(settings.items()), database, *_of_environment()])
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
-        """Returns the session, and starts it."""
-        return self._start()
+        """Returns the session, and starts it, once; several threads may ask for it."""
+        with self._starting:
+            if self._spark is None:
+                self._spark = self._start()
+            return self._spark
 
     @property
     def started(self) -> bool:
         """Returns True if the session is there."""
-        return "spark" in vars(self)
+        return self._spark is not None
 
     def settings(self) -> Any:
         """Returns a JSON value: while it is the same, a query means the same."""

@@ -10,8 +10,9 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crown.analysis.prometheus import STATE_BYTES, Metric, Sample, rendered
 from crown.durable.files import holder, write_durably
@@ -20,6 +21,10 @@ from spark_jobs.errors import CheckpointError
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.state import damage, restorable
 from spark_jobs.storage.address import in_a_line
+
+if TYPE_CHECKING:
+    from crown.durable.database import DurableDatabase
+    from spark_jobs.pipelines.analysis import Analysis
 
 Vitals = Mapping[str, Any]
 """What ``Record`` writes down, and ``process`` (0 if none has the state open); ``Pipeline.status`` describes it."""
@@ -43,6 +48,19 @@ class Record:
             return {}
         except (ValueError, TypeError):
             raise CheckpointError(f"{self._file} is damaged: delete it, and run the pipeline again") from None
+
+    def ran(self, report: Report, analysis: Analysis | None, database: DurableDatabase) -> None:
+        """Writes down a run that has come to its end; ``analysis`` None: it has not read the sources, which may be
+        gone."""
+        sources, reads = None, {name: tuple[str, ...]() for name in database.note["since"]}
+        if analysis is not None:
+            given = {name: source.given for name, source in analysis.sources.items()}
+            sources = {
+                name: of.text if of is not None and of.versions is not None else None for name, of in given.items()
+            }
+            reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in reads}
+        size = int(database.stats()["live_bytes"])
+        self.succeeded(report, sources, database.note["positions"], reads, partial(_rows, database), size)
 
     def succeeded(
         self,
@@ -106,6 +124,11 @@ class Record:
 
     def _write(self, given: Mapping[str, Any]) -> None:
         write_durably(self._file, json.dumps(given).encode())
+
+
+def _rows(database: DurableDatabase, name: str) -> int:
+    """Returns the number of rows of a view. O(state) for a join, else O(1)."""
+    return int(database[name].count()) if name in database else database.table(name).num_rows
 
 
 def _failed(before: Mapping[str, Any]) -> int:

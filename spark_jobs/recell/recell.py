@@ -26,7 +26,7 @@ from spark_jobs.cell.kept_plan import keep_plan, kept_plan
 from spark_jobs.cell.restored import rebuilt
 from spark_jobs.dispatch.chain import ExchangeStep
 from spark_jobs.errors import BrokenChainError, CheckpointError
-from spark_jobs.folders import alone
+from spark_jobs.holding import alone
 from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_location import CURRENT, fresh, located, make_current

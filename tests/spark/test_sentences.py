@@ -19,10 +19,12 @@ from pyspark.sql import types as T
 from crown.errors import CrownError
 from spark_jobs import maintain, plain_errors
 from spark_jobs.commands import state, submit, top
-from spark_jobs.errors import FolderError, PlanChangedError, SourceError, SparkJobError
+from spark_jobs.errors import CheckpointError, FolderError, PlanChangedError, SourceError, SparkJobError
 from spark_jobs.folders import held, local_folder, unclaimed
+from spark_jobs.holding import alone
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import places
+from spark_jobs.storage.local import LocalFolder
 from tests.spark.job.test_submit import PATHS, command
 from tests.spark.job.test_submit_failures import SCHEMA, words, write
 
@@ -101,6 +103,34 @@ def test_a_checkpoint_that_a_job_holds_is_refused_to_others_and_not_to_itself(tm
         with pytest.raises(SparkJobError, match=r"process 1\) is running"):
             by_maintain(checkpoint=str(tmp_path))
     unclaimed(tmp_path)
+
+
+OTHER = "import sys, pathlib; from spark_jobs.folders import unclaimed; unclaimed(pathlib.Path(sys.argv[1]))"
+
+
+def test_a_stream_holds_its_checkpoint_from_a_second_after_its_start_until_it_ends(spark, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    other = [sys.executable, "-c", OTHER, str(checkpoint)]
+    (tmp_path / "g").mkdir()
+    frame = spark.readStream.schema(FIELDS).json(str(tmp_path / "g"))
+    deltas = maintain(spark, QUERY, {"g": frame}, checkpoint=str(checkpoint), cells=1)
+    for _ in range(2):
+        query = deltas.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+        try:
+            deadline = time.monotonic() + 60
+            while subprocess.run(other, capture_output=True, check=False).returncode == 0:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            said = subprocess.run(other, capture_output=True, text=True, check=False).stderr
+            assert f"another job (process {os.getpid()}) is running on the checkpoint {checkpoint}" in said
+            maintain(spark, QUERY, {"g": frame}, checkpoint=str(checkpoint), cells=1)  # it is its own process
+            with pytest.raises(CheckpointError, match="is running on the checkpoint"), alone(LocalFolder(checkpoint)):
+                pass
+        finally:
+            query.stop()
+        with alone(LocalFolder(checkpoint)):
+            pass  # as soon as it has ended
+        subprocess.run(other, check=True)
 
 
 def test_where_bad_rows_go_is_asked_for_only_if_they_go_there(tmp_path):

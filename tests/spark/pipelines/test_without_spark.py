@@ -6,8 +6,10 @@ import os
 import random
 import subprocess
 import sys
+from argparse import Namespace
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,14 +19,19 @@ from deltalake import DeltaTable, write_deltalake
 import crown
 from crown.durable.opening import open_database
 from plans.errors import PlanError
-from spark_jobs.errors import CheckpointError
+from plans.schema import Schema
+from spark_jobs.commands import pipelines
+from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
 from spark_jobs.pipelines.folders import ParquetFolder
 from spark_jobs.pipelines.given import given_by
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.reading import Reading
+from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.sessions import Session
+from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.test_sources import COLUMNS, ROW
 
 VIEWS = """CREATE MATERIALIZED VIEW totals AS SELECT s, COUNT(*) AS n, SUM(k) AS k FROM orders GROUP BY s;
@@ -232,6 +239,59 @@ def test_a_pipeline_that_is_watched_is_not_touched_by_another_process(spark, tmp
         add(1)
         assert next(rounds).changed == {"v": (1, 0)}
     assert pipeline().full_refresh().changed == {"v": (2, 0)}
+
+
+def test_a_project_that_has_changed_is_read_while_its_views_go_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command: the state stays open, and no run waits for Spark."""
+    gate, analyze, opened, reports = Event(), Pipeline.analyze, PipelineState.opened, list[Report]()
+    opens = [0]
+
+    def waiting(self: Pipeline) -> None:
+        assert gate.wait(60)
+        analyze(self)
+
+    def counted(self: PipelineState, schema: Schema | None):
+        opens[0] += 1
+        return opened(self, schema)
+
+    def shown(report: Report, as_json: bool) -> None:
+        reports.append(report)
+        shop.check()
+        if "late" in report.changed:
+            raise KeyboardInterrupt
+        if len(reports) == 1:
+            late = "CREATE MATERIALIZED VIEW late AS SELECT s, MAX(k) AS k FROM orders GROUP BY s;"
+            (shop.folder / "views.sql").write_text(VIEWS + late)
+        if len(reports) == 4:
+            gate.set()
+        shop.order()
+
+    shop.pipeline().run()
+    shop.order()
+    monkeypatch.setattr(Pipeline, "analyze", waiting)
+    monkeypatch.setattr(PipelineState, "opened", counted)
+    monkeypatch.setattr(pipelines, "_show_report", shown)
+    session = Session.later(shop._start, shop.settings, None)
+    args = Namespace(refresh="auto", verify=False, every=0.0, json=False, prometheus=None)
+    pipelines._watch(session, Project.of(shop.folder), args)
+    assert len(reports) > 4, "they do not wait"
+    assert opens == [1]
+    made = DeltaTable(shop.folder / "storage" / "tables" / "late").to_pyarrow_table()
+    orders = DeltaTable(shop.folder / "orders").to_pyarrow_table()
+    wanted = orders.group_by("s").aggregate([("k", "max")])
+    assert sorted(made.select(["s", "k"]).to_pylist(), key=str) == sorted(
+        [{"s": row["s"], "k": row["k_max"]} for row in wanted.to_pylist()], key=str
+    )
+
+
+def test_what_is_wrong_with_a_project_that_has_changed_ends_the_watch(shop: Shop) -> None:
+    shop.pipeline().run()
+    made = Project.of(shop.folder)
+    (shop.folder / "views.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT nothing FROM orders")
+    reading = Reading(Session.later(shop._start, shop.settings, None), made, "auto")
+    with pytest.raises(SourceError, match="nothing"):
+        reading.result()
+    assert reading.done
 
 
 def test_a_folder_has_the_columns_and_files_that_spark_finds(spark, tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Streams of ``maintain`` hold their checkpoints while they run, as jobs of ``crown submit`` do.
+
+The user starts and stops them. So a thread asks Spark every second which streams are running: a checkpoint whose
+``metadata`` has the id of one of them is held (``spark_jobs.folders.held``) until that has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import CheckpointError
+from spark_jobs.folders import held, usable
+from spark_jobs.log.history import stream_of
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+
+_EVERY = 1.0  # seconds
+_claimed: dict[Path, SparkSession] = {}
+_held: dict[Path, ExitStack] = {}
+_lock = threading.Lock()
+
+
+def claim(spark: SparkSession, checkpoint: Folder) -> None:
+    """Has the streams of a session hold a local checkpoint whenever they run on it."""
+    if not isinstance(checkpoint, LocalFolder):
+        return
+    with _lock:
+        first = not _claimed
+        _claimed[checkpoint.path] = spark
+    if first:
+        threading.Thread(target=_watch, name="crown-holding", daemon=True).start()
+
+
+def settle() -> None:
+    """Holds the checkpoints of streams that run, and frees those of streams that have ended."""
+    with _lock:
+        running = {spark: _running(spark) for spark in {*_claimed.values()}}
+        for checkpoint, spark in _claimed.items():
+            runs = bool(running[spark]) and _stream(checkpoint) in running[spark]
+            if not runs and checkpoint in _held:
+                _held.pop(checkpoint).close()
+            elif runs and checkpoint not in _held:
+                with suppress(CheckpointError, OSError), ExitStack() as stack:  # it is a job's, which holds it
+                    stack.enter_context(held(checkpoint))
+                    _held[checkpoint] = stack.pop_all()
+
+
+def alone(checkpoint: Folder) -> AbstractContextManager[None]:
+    """Holds a local checkpoint while a command works on what its job has left; one on an object store has no lock.
+
+    Raises :class:`CheckpointError` if a job or a stream holds it."""
+    if not isinstance(checkpoint, LocalFolder):
+        return nullcontext()
+    settle()
+    usable(checkpoint.path, "checkpoint")
+    return held(checkpoint.path)
+
+
+def _watch() -> None:
+    while True:
+        settle()
+        time.sleep(_EVERY)
+
+
+def _running(spark: SparkSession) -> set[str]:
+    """Returns the ids of the streams of a session that run; none of one that has ended."""
+    try:
+        return {str(query.id) for query in spark.streams.active}
+    except (Py4JError, PySparkException, OSError, AttributeError):
+        return set()
+
+
+def _stream(checkpoint: Path) -> str | None:
+    with suppress(CheckpointError):
+        return stream_of(checkpoint)
+    return None
