@@ -16,7 +16,7 @@ from plans.expressions.coercion import check_ordered, numeric
 from plans.expressions.functions.function import place
 from plans.expressions.functions.user import NAMED, USER, UserAggregate
 from plans.expressions.macros.lists import aggregated as listed
-from plans.nested import array_of, parts
+from plans.nested import STRUCT, array_of, is_nested, parts
 from plans.types import INTERVALS, decimal_parts
 
 Share = float | tuple[float, ...] | None
@@ -110,6 +110,21 @@ def _of_truth(function: str) -> Callable[[Called, Add], Expr]:
         if given.values[0].type not in ("bool", "null"):
             raise PlanError(f"{given.function.upper()} needs conditions, not {given.values[0].type}")
         return add(replace(given, function=function, values=(cast(given.values[0], "bool"),), distinct=False))
+
+    return rewrite
+
+
+def _extreme(falling: bool, nulls_last: bool) -> Callable[[Called, Add], Expr]:
+    """Returns MIN or MAX: of structs the first one in the order of their fields."""
+
+    def rewrite(given: Called, add: Add) -> Expr:
+        value, function = given.values[0], "max" if falling else "min"
+        made = parts(value.type) if is_nested(value.type) else None
+        if made is None or made.kind != STRUCT:
+            return add(replace(given, function=function))
+        order = tuple((call("get_field", value, lit(name)), falling, nulls_last) for name in made.names)
+        found = firsts(replace(given, function="array_agg", distinct=False, order=order), 1, False, add)
+        return call("element_at", found, lit(1))
 
     return rewrite
 
@@ -230,6 +245,10 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "sum": _sum,
     "avg": _mean,
     "double_avg": _double_mean,
+    "max": _extreme(True, True),
+    "min": _extreme(False, False),
+    "max_or_null": _extreme(True, False),
+    "min_or_null": _extreme(False, True),
     "bool_and": _of_truth("min"),
     "bool_or": _of_truth("max"),
     "any_value": _as("min"),

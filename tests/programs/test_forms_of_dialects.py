@@ -31,6 +31,7 @@ DUCKDB = (
     "WITH days AS (SELECT unnest(generate_series(DATE '2022-12-31', DATE '2023-01-02', INTERVAL 1 DAY))::DATE AS day) "
     "SELECT day, id FROM days LEFT JOIN r ON r.d = day",
     "SELECT id, unnest(nums) * 2 + a AS x FROM r",
+    "SELECT a, MAX({'b': b, 's': s}).s AS x, MIN({'b': b, 's': s}).b AS y FROM r GROUP BY a",
     "SELECT unnest(tags) AS t, COUNT(*) AS n, SUM(a) AS x FROM r GROUP BY t",
     "SELECT a, unnest(nums) AS x, COUNT(*) AS n FROM r GROUP BY 2, a",
     "SELECT id, ARRAY(SELECT x FROM UNNEST(tags) AS q(x) ORDER BY x DESC NULLS LAST LIMIT 2) AS two, (SELECT "

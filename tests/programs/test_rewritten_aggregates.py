@@ -35,6 +35,10 @@ PAIRS = {
     "SELECT k, FIRST_VALUE(s) AS a, FIRST(x, true) AS b, LAST_VALUE(z, true) AS c, TRY_SUM(y) AS d FROM r GROUP BY k": (
         "SELECT k, MIN(s), MIN(x), MAX(z), SUM(y)::BIGINT FROM r GROUP BY k"
     ),
+    "SELECT k, MAX(STRUCT(x, s)).s AS a, MIN(STRUCT(x, s)).s AS b, MAX(STRUCT(y, x, s)).x AS c FROM r GROUP BY k": (
+        "SELECT k, list(s ORDER BY x DESC NULLS LAST, s DESC NULLS LAST)[1], list(s ORDER BY x NULLS FIRST, s NULLS "
+        "FIRST)[1], list(x ORDER BY y DESC NULLS LAST, x DESC NULLS LAST)[1] FROM r GROUP BY k"
+    ),
     "SELECT MODE() WITHIN GROUP (ORDER BY x) AS a FROM r": (
         "SELECT (SELECT x FROM r WHERE x IS NOT NULL GROUP BY x ORDER BY COUNT(*) DESC, x LIMIT 1)"
     ),

@@ -112,3 +112,4 @@ SELECT d, ROUND(d, 1) AS r, d * d AS m, d / 3 AS q, d + k AS p, CAST(d AS INT) A
 SELECT id, ZIP_WITH(tags, tags, (x, y) -> x + y) AS w, ARRAY_SORT(ARRAY_COMPACT(tags), (x, y) -> CAST(y - x AS INT)) AS s FROM n
 SELECT LEFT(c, 1) AS a, RIGHT(c, 1) AS b, POSITION('p' IN c) AS d, CHAR_LENGTH(c) AS g, BIT_LENGTH(c) AS h, TRIM(LEADING 'p' FROM c) AS i, BTRIM(c, 'p') AS j, CONTAINS(c, 'p') AS k, STARTSWITH(c, '1') AS l FROM s
 SELECT x.id, r.b FROM RANGE(3, 0, -1) x LEFT JOIN r ON r.a = x.id
+SELECT b, MAX(STRUCT(a, b)) AS m, MIN(STRUCT(a, b)).a AS n FROM r GROUP BY b

@@ -34,8 +34,11 @@ from plans.queries.algebra import Group, Query, replaced, split, unused
 # What the call of an aggregate may carry besides; anything else changes what it means.
 _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
 _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
-_OWN = {"avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values"}
-"""What DuckDB means by aggregates of numbers."""
+_OWN = {
+    "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
+    "max": "max_or_null", "min": "min_or_null",
+}  # fmt: skip
+"""What other dialects than Spark mean by aggregates: DuckDB by those of numbers, all of them by those of structs."""
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
@@ -192,14 +195,14 @@ class Groups:
             where, inner = node.expression.this, node.this
         function = function_of(inner)
         inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
-        if (inner.this if isinstance(inner, exp.WithinGroup) else inner).args.get("own"):
-            function = _OWN.get(function or "", function)
+        flagged = (inner.this if isinstance(inner, exp.WithinGroup) else inner).args.get("own")
         if function is None:
             raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
+        meant = _OWN.get(function, function) if flagged else function
         ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
         if ordered is not None:
             conditions = [] if where is None else [where]
-            return text.guarded(node, partial(self._ordered, function, ordered, conditions))
+            return text.guarded(node, partial(self._ordered, meant, ordered, conditions))
         if isinstance(inner, exp.WithinGroup) and function == "mode":  # MODE() WITHIN GROUP (ORDER BY x)
             order = inner.expression.expressions
             if len(order) != 1 or order[0].args.get("desc") or inner.this.this is not None:
@@ -230,7 +233,7 @@ class Groups:
             text.check_arguments(given[0], set(), f"{word}(*)")
         if star and (distinct or not isinstance(inner, exp.Count)):
             raise text.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
-        once = (*_ONCE, "count", "sum", "avg", "double_avg", "min", "max")
+        once = (*_ONCE, "count", "sum", "avg", "min", "max")
         if distinct and (isinstance(inner, exp.CountIf) or function not in once):
             raise text.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []
@@ -238,7 +241,7 @@ class Groups:
             conditions, given = [*conditions, *given], []
         if star:
             given = []
-        return text.guarded(node, partial(self._add, function, given, distinct, conditions))
+        return text.guarded(node, partial(self._add, meant, given, distinct, conditions))
 
     def _add(
         self, function: str, given: list[exp.Expression], distinct: bool, conditions: list[exp.Expression]

@@ -155,6 +155,11 @@ def _of_decimals(node: Any, dialect: str) -> Any:
     node.set("own", dialect == "duckdb" or None)
 
 
+def _of_structs(node: Any, dialect: str) -> Any:
+    """Notes that NULL is the largest value of a field."""
+    node.set("own", True)
+
+
 def _quantile(node: Any, dialect: str) -> Any:
     """Returns QUANTILE of DuckDB, which is one of the values."""
     share = node.args.get("quantile")
@@ -340,6 +345,7 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Div: _quotient,
     exp.Sum: _counted_truths,
     exp.Quantile: _quantile,
+    **dict.fromkeys((exp.Max, exp.Min), _of_structs),
     **dict.fromkeys((exp.Avg, exp.Median, exp.PercentileCont, exp.PercentileDisc), _of_decimals),
     exp.Add: _sum,
     exp.JSONType: _json_kind,
