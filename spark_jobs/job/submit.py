@@ -27,7 +27,7 @@ from spark_jobs.ingest import edges
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
-from spark_jobs.job import places, sinks
+from spark_jobs.job import places, sinks, verify
 from spark_jobs.job.failures import plain_errors
 from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
@@ -134,6 +134,8 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         watched=replace(job.options.watched, sample=sample),
     )
     plan = planned(job.query, frames, schema, options.planning)
+    if job.verify:
+        verify.demand_readable(spark, plan, options.planning.dialect)
     listener = None
     if job.prometheus is not None:
         listener = metrics(spark, str(checkpoint), job.prometheus, state=options.place.state)
@@ -333,8 +335,6 @@ def _verified(
     say: Callable[[str], None],
 ) -> bool:
     """Compares the accumulated output with a recompute from scratch, and says how it came out."""
-    from spark_jobs.job import verify
-
     aside = located(str(checkpoint), job.options.place.state).quarantine
     if job.options.checks.quarantine is not None:
         aside = folder_at(str(job.options.checks.quarantine), "--quarantine")

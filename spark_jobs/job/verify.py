@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.errors import ParseException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from plans.expressions.sqltext import spark_sql
@@ -74,25 +75,44 @@ def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
     return frame.join(F.broadcast(numbers), FILE).drop(FILE)
 
 
+def demand_readable(spark: SparkSession, program: Program, dialect: str) -> None:
+    """Raises :class:`SparkJobError` if Spark's SQL cannot recompute a program."""
+    functions = functions_of(program)
+    if functions:
+        raise SparkJobError(
+            f"--verify recomputes with Spark's SQL, and this query calls {functions[0].name}, which Spark does not "
+            "know: leave --verify out"
+        )
+    if program.plan is not None:
+        return
+    if program.windows:
+        raise SparkJobError("--verify recomputes over all rows, and this query has a window, which lets rows go")
+    if ":-" in program.query or "-[" in program.query:
+        raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
+    if dialect != "spark":
+        raise SparkJobError(
+            f"--verify recomputes a query of several stages by its text in Spark's SQL, and this one is in {dialect}: "
+            "leave --verify out"
+        )
+    parser: Any = spark._jsparkSession.sessionState().sqlParser()
+    try:
+        parser.parsePlan(program.query)
+    except ParseException as error:
+        raise SparkJobError(
+            f"--verify recomputes with Spark's SQL, which does not read this query ({in_a_line(error)[:200]}): leave "
+            "--verify out"
+        ) from None
+
+
 def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
     """Returns what Spark SQL answers to the program's own text, over the net contents of the change tables ``frames``.
 
     ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
     are worked out batch by batch. Columns that the program does not read are NULL. One join of distinct rows is
-    recomputed by its plan, if its predicates mean the same in Spark SQL. Raises :class:`SparkJobError` if another query
-    was not given as SQL that Spark reads.
+    recomputed by its plan, if its predicates mean the same in Spark SQL. ``demand_readable`` lets the program through.
     """
-    functions = functions_of(program)
-    if functions:
-        raise SparkJobError(
-            f"--verify recomputes with Spark's SQL, and this query calls {functions[0].name}, which Spark does not know"
-        )
     if program.plan is not None:
         return _recomputed(program, program.plan, frames, clamped=clamped)
-    if program.windows:
-        raise SparkJobError("--verify recomputes over all rows, and this query has a window, which lets rows go")
-    if ":-" in program.query or "-[" in program.query:
-        raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
     spark = next(iter(frames.values())).sparkSession
     for table in program.tables:
         typed = _typed(program, table.name, frames)
@@ -105,13 +125,7 @@ def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bo
             for column in table.columns
         ]
         net.select(*columns).createOrReplaceTempView(table.name)
-    try:
-        return spark.sql(program.query)
-    except (ParseException, AnalysisException) as error:
-        raise SparkJobError(
-            f"--verify recomputes with Spark's SQL, which does not read this query ({in_a_line(error)[:200]}): leave "
-            "--verify out. The output is written"
-        ) from None
+    return spark.sql(program.query)
 
 
 def _recomputed(program: Program, plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:

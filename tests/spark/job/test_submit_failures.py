@@ -65,15 +65,18 @@ def test_verify_still_finds_a_difference(spark, tmp_path, capsys):
     assert capsys.readouterr().out.endswith("DIFFERENT\n")
 
 
-def test_verify_says_that_spark_does_not_read_a_query_and_the_output_is_there(spark, tmp_path):
+def test_verify_says_before_it_begins_that_spark_does_not_read_a_query(spark, tmp_path):
     write(tmp_path / "g", 0, [(1, 2, 1), (1, 5, 1), (2, 4, 1)])
     found = words(tmp_path, "--verify")
     found[0] = "SELECT a.dst, b.dst AS d FROM g a ASOF JOIN g b ON a.src = b.src AND a.dst > b.dst"
     with pytest.raises(SparkJobError, match=r"Spark's SQL, which does not read this query \(.*\): leave --verify out"):
         command(submit, *found)
-    found.remove("--verify")
+    found[0] = "SELECT src, COUNT(*) AS n FROM g GROUP BY src"
+    with pytest.raises(SparkJobError, match="text in Spark's SQL, and this one is in duckdb: leave --verify out"):
+        command(submit, *found, "--dialect", "duckdb")
+    assert not list((tmp_path / "out").glob("*.parquet"))
     assert command(submit, *found) == 0
-    assert [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()] == [(5, 2, 1)]
+    assert {tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).collect()} == {(1, 2, 1), (2, 1, 1)}
 
 
 def test_verify_says_that_it_cannot_compare_with_rows_that_only_the_state_refused(spark, tmp_path, capsys):
