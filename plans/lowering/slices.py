@@ -29,7 +29,7 @@ from plans.queries.algebra import Group, Query, Relation, SetOperation, Sliced, 
 from plans.schema import Column, Table
 from plans.types import ONE_WORD_DIGITS, exact_scale
 
-_AT, _SUMMED, _BOUND = "at", "summed", "bound"
+_BOUND = "bound"
 _BOTH = ("union_all", 0, 1)
 
 
@@ -50,6 +50,18 @@ class _Running:
     around: dict[Expr, Expr]
 
     @property
+    def at(self) -> str:
+        """Returns how the column of the order is called: as the query has it, for messages."""
+        return str(self.keys[-1][1])
+
+    @property
+    def sum(self) -> str:
+        """Returns how the column of the sums of rows with one value of the order is called."""
+        values = dict(self.rows.outputs)
+        given = ", ".join(str(values[name]) for name in self.total.arguments)
+        return f"{self.total.function.upper()}({given or '*'})"
+
+    @property
     def summed(self) -> Expr:
         """Returns what is added up: of COUNT a 1 for each row that it counts."""
         values = dict(self.rows.outputs)
@@ -62,7 +74,7 @@ class _Running:
 
     def named(self, side: int) -> tuple[tuple[str, Expr], ...]:
         """Returns the equal columns and the order of ``outer`` (0) or ``rows`` (1), by their names in the slice."""
-        names = [*(f"k{i}" for i in range(len(self.keys) - 1)), _AT]
+        names = [*(f"k{i}" for i in range(len(self.keys) - 1)), self.at]
         return tuple((name, pair[side]) for name, pair in zip(names, self.keys, strict=True))
 
 
@@ -104,8 +116,8 @@ def _of_condition(query: Query, part: Expr, sides: Sequence[Expr], comparison: s
     for one in beside:
         less = replace(rest, sources=tuple(source for source in rest.sources if source is not one))
         rest = rest if _is_read(less, one) else less
-    rule = Slice(_SUMMED, _BOUND, comparison, running.comparison in ("le", "ge"), zero)
-    names, at = tuple(name for name, _ in running.named(0)), Order(_AT, running.comparison in ("gt", "ge"))
+    rule = Slice(running.sum, _BOUND, comparison, running.comparison in ("le", "ge"), zero)
+    names, at = tuple(name for name, _ in running.named(0)), Order(running.at, running.comparison in ("gt", "ge"))
     made = Sliced(SetOperation((_values(running, bounds, zero), bounds), _BOTH), names[:-1], (at,), rule)
     source = Source(value.alias, Table(value.alias, made.columns), input=made)
     equal = "nseq" if zero else "eq"
@@ -242,7 +254,7 @@ def _bounds(running: _Running, bound: Expr, beside: Sequence[Source]) -> Query |
         outputs = tuple(output for output in outer.input.outputs if output[0] in columns or not keys)
         each = replace(outer.input, outputs=outputs)
         sources.insert(0, replace(outer, input=each, table=Table(outer.alias, each.columns)))
-    none = (_AT, cast(NULL, running.keys[-1][0].type)), (_SUMMED, cast(NULL, running.total.type))
+    none = (running.at, cast(NULL, running.keys[-1][0].type)), (running.sum, cast(NULL, running.total.type))
     shown = (*running.named(0)[:-1], *none, (_BOUND, bound))
     there = call("not", call("isnull", bound))
     return Query(running.rows.text, tuple(sources), (there,), shown, bool(keys) or not beside)
@@ -264,18 +276,18 @@ def _values(running: _Running, bounds: Query, zero: bool) -> Query:
     named, text = running.named(1), running.rows.text
     there = tuple(call("not", call("isnull", theirs)) for _, theirs in named)
     rows: Relation = replace(
-        running.rows, conditions=(*running.rows.conditions, *there), outputs=(*named, (_SUMMED, running.summed))
+        running.rows, conditions=(*running.rows.conditions, *there), outputs=(*named, (running.sum, running.summed))
     )
     if not _same(running, zero):
         none = cast(NULL, running.summed.type)
-        around = Query(text, (running.outer,), (), (*running.named(0), (_SUMMED, none)), False)
+        around = Query(text, (running.outer,), (), (*running.named(0), (running.sum, none)), False)
         rows = SetOperation((rows, around), _BOTH)
     names = tuple(name for name, _ in named)
-    total = Aggregate(_SUMMED, running.total.type, "sum", (_SUMMED,))
+    total = Aggregate(running.sum, running.total.type, "sum", (running.sum,))
     keys = tuple((name, col(name, mine.type)) for name, mine in running.named(0))
-    each = Group(rows, names, (total,), (*keys, (_SUMMED, col(_SUMMED, total.type))))
+    each = Group(rows, names, (total,), (*keys, (running.sum, col(running.sum, total.type))))
     source = Source("each", Table("each", tuple(Column(c.name, c.type) for c in each.columns)), input=each)
-    shown = tuple((name, source.qualified(name)) for name in (*names, _SUMMED))
+    shown = tuple((name, source.qualified(name)) for name in (*names, running.sum))
     return Query(text, (source,), (), (*shown, (_BOUND, cast(NULL, bounds.columns[-1].type))), False)
 
 

@@ -178,7 +178,7 @@ def lines_of(stage: Stage) -> list[str]:
     if isinstance(stage, SliceStage):
         one = stage.slice
         upto = "up to the row" if one.inclusive else "of the rows before"
-        total = f"SUM({one.summed}) {upto}, by {_order(stage.order)}"
+        total = f"{one.summed} {upto}, by {_order(stage.order)}"
         lines = [f"of {_feed(stage.feed)}", f"while {total} {COMPARISONS[one.comparison]} {one.bound}"]
         return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
     if isinstance(stage, TimedStage):

@@ -11,6 +11,7 @@ import pytest
 
 import crown
 import plans
+from crown.errors import ChangeError
 from plans.program import BandStage, Program, SliceStage
 from plans.show import programs
 from tests.marks import every, seeds
@@ -134,7 +135,14 @@ def _steps(view: crown.View) -> int:
     return sum(stage.get("steps", 0) for stage in view.stats()["stages"])
 
 
+def test_a_sum_that_leaves_its_type_is_named_as_the_query_has_it() -> None:
+    view = crown.view(FINANCE["vwap"], SCHEMA)
+    with pytest.raises(ChangeError, match=r"the group y\.o=1, column 'SUM\(y\.v\)': the sum is no int64"):
+        view.update({"r": [(1, 0, 1, 2**62), (2, 0, 1, 2**62)]})
+    view.check_invariants()
+
+
 def test_explain_says_what_a_slice_costs() -> None:
     told = programs.text(plans.program(FINANCE["vwap"], SCHEMA))
-    assert "SUM(summed) of the rows before, by at DESC NULLS FIRST < bound" in told
+    assert "while SUM(y.v) of the rows before, by y.o DESC NULLS FIRST < bound" in told
     assert "O(1) per row that is selected or no longer is" in told

@@ -279,7 +279,7 @@ def _totals(
     peers, summed, most = functions[p + PEERS] == 1, functions[p] == SUM, functions[p + MOST]
     entry, row = sums_at(arena, shape, leaf, e), row_at(arena, shape, leaf, e)
     counted, sums, argument = functions[p + COUNTS], functions[p + SUMS], functions[p + ARGUMENT]
-    copies, more, less = moved[q], moved[q + 1], moved[q + 2]
+    copies, more, less, width, size = moved[q], moved[q + 1], moved[q + 2], shape[0], shape[1]
     for y in range(lines):
         if not peers:
             if not apart:
@@ -292,15 +292,19 @@ def _totals(
                     value = arena[row + argument]
                     low, high = sum_of_pairs(low, high, value, value >> 63)
         elif at == end:  # the first of new peers
-            peer, place, more_peers = leaf, e + y, True
+            peer, place, other, following, length = leaf, e + y, entry, row, arena[leaf + LENGTH]
+            more_peers = True
             while more_peers:
-                other = sums_at(arena, shape, peer, place)
                 count += arena[other + counted]
                 if summed:
                     low, high = sum_of_pairs(low, high, arena[other + sums], arena[other + sums + 1])
                 end += arena[peer + HEAD + place]
-                peer, place = here(arena, peer, place + 1)
-                more_peers = peer != 0 and same(arena, spec, order, row, row_at(arena, shape, peer, place))
+                place, other, following = place + 1, other + size, following + width
+                if place == length and arena[peer + NEXT] != 0:
+                    peer, place = arena[peer + NEXT], 0
+                    other, following = sums_at(arena, shape, peer, 0), row_at(arena, shape, peer, 0)
+                    length = arena[peer + LENGTH]
+                more_peers = place < length and same(arena, spec, order, row, following)
         value, after = count, count + copies
         if summed:
             value = NULL
@@ -321,6 +325,6 @@ def _totals(
             out[x + y] = after
         if not apart:
             at += arena[leaf + HEAD + e + y]
-            entry += shape[1]
-            row += shape[0]
+            entry += size
+            row += width
     scratch[t], scratch[t + 1], scratch[t + 2], scratch[t + 3] = count, low, high, end
