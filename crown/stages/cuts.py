@@ -25,11 +25,6 @@ class Alike:
     words: np.ndarray
 
     @property
-    def pieces(self) -> Pieces:
-        """Returns where they are."""
-        return Pieces(*self.words[: surveys.BEGIN])
-
-    @property
     def peers(self) -> np.ndarray:
         """Returns how many peers there are of each change."""
         return np.asarray(self.words[surveys.END] - self.words[surveys.BEGIN])

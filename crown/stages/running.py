@@ -164,22 +164,15 @@ class _Places:
         return self._given.trees.copied(self._handles, ends, ends, self._given.sums.shape)[1]
 
     def _to_row(self) -> np.ndarray:
-        """Returns the sums up to each row, itself included."""
-        running, begins = self._list()
-        out = np.zeros((len(self._of), self._heads.shape[1]), np.int64)
-        ends = np.arange(len(out)) + self._of + 2
-        kernels.between(running, self._given.sums.numbers, begins[self._of], ends, out)
-        return out
-
-    def _list(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the running sums over a list, of each stretch what is before it and its rows, and where these
-        begin."""
+        """Returns the sums up to each row, itself included: of the list that has, of each stretch, what is before it,
+        and then its rows."""
         sums, of = self._given.sums, self._of
         each, _ = sums.of(self._codes, np.ones(len(of), np.int64))
         listed = np.zeros((len(of) + len(self._heads), sums.words), np.int64)
         listed[np.arange(len(of)) + of + 1] = each
         begins = np.searchsorted(of, np.arange(len(self._heads))) + np.arange(len(self._heads))
         listed[begins] = self._heads
-        running = np.empty((len(listed) + 1, sums.words), np.int64)
+        running, out = np.empty((len(listed) + 1, sums.words), np.int64), np.zeros_like(each)
         kernels.running(listed, sums.numbers, running)
-        return running, begins
+        kernels.between(running, sums.numbers, begins[of], np.arange(len(of)) + of + 2, out)
+        return out
