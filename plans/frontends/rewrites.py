@@ -137,6 +137,13 @@ def _joined(given: Called, add: Add) -> Expr:
     return add(replace(given, values=(cast(value, "string"),)))
 
 
+def _joined_plainly(given: Called, add: Add) -> Expr:
+    """Returns STRING_AGG, with doubles as DuckDB writes them."""
+    value = given.values[0]
+    value = call("short_text", value) if value.type == "float64" else value
+    return _joined(replace(given, function="string_agg", values=(value,)), add)
+
+
 def _listed(given: Called, add: Add) -> Expr:
     """Returns ARRAY_AGG, and COLLECT_SET, which has each value once."""
     if given.values[0].type == "null":
@@ -261,6 +268,7 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "percentile_of_values": lambda given, add: add(replace(given, function="percentile_disc")),
     "percentile_approx": lambda given, add: add(replace(given, function="percentile_disc")),
     "string_agg": _joined,
+    "plain_string_agg": _joined_plainly,
     "array_agg": _listed,
     "collect_set": _listed,
     "histogram": _of_list("histogram"),

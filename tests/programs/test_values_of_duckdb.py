@@ -86,9 +86,10 @@ def test_values_are_those_of_duckdb() -> None:
 
 
 AGGREGATES = (
-    "SELECT k, avg(c) AS a, median(c) AS m, quantile_cont(c, 0.3) AS q, quantile_cont(c, [0.1, 0.7]) AS l, quantile(n, "
+    "SELECT k, avg(c) AS a, median(c) AS m, quantile_cont(c, 0.3) AS q, quantile_cont(c, [0.1, 0.7]) AS r, quantile(n, "
     "0.3) AS d, avg(DISTINCT c) AS e, mean(c) AS f, avg(c) FILTER (WHERE n > 2) AS g, quantile_disc(c, 0.6) AS h, "
-    "percentile_cont(0.4) WITHIN GROUP (ORDER BY c) AS i, sum(n > 2) AS j FROM t GROUP BY k HAVING avg(c) > 0.5",
+    "percentile_cont(0.4) WITHIN GROUP (ORDER BY c) AS i, sum(n > 2) AS j, string_agg(c::DOUBLE * 1e16, '|' "
+    "ORDER BY c) AS l FROM t GROUP BY k HAVING avg(c) > 0.5",
     "SELECT k, c, avg(c) OVER (PARTITION BY k ORDER BY n, c ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS a, avg(c) "
     "OVER (PARTITION BY k) AS b, median(c) OVER (PARTITION BY k) AS m FROM t",
 )

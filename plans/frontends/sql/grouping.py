@@ -36,9 +36,9 @@ _CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", 
 _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
 _OWN = {
     "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
-    "max": "max_or_null", "min": "min_or_null",
+    "max": "max_or_null", "min": "min_or_null", "string_agg": "plain_string_agg",
 }  # fmt: skip
-"""What other dialects than Spark mean by aggregates: DuckDB by those of numbers, all of them by those of structs."""
+"""What other dialects than Spark mean by aggregates: all of them by those of structs, DuckDB by the others."""
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 

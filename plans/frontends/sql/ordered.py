@@ -53,7 +53,7 @@ def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, kn
     """Returns STRING_AGG, in the order of WITHIN GROUP or its own, or an aggregate that makes arrays. Without a
     separator nothing stands between texts, as in Spark; GROUP_CONCAT has a comma."""
     value = node.this
-    text.check_arguments(node, {"this", "separator", "nulls_excluded", "keeps_nulls"}, word)
+    text.check_arguments(node, {"this", "separator", "nulls_excluded", "keeps_nulls", "own"}, word)
     first = _first(value, text, word) if isinstance(value, exp.Limit) else None
     value = value.this if first is not None else value
     if isinstance(value, exp.Order):

@@ -235,7 +235,8 @@ def _counted(node: Any, dialect: str) -> Any:
 
 
 def _joined(node: Any, dialect: str) -> Any:
-    """Notes what stands between the texts that an aggregate joins."""
+    """Notes what stands between the texts that an aggregate joins, and how doubles are written."""
+    node.set("own", dialect == "duckdb" or None)
     if node.args.get("separator") is None and dialect in _COMMAS:
         node.set("separator", literal(","))
 
