@@ -47,7 +47,7 @@ from crown.ingest.given import WHOLE, Columns, Given, OfBatch, Scan, Scanned, Te
 from crown.ingest.values import INTEGERS, converted, has_no_zone, is_text
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
-from crown.store.arrow_buffers import flags, words
+from crown.store.arrow_buffers import flags, integers, words
 from plans.callers import levels_to_caller
 from plans.nested import has_map
 from plans.schema import Table
@@ -79,12 +79,13 @@ class CheckedBatch:
 class Unscanned:
     """A record batch with rows of a relation (``name``, in lower case) whose columns are of the declared types.
 
-    ``scan`` reads it. ``kinds``: these types, of the columns that are wanted."""
+    ``scan`` reads it. ``kinds``: these types, of the columns that are wanted. ``given``: what the user handed in."""
 
     name: str
     batch: pa.RecordBatch
     scan: Scan
     kinds: Mapping[str, str]
+    given: Any
 
     def checked(self, scanned: Scanned | None = None) -> CheckedBatch:
         """Returns the batch, of which no row is bad. ``scanned``: the rows that are read, if it was scanned."""
@@ -128,6 +129,7 @@ class Checker:
         self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
         self._tests = tests
         self._scan: Scan | None = None  # of batches with that schema, if they fit
+        self._of_rows: dict[bool, tuple[pa.Schema, Scan]] = {}  # of rows of whole numbers, by whether they are weighed
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
         self._small = self._integers and all(kinds[name] in INTEGERS for name in columns)
         self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
@@ -209,23 +211,59 @@ class Checker:
         for any other, or if it cannot be told at once. O(n).
         """
         if isinstance(data, list):
-            return self._rows_in_words(data) if self._integers else None
+            return self._rows_in_words(data)
         given = self.unscanned(data)
         scanned = None if given is None else given.scan.read(given.batch)
         return None if given is None or scanned is None else given.checked(scanned)
 
     def unscanned(self, data: Any) -> Unscanned | None:
-        """Returns a table whose columns are what they are declared as; None for any other, or if it has no rows or
-        several pieces. O(columns)."""
+        """Returns a table whose columns are what they are declared as, or rows of whole numbers; None for any other, or
+        if it has no rows or several pieces. O(columns), and O(values) of rows."""
+        if isinstance(data, list):
+            return self._rows_in_arrow(data)
+        given = data
         if isinstance(data, pa.Table) and data.num_rows:
             parts = data.to_batches()
             data = parts[0] if len(parts) == 1 else None
         if not isinstance(data, pa.RecordBatch) or not data.num_rows:
             return None
         scan = self._scan_of(data.schema)
-        return None if scan is None else Unscanned(self._relation.lower(), data, scan, self._kinds)
+        return None if scan is None else Unscanned(self._relation.lower(), data, scan, self._kinds, given)
+
+    def _rows_in_arrow(self, rows: list[Any]) -> Unscanned | None:
+        """Returns rows of whole numbers as a record batch; None for others."""
+        words = self._words_of(rows)
+        if words is None:
+            return None
+        weighed = self._weight is not None
+        if weighed not in self._of_rows:
+            fields = [(name, target) for name, _, target in self._wanted] + ([(WEIGHT, _INT64)] if weighed else [])
+            places = {name: i for i, name in enumerate(self._kinds)}
+            weight = len(places) if weighed else None
+            scan = Scan(self._kinds, places, weight, self._required, self._tests, MAX_WEIGHT)
+            self._of_rows[weighed] = pa.schema(fields), scan
+        schema, scan = self._of_rows[weighed]
+        columns = list(np.ascontiguousarray(words.T))
+        for j in self._narrow:
+            low, high = extent(columns[j])
+            if low < -(2**31) or high >= 2**31:
+                return None
+            columns[j] = columns[j].astype(np.int32)
+        arrays = [integers(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return Unscanned(self._relation.lower(), batch, scan, self._kinds, rows)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
+        """Returns rows of whole numbers, checked; None for others, and if one is out of range."""
+        found = self._words_of(rows)
+        if found is None:
+            return None
+        if self._weight is None:
+            return self._of_words(found, None)
+        return self._of_words(found[:, :-1], found[:, -1].copy())
+
+    def _words_of(self, rows: list[Any]) -> np.ndarray | None:
+        """Returns rows of whole numbers as int64[n, columns], of which the last are the weights, if they have some."""
         if not rows or not self._small:
             return None
         first = rows[0]
@@ -235,12 +273,7 @@ class Checker:
             return None
         if list(names) != self._names:
             self._locate(list(names))
-        found = whole_rows(rows, self._read if tuples else [self._names[place] for place in self._read])
-        if found is None:
-            return None
-        if self._weight is None:
-            return self._of_words(found, None)
-        return self._of_words(found[:, :-1], found[:, -1].copy())
+        return whole_rows(rows, self._read if tuples else [self._names[place] for place in self._read])
 
     def _of_words(self, matrix: np.ndarray, weights: np.ndarray | None) -> CheckedBatch | None:
         """Returns the batch; None if a weight, or a number of 32 bits, is out of range."""

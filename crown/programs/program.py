@@ -123,9 +123,9 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         closing: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
         pipeline, unscanned = self.pipeline, prepared.unscanned
-        if pipeline is None or not unscanned:
-            return super().apply(prepared, wanted, closing)
         self.ready()
+        if pipeline is None or not unscanned:
+            return self._drawn(prepared, wanted, closing)
         given, asked, rest = prepared, kernels.BAD, None
         pipeline.open(unscanned)
         self._open()
@@ -153,8 +153,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
             pipeline.close()
         if rest is not None:
             return self._drawn(rest, wanted, closing)
-        given = self.prepare({one.name: one.batch for one in unscanned})  # which says what is wrong with it
-        return super().apply(given, wanted, closing)
+        given = self.prepare({one.name: one.given for one in unscanned})  # which says what is wrong with it
+        return self._drawn(given, wanted, closing)
 
     def _delivered_at_once(
         self, pipeline: Pipeline, given: PreparedBatch, wanted: Wanted, closing: Callable[[list[Any]], None] | None

@@ -42,9 +42,13 @@ class Stepwise:
         by_table = changes if isinstance(changes, Mapping) else dict.fromkeys(self.database.schema, changes)
         return {name: to_arrow(self.database.schema, name, of) for name, of in by_table.items()}
 
-    def apply(self, changes: Changes | Mapping[str, Changes], deltas: bool = True, **wanted: Any) -> None:
-        """Applies a batch to both, and compares all that there is."""
-        batch = self.given(changes)
+    def apply(
+        self, changes: Changes | Mapping[str, Changes], deltas: bool = True, dicts: bool = False, **wanted: Any
+    ) -> None:
+        """Applies a batch to both, and compares all that there is; ``dicts``: it is a list of them."""
+        batch: dict[str, Any] = self.given(changes)
+        if dicts:
+            batch = {name: table.to_pylist() for name, table in batch.items()}
         if deltas:
             assert bag(self.view.apply(batch, **wanted)) == bag(self.other.apply(batch, **wanted))
         else:

@@ -90,7 +90,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
         batch = {table: changes for table, changes in batch.items() if changes}
         if batch:
             wanted = {"consolidate": random.choice((None, None, True, False))}
-            both.apply(batch, deltas=number % 6 != 5, **wanted)
+            both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3, **wanted)
     both.is_duckdbs()
     assert both.asked[group_batch.DONE] or both.asked[kernels.HELD]
     everything = {table: changes for table, changes in both.database.everything(-1).items() if changes}
@@ -168,6 +168,30 @@ def test_a_bad_row_of_any_relation_is_named() -> None:
         assert "row 0" in both.refused(wrong, BadRowError)
     assert both.asked[kernels.BAD] == 2
     assert both.view._engine.epoch == 1
+
+
+def test_rows_of_whole_numbers_are_taken_whatever_form_they_have() -> None:
+    tables = {"g": {"src": "int64", "dst": "int32"}}
+    both = Stepwise("SELECT DISTINCT src, dst FROM g WHERE dst > 1", tables)
+    query = "SELECT src, COUNT(*) AS n, SUM(dst) AS s FROM g WHERE dst > 1 GROUP BY src"
+    both = Stepwise(query, tables)
+    forms: list[Any] = [
+        [{"src": 1, "dst": 2}, {"src": 1, "dst": 1}],
+        [{"dst": 3, "note": "other", "src": 2, "_weight": 2}],
+        [(1, 5), (3, 2)],
+        [{"_weight": -1, "SRC": 1, "dst": 2}],
+        [(3, 2, -1)],
+    ]
+    for rows in forms:
+        assert bag(both.view.apply({"g": rows})) == bag(both.other.apply({"g": rows}))
+        both.compare()
+    assert both.asked == {group_batch.DONE: len(forms)}
+    for wrong, said in (
+        ({"src": 1, "dst": 2**31}, "dst"),
+        ({"src": 1, "dst": 2, "_weight": 2**31}, "_weight"),
+        ({"src": -(2**63), "dst": 2, "_weight": 1}, "src"),
+    ):
+        assert said in both.refused([{"src": 7, "dst": 7, "_weight": 1}, {"_weight": 1, **wrong}], BadRowError)
 
 
 def test_a_null_in_a_key_is_left_to_the_steps() -> None:

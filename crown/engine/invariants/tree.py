@@ -119,15 +119,15 @@ class _Reader:
 
     def unused(self, node: int, g: int) -> bool:
         """Returns whether neither end of the edge above a node has rows with the key of the group; checks that it is
-        then as it was made."""
+        then as it was made, but for its live parents, of which nothing is known while no live views are kept."""
         k = len(self.plan.nodes[node].key)
         used = bool(at.parents_count(self.halves, g, k) or self.references(node, g))
         extra = int(self.plan_array[node_at(node) + N_EXTRA])
         words = int(at.group_words(extra, self.plan_array[node_at(node) + N_REFERENCES]))
         empty = used or not (
             at.children_count(self.halves, g, k)
-            or at.live_parents(self.halves, g, k)
-            or self.arena[g + k + 2 : g + k + words].any()
+            or (self.arena[A.H_LIVE_ON] and at.live_parents(self.halves, g, k))
+            or self.halves[2 * (g + k + 2) + 1 : 2 * (g + k + words)].any()  # all behind these
         )
         assert empty, f"{self.plan.nodes[node].name}: a group without references is not empty"
         return not used
