@@ -59,18 +59,18 @@ class _Running:
         """Returns how the column of the sums of rows with one value of the order is called."""
         values = dict(self.rows.outputs)
         given = ", ".join(str(values[name]) for name in self.total.arguments)
-        return f"{self.total.function.upper()}({given or '*'})"
+        where = f" FILTER (WHERE {values[self.total.where]})" if self.total.where is not None else ""
+        return f"{self.total.function.upper()}({given or '*'}){where}"
 
     @property
     def summed(self) -> Expr:
-        """Returns what is added up: of COUNT a 1 for each row that it counts."""
-        values = dict(self.rows.outputs)
-        if self.total.function == "sum":
-            return values[self.total.arguments[0]]
-        if not self.total.arguments:
-            return lit(1, "int64")
-        there = conjoin([call("not", call("isnull", values[name])) for name in self.total.arguments])
-        return call("case", there, lit(1, "int64"), cast(NULL, "int64"))
+        """Returns what is added up, of the rows that its FILTER has: of COUNT a 1 for each row that it counts."""
+        values, counts = dict(self.rows.outputs), self.total.function == "count"
+        there = [values[self.total.where]] if self.total.where is not None else []
+        if counts:
+            there += [call("not", call("isnull", values[name])) for name in self.total.arguments]
+        added = lit(1, "int64") if counts else values[self.total.arguments[0]]
+        return call("case", conjoin(there), added, cast(NULL, added.type)) if there else added
 
     def named(self, side: int) -> tuple[tuple[str, Expr], ...]:
         """Returns the equal columns and the order of ``outer`` (0) or ``rows`` (1), by their names in the slice."""
@@ -188,7 +188,7 @@ def _running(value: Source) -> _Running | None:
     if not plain or not isinstance(outer.input, Query) or len(inner.sources) < 2 or len(group.aggregates) != 1:
         return None
     (total,) = group.aggregates
-    if total.function not in ("sum", "count") or total.distinct or total.where is not None:
+    if total.function not in ("sum", "count") or total.distinct:
         return None
     values, around = dict(inner.outputs), {}
     for _, theirs, mine in keys:

@@ -36,6 +36,10 @@ SLICED = {
     "zero": f"SELECT x.id FROM r x WHERE COALESCE({SUM.format('r', '>')}, 0) <= 0.5 * {ALL}",
     "count": "SELECT x.id FROM r x WHERE (SELECT COUNT(*) FROM r y WHERE y.o > x.o AND y.g = x.g) < 3",
     "count of values": "SELECT x.id FROM r x WHERE (SELECT COUNT(y.v) FROM r y WHERE y.o < x.o) >= 4",
+    "filter": "SELECT x.id FROM r x WHERE (SELECT SUM(y.v) FILTER (WHERE y.v > 2) FROM r y WHERE y.o > x.o) <= 0.3 * "
+    f"{ALL}",
+    "count of a filter": "SELECT x.id FROM r x WHERE (SELECT COUNT(y.g) FILTER (WHERE y.v > 2) FROM r y WHERE y.o >= "
+    "x.o) < 3",
     "by group": "SELECT x.id, x.g FROM r x WHERE (SELECT SUM(y.v) FROM r y WHERE y.o > x.o AND y.g = x.g) < "
     "0.5 * (SELECT SUM(z.v) FROM r z WHERE z.g = x.g)",
     "one bound for all groups": "SELECT x.id FROM r x WHERE (SELECT SUM(y.v) FROM s y WHERE y.o > x.o AND y.g = x.g) "
