@@ -256,7 +256,7 @@ QUERIES: tuple[tuple[str, str, str], ...] = (
      "SELECT strftime(datetime, '%Y-%m-%d'), count(*), count(*) FILTER (WHERE price < 10000), count(DISTINCT "
      "bidder) FROM bid GROUP BY 1"),
     ("trino", "SELECT customer_id, array_join(array_agg(DISTINCT status ORDER BY status), ',') AS st FROM orders "
-     "GROUP BY customer_id", ""),
+     "WHERE status IS NOT NULL GROUP BY customer_id", ""),
     ("trino", "SELECT o.id, t.tag FROM orders o CROSS JOIN UNNEST(o.tags) AS t (tag) WHERE cardinality(o.tags) > "
      "1", ""),
     ("trino", "SELECT json_extract_scalar(payload, '$.page') AS page, count_if(name = 'view') AS views, "
