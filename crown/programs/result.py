@@ -12,6 +12,7 @@ import pyarrow as pa
 from crown.engine.delivery import CHANGED
 from crown.errors import ConcurrentChangeError, CrownError
 from crown.ingest.changes import WEIGHT
+from crown.kernels.arena import H_EPOCH
 from crown.programs.answers import Answers
 from crown.programs.pages import Pages
 from crown.programs.runtime import ProgramRuntime
@@ -85,12 +86,12 @@ class ResultOf:
 
     def _unchanged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches. Raises ConcurrentChangeError when something has changed since the first was asked for."""
-        return self._while_unchanged(batches, self._running.epoch)
+        return self._while_unchanged(batches, self._running.header[H_EPOCH])
 
     def _while_unchanged(self, batches: Iterator[pa.RecordBatch], epoch: int) -> Iterator[pa.RecordBatch]:
         while True:
             self._running.ready()
-            if self._running.epoch != epoch:
+            if self._running.header[H_EPOCH] != epoch:
                 raise ConcurrentChangeError(CHANGED)
             batch = next(batches, None)
             if batch is None:
@@ -103,7 +104,7 @@ class ResultOf:
         O(result). Memory: all of it, if equal rows may stand apart; else that of a record batch.
         """
         self._running.ready()
-        epoch = self._running.epoch
+        epoch = self._running.header[H_EPOCH]
         if self._join is not None and not self.bag:
             for batch in self._while_unchanged(self._join.batches(), epoch):
                 yield once_each(batch, self.delta_schema)

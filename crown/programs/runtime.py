@@ -111,8 +111,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
         self._asks = isinstance(shown, JoinStage) and asks_users(shown.plan)
         self._gathering = list(enumerate(self.stages))[: len(self.stages) - (self._streaming is not None)]
         self.tallies = Tallies(self.stages)
-        self._header = numbers(memory.parts[0][: A.H_TABLES])
-        self.epoch = 0  # grows whenever something changes, if only to be taken back
+        self.header = numbers(memory.parts[0][: A.H_TABLES])  # engines that share memory have it in common
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._in_call = False  # True while a batch is applied that has no generator
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
@@ -250,14 +249,14 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
 
     def _open(self) -> None:
         """Opens a batch, unless it is open: whatever stops it before it stands, it is taken back."""
-        if not self._header[A.H_OPEN]:
-            self._header[A.H_OPEN] = 1
-            self.epoch += 1
+        if not self.header[A.H_OPEN]:
+            self.header[A.H_OPEN] = 1
+            self.header[A.H_EPOCH] += 1
 
     def _end(self, changed: bool = True) -> None:
         """Closes the open batch: it stands, is taken back, or has ``changed`` nothing."""
-        self._header[A.H_OPEN] = 0
-        self.epoch -= not changed
+        self.header[A.H_OPEN] = 0
+        self.header[A.H_EPOCH] -= not changed
 
     def _stand(self, given: PreparedBatch) -> None:
         """Lets the open batch stand."""
@@ -310,7 +309,7 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     def _roll_back(self, given: PreparedBatch, nets: Mapping[str | int, Zset], error: BaseException) -> None:
         """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
         done."""
-        if not self._header[A.H_OPEN]:
+        if not self.header[A.H_OPEN]:
             return  # it stands
         try:
             if self._torn:
@@ -390,14 +389,14 @@ class ProgramRuntime(NotCopyable, instead="save(path) and crown.load(path) make 
     @property
     def lost(self) -> bool:
         """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
-        return bool(self._header[A.H_OPEN])
+        return bool(self.header[A.H_OPEN])
 
     def ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
         CrownError if it is another process's."""
         if self.memory.file is not None:
             self.memory.file.check_process()
-        if self._header[A.H_OPEN]:
+        if self.header[A.H_OPEN]:
             refuse(self._in_call or is_running(self._batch), True)
 
     def compact(self) -> int:

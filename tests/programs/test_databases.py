@@ -13,7 +13,7 @@ from weakref import ref
 import pytest
 
 import crown
-from crown.errors import ChangeError, CrownError, MissingDeleteError, SnapshotError
+from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MissingDeleteError, SnapshotError
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from plans import PlanError, parse
@@ -284,6 +284,22 @@ def test_a_dropped_view_frees_its_stages_and_no_others() -> None:
     assert handle.count() == 2
     assert "c" in db
     assert len(db) == 1
+
+
+@pytest.mark.parametrize("query", ["SELECT k, SUM(y) AS s FROM r GROUP BY k", "SELECT k, y FROM r WHERE y > 0"])
+def test_an_iteration_from_before_a_view_was_registered_ends_with_the_next_change(query: str) -> None:
+    """The view that is iterated and the one that goes on share their memory."""
+    db = crown.database(SCHEMA)
+    db.view("rows", query)
+    db.update({"r": {"k": list(range(100_000)), "y": [1] * 100_000}})
+    begun = [iter(db["rows"]) for _ in range(2)]
+    for each in begun:
+        next(each)
+    db.view("counts", "SELECT y, COUNT(*) AS n FROM r GROUP BY y")
+    assert sum(1 for _ in begun[0]) == 99_999, "nothing has changed"
+    db.apply({"r": {"k": [1], "y": [1], "_weight": [-1]}})
+    with pytest.raises(ConcurrentChangeError, match="has changed since this iteration began"):
+        list(begun[1])
 
 
 def test_what_stays_is_not_copied_and_what_goes_is_freed() -> None:

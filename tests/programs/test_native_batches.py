@@ -22,6 +22,7 @@ from crown.errors import (
     MemoryBudgetError,
     MissingDeleteError,
 )
+from crown.kernels import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import pipeline
 from crown.programs.wanted import ALL
@@ -125,10 +126,10 @@ def test_a_bad_row_is_named(column: str, value: Any) -> None:
     batch = to_arrow(both.database.schema, "r", plain())
     at = batch.schema.get_field_index(column)
     wrong = pa.array([*batch[column].to_pylist()[:-1], value], pa.int64())
-    epoch = both.view._engine.epoch
+    epoch = both.view._engine.header[A.H_EPOCH]
     said = both.refused(batch.set_column(at, column, wrong), BadRowError)
     assert "row 5" in said
-    assert both.view._engine.epoch == epoch, "a batch that is not begun changes nothing that is being read"
+    assert both.view._engine.header[A.H_EPOCH] == epoch, "a batch that is not begun changes nothing that is being read"
     assert both.asked[kernels.BAD] == 1
     for view in (both.view, both.other):  # what the last batch did not find is known: it can be undone
         view._engine.undo({"r": to_arrow(both.database.schema, "r", plain())})

@@ -15,6 +15,7 @@ import pytest
 import crown
 from crown.engine import buffers
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
+from crown.kernels import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.stages.kernels import group_batch
 from tests.marks import seeds
@@ -167,7 +168,7 @@ def test_a_bad_row_of_any_relation_is_named() -> None:
         wrong = {**batch, name: batch[name].set_column(batch[name].num_columns - 1, "_weight", weights)}
         assert "row 0" in both.refused(wrong, BadRowError)
     assert both.asked[kernels.BAD] == 2
-    assert both.view._engine.epoch == 1
+    assert both.view._engine.header[A.H_EPOCH] == 1
 
 
 def test_rows_of_whole_numbers_are_taken_whatever_form_they_have() -> None:
