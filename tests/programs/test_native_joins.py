@@ -93,7 +93,8 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
             wanted = {"consolidate": random.choice((None, None, True, False))}
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3, **wanted)
     both.is_duckdbs()
-    assert both.asked[group_batch.DONE] or both.asked[kernels.HELD]
+    if on_missing != "ignore":  # else every batch may have a delete that finds no row
+        assert both.asked[group_batch.DONE] or both.asked[kernels.HELD]
     everything = {table: changes for table, changes in both.database.everything(-1).items() if changes}
     both.apply(everything)
     assert not both.view.to_table().num_rows
