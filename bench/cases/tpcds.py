@@ -28,12 +28,6 @@ SMALL = 0.01
 FEW = ("tpcds-q51", "tpcds-q86")
 """Some that have rows on very small data."""
 
-_IN_DUCKDB = (
-    # Of ties among doubles ours are those of their shortest decimal form, and go up.
-    (r"(round\(\(ss_qty\*1\.00\).*?),2\)", r"\1 + 1e-9, 2)"),
-)
-"""What is written otherwise in DuckDB, so that it means what it means here."""
-
 _FACTS = {
     "store_sales": "ss_ticket_number", "store_returns": "sr_ticket_number", "catalog_sales": "cs_order_number",
     "catalog_returns": "cr_order_number", "web_sales": "ws_order_number", "web_returns": "wr_order_number",
@@ -93,13 +87,6 @@ def query(folder: Path, name: str) -> str:
         if depth == 0 and word[0][0].isalpha():
             return str(text[: word.start()])
     return str(text)
-
-
-def in_duckdb(text: str) -> str:
-    """Returns the text of a query of which DuckDB has the results that this project has."""
-    for pattern, instead in _IN_DUCKDB:
-        text = re.sub(pattern, instead, text, flags=re.IGNORECASE)
-    return text
 
 
 def schema(folder: Path, text: str) -> dict[str, dict[str, str]]:

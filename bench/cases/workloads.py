@@ -281,8 +281,8 @@ def _tpcds(workload: Workload, folder: Path, prefix: int) -> Loaded:
     read = {table.name for table in make_program(text, named, dialect=workload.dialect).tables}
     schema = {name: columns for name, columns in named.items() if name in read}
     stream, first = tpcds.stream(folder, schema)
-    keyed = replace(workload, keys=tpcds.keys(schema), view=text)
-    return Loaded(keyed, tpcds.in_duckdb(text), None, schema, stream.head(prefix) if prefix else stream, first)
+    keyed = replace(workload, keys=tpcds.keys(schema))
+    return Loaded(keyed, text, None, schema, stream.head(prefix) if prefix else stream, first)
 
 
 def _keeping(graph: datasets.Graph, share: float) -> int:

@@ -148,7 +148,7 @@ def test_state_elsewhere_a_table_that_cells_write_and_a_window_beside_go_with_up
             assert summed(read_deltas(spark, str(tmp_path / "table"))) == wanted
             found = read_view(spark, options["checkpoint"])
             assert Counter(tuple(row) for row in found.collect()) == wanted
-    assert {path.name for path in (tmp_path / "job" / "crown").iterdir()} == {"elsewhere.json"}
+    assert {path.name for path in (tmp_path / "job" / "crown").iterdir()} == {"elsewhere.json", "outside.json"}
     assert {path.parent.name for path in (tmp_path / "state").glob("*/*/meta.json")} == {"crown", "crown.keys.o"}
 
 
