@@ -116,6 +116,7 @@ def _hint(kind: str, value: Any, rounded: bool, column: Any) -> str:
 
 _WHOLE = {int}
 INTEGERS: dict[str, type] = {"int32": np.int32, "int64": np.int64}
+_BOOLS = {bool, np.bool_}
 _EXACTLY = {int, Decimal, type(None)}
 """Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
 
@@ -130,7 +131,7 @@ def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None)
         return natural(values, target)
     if kind.startswith("decimal") and types <= _EXACTLY:
         return pa.array(values, target)
-    if bool in types and not types <= {bool, type(None)}:
+    if types & _BOOLS and not types <= {*_BOOLS, type(None)}:
         raise pa.ArrowInvalid("True among numbers, which Arrow would take for 1")
     if len(_zones(values)) > 1:
         raise pa.ArrowInvalid("times with and without a zone, which Arrow would take together")
