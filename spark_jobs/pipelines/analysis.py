@@ -38,7 +38,7 @@ from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, u
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.given import Given
-from spark_jobs.pipelines.project import Definition, Texts
+from spark_jobs.pipelines.project import Definition, Texts, raised
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Changed, changes, changes_of_versions
 
@@ -201,7 +201,7 @@ class _Reader:
         while True:
             try:
                 query = definition.query
-                frame = self._apart.sql(query) if isinstance(query, str) else query()
+                frame = self._apart.sql(query) if isinstance(query, str) else _called(definition, query)
                 if not isinstance(frame, DataFrame):
                     raise SourceError(f"{definition.place}: {definition.name} returns no DataFrame")
                 leaves, by_views = leaves_of(frame)
@@ -209,7 +209,7 @@ class _Reader:
             except AnalysisException as error:
                 missed = self._missed(error)
                 if missed is None:
-                    raise SourceError(_said(definition, error)) from None
+                    raise SourceError(_said(definition, error, {*self._views, *self._sources})) from None
                 self._view(missed)
                 continue
             except _ANALYSIS as error:
@@ -386,13 +386,29 @@ def active(spark: SparkSession) -> Iterator[None]:
         sessions.clearActiveSession() if before.isEmpty() else sessions.setActiveSession(before.get())
 
 
-def _said(definition: Definition, error: Exception) -> str:
-    """Returns what Spark says of a definition as one sentence, with what to do about a table that is not there."""
+def _called(definition: Definition, query: Callable[[], DataFrame]) -> DataFrame:
+    try:
+        return query()
+    except (*_ANALYSIS, SourceError):
+        raise
+    except Exception as error:  # it is the user's
+        raise SourceError(f"{definition.place}: {definition.name}: {raised(error)}") from error
+
+
+def _said(definition: Definition, error: Exception, known: Collection[str] = ()) -> str:
+    """Returns what Spark says of a definition as one sentence, with what to do about a table that is not there.
+
+    ``known``: the views and sources that are there, in the session in which the definition is analyzed."""
     own = f"view {definition.name}"
     place = definition.place if definition.place == own else f"{definition.place}: {definition.name}"
     condition = getattr(error, "getCondition", lambda: None)()
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         name = str(error.getMessageParameters().get("relationName", "")).replace("`", "")  # type: ignore[attr-defined]
+        if name.lower() in known:
+            return (
+                f"{place}: {name} is not in the session that this function asks: call SparkSession.active() in the "
+                "function, not before it"
+            )
         return (
             f"{place}: there is no table or view {name}: correct the name, create the table, or say where it is with "
             f"crown.source.{name.rpartition('.')[2]} in the configuration, Pipeline.source() in Python"

@@ -187,8 +187,10 @@ class Project:
                         found[text] = known[text] if text in known else _views(session, text, place)
                         for name, query, temporary, line in found[text]:
                             self.definitions.append(Definition(name, query, temporary, f"{place}:{line}"))
-                except (PySparkException, SyntaxError, ImportError) as error:
-                    raise SourceError(f"{file}: {_line(error)}") from error
+                except SourceError:
+                    raise
+                except Exception as error:  # of code of the user's, anything may come
+                    raise SourceError(f"{file}: {raised(error)}") from error
         names = [definition.name.lower() for definition in self.definitions]
         for definition in self.definitions:
             if names.count(definition.name.lower()) > 1:
@@ -331,6 +333,12 @@ class _Imports(MetaPathFinder):
         finally:
             sys.meta_path.remove(self)
             sys.dont_write_bytecode = written
+
+
+def raised(error: Exception) -> str:
+    """Returns what a file or a function of the user's has raised, in a line."""
+    spoken = isinstance(error, (PySparkException, SyntaxError, ImportError, OSError))
+    return _line(error) if spoken else f"{type(error).__name__}: {_line(error)}"
 
 
 def _line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,8 @@ class Record:
             }
             reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in reads}
         size = int(database.stats()["live_bytes"])
-        self.succeeded(report, sources, database.note["positions"], reads, partial(_rows, database), size)
+        begun = {name for name, since in database.note["since"].items() if report.version in since.values()}
+        self.succeeded(report, sources, database.note["positions"], reads, begun, partial(_rows, database), size)
 
     def succeeded(
         self,
@@ -68,14 +69,16 @@ class Record:
         sources: Mapping[str, str | None] | None,
         positions: Mapping[str, Any],
         views: Mapping[str, tuple[str, ...]],
+        begun: Collection[str],
         rows_of: Callable[[str], int],
         size: int,
     ) -> None:
         """Writes down a run that has come to its end.
 
         ``sources``: the tables with versions that they are, if they are such; None: it has not read them.
-        ``positions``: up to where each is read; ``views``: what each reads; ``rows_of`` counts the rows of a
-        view, and is asked only if the record does not tell; ``size``: bytes of the state.
+        ``positions``: up to where each is read; ``views``: what each reads; ``begun``: those with a place that
+        begins with this version; ``rows_of`` counts the rows of a view, and is asked only if the record does not tell;
+        ``size``: bytes of the state.
         """
         before, at = self.read(), time.time()
         follows = before.get("version") == report.version - 1
@@ -87,8 +90,9 @@ class Record:
         for name, reads in views.items():
             inserted, deleted = report.changed.get(name, (0, 0))
             was = known.get(name)
+            anew = name in begun and name in report.changed  # the report does not have the rows that it had before
             found[name] = {
-                "rows": rows_of(name) if was is None else was["rows"] + inserted - deleted,
+                "rows": rows_of(name) if was is None or anew else was["rows"] + inserted - deleted,
                 "read": sum(moved.get(read, 0) for read in reads),
                 "inserted": inserted,
                 "deleted": deleted,

@@ -86,6 +86,34 @@ def test_a_project_that_cannot_be_run_is_refused_with_the_place(spark, tmp_path:
         Pipeline.of(spark, Project.of(tmp_path)).plan()
 
 
+def test_a_definition_that_asks_a_session_from_outside_of_it_is_refused_with_what_to_do(spark, tmp_path: Path) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: v/**}}]\n")
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "a.sql").write_text("CREATE MATERIALIZED VIEW one AS SELECT 1 AS x")
+    (tmp_path / "v" / "b.py").write_text(
+        "from pyspark import pipelines as dp\nfrom pyspark.sql import SparkSession\nouter = SparkSession.active()\n"
+        "@dp.materialized_view\ndef two():\n    return outer.table('one')\n"
+    )
+    with pytest.raises(SourceError, match=r"b\.py:4: two: one is not in the session .*SparkSession\.active\(\) in the"):
+        Pipeline.of(spark, Project.of(tmp_path)).plan()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("x = y", r"a\.py: NameError: name 'y' is not defined"),
+        ("@dp.materialized_view\ndef v():\n    return {}['x']\n", r"a\.py:2: v: KeyError: 'x'"),
+    ],
+)
+def test_what_a_file_or_function_of_a_project_raises_is_said_in_a_line(
+    spark, tmp_path: Path, code: str, said: str
+) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: a.py}}]\n")
+    (tmp_path / "a.py").write_text(f"from pyspark import pipelines as dp\n{code}")
+    with pytest.raises(SourceError, match=said):
+        Pipeline.of(spark, Project.of(tmp_path)).plan()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

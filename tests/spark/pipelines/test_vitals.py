@@ -81,6 +81,19 @@ def samples(text: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.parametrize("how", ["changed", "refreshed"])
+def test_the_rows_of_a_view_that_begins_anew_are_counted_anew(
+    project: Project, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    project.pipeline().run()
+    if how == "changed":
+        monkeypatch.setitem(VIEWS, "sums", "SELECT k, MAX(x) AS x FROM joined GROUP BY k")
+        project.pipeline().run()
+    else:
+        project.pipeline().full_refresh("sums")
+    project.check(project.pipeline())
+
+
 def test_what_is_written_down_is_what_the_runs_did(project: Project) -> None:
     pipeline = project.pipeline()
     assert pipeline.status() == {}
