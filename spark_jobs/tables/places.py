@@ -102,7 +102,7 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
         name = f"kafka://{hosts}/{topic}" + key.replace("&", "?")
         return Place(name, keys, True, _once(partial(KafkaResult, hosts, topic, asked)))
     table = asked.pop("table", table)
-    if table is None:
+    if not table:
         raise SourceError("a database needs table=: the table that holds the result")
     conninfo = f"{scheme}://{parts.netloc}{parts.path}" + (f"?{urlencode(asked, quote_via=quote)}" if asked else "")
     name = f"postgresql://{hosts}{parts.path}?table={table}{key}"

@@ -355,8 +355,9 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(tmp_path):
         assert "secret" not in str(said.value)
         with pytest.raises(SourceError, match="its key has a column without a name"):
             to_table(place.partition("key=")[0] + "key=")
-    with pytest.raises(SourceError, match="a database needs table="):
-        to_table("postgresql://nobody@127.0.0.1/x")
+    for place in ("postgresql://nobody@127.0.0.1/x", "postgresql://nobody@127.0.0.1/x?table="):
+        with pytest.raises(SourceError, match="a database needs table="):
+            to_table(place)
     for form in ({"a": [1]}, {"a": [1], "_weight": [0], "_until": [None], "_commit_version": [0]}):
         with pytest.raises(SourceError, match="and these have another form: leave emit= out"):
             net_of(pa.table(form), None, 0)
