@@ -229,6 +229,26 @@ def test_a_budget_stops_a_join(on_missing: str) -> None:
     assert both.view.apply({"g": batch[:10]}).num_rows == 0
 
 
+@pytest.mark.parametrize(
+    ("query", "budget"),
+    [
+        ("SELECT DISTINCT src, dst, c, f FROM g, h WHERE dst = b AND c > 2", 130_000),
+        ("SELECT src, SUM(dst) AS s FROM g GROUP BY src", 150_000),
+    ],
+)
+def test_the_budget_is_one_of_the_base_tables_and_the_stage(query: str, budget: int) -> None:
+    """Both grow in one call: what the base tables have taken in it is not the stage's any more."""
+    given: dict[str, Changes] = {"g": [((i, i), 1) for i in range(2_000 if "GROUP" in query else 700)]}
+    tables: dict[str, Any] = dict(EDGES)
+    if "h" in query.split():
+        tables["h"] = {"b": "int64", "c": "int64", "f": "float64"}
+        given["h"] = [((i, 5, i / 2), 1) for i in range(300)]
+    both = Stepwise(query, tables, on_missing="raise", memory_budget=budget)
+    both.refused(both.given(given), MemoryBudgetError)
+    assert both.asked[group_batch.DONE] == 0
+    both.apply({name: changes[:20] for name, changes in given.items()})
+
+
 def test_a_state_in_a_file_grows(tmp_path: Any) -> None:
     kept, other = crown.view(PAIRS, EDGES, path=tmp_path / "state"), crown.view(PAIRS, EDGES)
     for first in range(0, 60_000, 12_000):

@@ -12,7 +12,7 @@ A plan is the words ``P_SOURCES`` ..., then the plans of the operators, whose pl
 from __future__ import annotations
 
 from crown.engine.kernels.layout import X_FILL
-from crown.kernels.arena import H_EMITTED, H_R_UPDATES, H_ROOT, H_ROWS, H_VERSION, ZERO
+from crown.kernels.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROOT, H_ROWS, H_VERSION, ZERO
 from crown.kernels.batches import record
 from crown.kernels.context import Context
 from crown.kernels.jit import device, kernel
@@ -136,12 +136,18 @@ def _applied(batches, wanted, plan, texts, dictionary, base, ctx, memory, state,
     at = of.scan_all(batches, plan, plan[P_SOURCE0], plan[P_SOURCES], texts, memory, plan[P_FIXED], state, R_SOURCE0)
     if at < 0:
         return BAD
+    arena, live = ctx.arena, base[H_LIVE]
     found = _let_in(plan, ctx, base, memory, at, state, slots)
     if found != group.DONE:
         return found
+    counted = base[H_LIVE] - live  # words that the stage may not take any more: the budget is one of both
+    arena[H_BUDGET] -= counted
     if plan[P_TREE] != 0:
-        return _joined(plan, wanted, ctx, memory, state, out)
-    return _grouped(plan, dictionary, ctx.arena, memory, at, state)
+        found = _joined(plan, wanted, ctx, memory, state, out)
+    else:
+        found = _grouped(plan, dictionary, arena, memory, at, state)
+    arena[H_BUDGET] += counted
+    return found
 
 
 @kernel(
