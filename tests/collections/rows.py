@@ -162,9 +162,9 @@ def _fitting(alias: str, tried: dict[str, list[Any]], conditions: list[exp.Expre
         parts = ", ".join(f"(SELECT {column}) AS q{number}" for number, column in enumerate(columns))
         kept = " AND ".join(f"({condition.sql('duckdb')})" for condition in conditions)
         text = f"SELECT * FROM (SELECT * FROM {parts}) AS {alias} WHERE {kept} LIMIT 1"
-        made = duckdb.execute(text, {name: tried[name] for name in read}).fetchone()
-        assert made is not None, f"no values fit {kept}"
-        row |= dict(zip(read, made, strict=True))
+        made = duckdb.execute(text, {name: tried[name] for name in read}).fetchall()
+        assert made, f"no values fit {kept}"
+        row |= dict(zip(read, made[0], strict=True))
     return tuple(row.values())
 
 
