@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call
+from plans.expressions.build import TRUE, Expr, call
 from plans.lowering.matches import aliases_of, together
 from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
 from plans.plan import Output, passed
 from plans.program import Feed
-from plans.queries.algebra import Query, unused
+from plans.queries.algebra import Query, replaced, unused
 from plans.queries.variables import join_type
 
 
@@ -78,7 +78,7 @@ def with_columns_for_joins(query: Query, stages: Stages) -> Query:
 def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tuple[Query, Expr]:
     """Returns the query in which the source of a value has it as a column, and that column, which is then `read`.
 
-    A DISTINCT subquery that has the value or its columns in its select list has this one, too.
+    A DISTINCT subquery whose select list gives the value has this one, too.
     """
     (alias,) = aliases_of(side)
     source = query.source(alias)
@@ -89,9 +89,8 @@ def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tu
     column = made.qualified(name)
     read.add(str(column.value))
     sources = tuple(made if s.alias == source.alias else s for s in query.sources)
-    of = set(side.columns)
     keys = tuple(
-        (group, (*exprs, column) if side in exprs or of <= {e.value for e in exprs if e.op == "col"} else exprs)
+        (group, exprs if replaced(side, dict.fromkeys(exprs, TRUE)).columns else (*exprs, column))
         for group, exprs in query.keys
     )
     return replace(query, sources=sources, keys=keys), column

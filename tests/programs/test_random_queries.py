@@ -23,6 +23,7 @@ from tests.programs.test_programs import apply
 FOUND = """
 SELECT c1 FROM u JOIN (SELECT DISTINCT d, CAST(v AS DOUBLE) c1 FROM t, s WHERE v = b) q ON x = c1 WHERE x <= FLOOR(c1)
 SELECT COALESCE(x, CAST('NaN' AS DOUBLE)) AS c0 FROM u GROUP BY COALESCE(x, CAST('NaN' AS DOUBLE))
+SELECT n.id FROM n LEFT JOIN e ON e.id = n.id JOIN (SELECT DISTINCT CAST(id AS INT) + 1 AS c0 FROM e) q ON n.id = c0
 """.strip().splitlines()
 """Queries that were not planned, or had a wrong result, once."""
 
