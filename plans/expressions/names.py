@@ -8,6 +8,7 @@ from types import ModuleType
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call
 from plans.expressions.functions import table
+from plans.expressions.functions.apply import fitted
 from plans.expressions.functions.function import Function, Macro
 from plans.expressions.macros import (
     arrays,
@@ -68,6 +69,10 @@ def meant(name: str, count: int) -> Function | Macro | None:
 
 
 def applied(entry: Function | Macro, args: list[Expr]) -> Expr:
-    """Returns the expression of a call."""
-    made: Expr = entry.make(*args) if isinstance(entry, Macro) else call(entry.name, *args)
+    """Returns the expression of a call. PlanError if it is a macro, and an argument that is to be written is none."""
+    if isinstance(entry, Function):
+        return call(entry.name, *args)
+    kinds = entry.kinds(len(args)) or ()
+    given = [fitted(entry.name, arg, kind) if kind[0] == "=" else arg for arg, kind in zip(args, kinds, strict=True)]
+    made: Expr = entry.make(*given)
     return made

@@ -77,7 +77,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
         gives = type_ if isinstance(function.gives, str) else function.gives([type_], [])
         gives = without_lengths(gives)
         return Expr(name, gives, tuple(cast(arg, type_) for arg in args))
-    args = tuple(_fitted(name, arg, kind) for arg, kind in zip(args, kinds, strict=True))
+    args = tuple(fitted(name, arg, kind) for arg, kind in zip(args, kinds, strict=True))
     args = tuple(_of_element(arg, args[0].type, kind) for arg, kind in zip(args, kinds, strict=True))
     constants = [arg.value if arg.op == "literal" else None for arg in args]
     result = function.gives
@@ -89,7 +89,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
     return Expr(name, result, args)
 
 
-def _fitted(name: str, arg: Expr, kind: str) -> Expr:
+def fitted(name: str, arg: Expr, kind: str) -> Expr:
     """Returns an argument as a function takes it; see `Function.takes`."""
     wanted = "string" if kind == "unit" else kind.removeprefix("=")
     if constant(kind) and arg.op != "literal":

@@ -45,7 +45,9 @@ def _numeric(value: Expr) -> Expr:
 
 def _truncated(number: Expr, places: Expr) -> Expr:
     """Returns a number without its digits behind a place."""
-    digits = places.value if isinstance(places.value, int) else 0
+    if not isinstance(places.value, int):  # NULL
+        return cast(NULL, number.type)
+    digits = places.value
     parts = decimal_parts(number.type)
     if parts is None and number.type not in INTEGERS:
         scale = lit(10.0 ** abs(digits))

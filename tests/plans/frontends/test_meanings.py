@@ -64,6 +64,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "EXTRACT(MICROSECOND FROM DATETIME '2024-01-02 03:04:05.678')": 678_000,
         "day + INTERVAL 1 DAY": dt.datetime(2024, 3, 4),
         "FARM_FINGERPRINT('2applefalse')": 2794438866806483259, "SPLIT('', '')": [""], "TRUNC(d, 1)": Decimal("2.50"),
+        "TRUNC(x, NULL)": None,
     },
     "mysql": {
         "CAST(x AS SIGNED)": -3, "LENGTH('é')": 2, "CHAR_LENGTH('é')": 1, "WEEK(day)": 9, "WEEK(DATE '2024-01-06')": 0,
@@ -73,6 +74,8 @@ OTHERS: dict[str, dict[str, Any]] = {
         "JSON_UNQUOTE(JSON_EXTRACT('{\"a\": \"b\"}', '$.a'))": "b", "JSON_UNQUOTE('\"c\"')": "c",
         "JSON_UNQUOTE('d')": "d",
         "JSON_CONTAINS('[1, 2]', '2')": 1, "JSON_CONTAINS('{\"a\": 1}', '2', '$.a')": 0, "JSON_LENGTH('[1, 2]')": 2,
+        "JSON_LENGTH('{\"a\": 1, \"b\": []}')": 2, "JSON_LENGTH('7')": 1, "JSON_LENGTH('{\"a\": [1]}', '$.a')": 1,
+        "JSON_LENGTH('{}', '$.a')": None,
     },
     "clickhouse": {
         "addDays(at, 7)": dt.datetime(2024, 3, 10, 10, 30), "subtractMonths(day, 1)": dt.date(2024, 2, 3),
@@ -221,6 +224,16 @@ def _fingerprint(text: str) -> int:
         ("postgres", "TO_NUMBER(s, '')", "'' is not a pattern of numbers that is read here"),
         ("duckdb", "list_contains(s, 1)", "LIST_CONTAINS needs a value of type array<...>, not string"),
         ("postgres", "array_to_string(ARRAY[a], s, a, a)", "ARRAY_TO_STRING takes 2 to 3 arguments, not 4"),
+        ("duckdb", "split_part(s, '-')", "SPLIT_PART takes 3 arguments, not 2"),
+        ("duckdb", "round(x, 1, 1)", "ROUND takes 1 to 2 arguments, not 3"),
+        ("duckdb", "round(x, a)", "ROUND needs a constant where t.a stands"),
+        ("duckdb", "trunc(x, a)", "TRUNC needs a constant where t.a stands"),
+        ("bigquery", "TRUNC(x, 1.5)", "TRUNC needs a whole number, not decimal(2,1)"),
+        ("postgres", "trunc(x, 1, 2)", "TRUNC takes 2 arguments, not 3"),
+        ("snowflake", "CEIL(x TO DAY)", "CEIL with TO is not supported"),
+        ("snowflake", "INITCAP()", "INITCAP lacks an argument"),
+        ("mysql", "JSON_UNQUOTE(s, s)", "JSON_UNQUOTE takes 1 argument, not 2"),
+        ("mysql", "JSON_CONTAINS(s)", "JSON_CONTAINS takes 2 to 3 arguments, not 1"),
     ],
 )
 def test_what_cannot_have_the_meaning_is_refused(dialect: str, call: str, message: str) -> None:

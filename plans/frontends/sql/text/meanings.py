@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text import moments
-from plans.frontends.sql.text.made import call, literal
+from plans.frontends.sql.text.made import call, is_known, literal
 from plans.frontends.sql.text.moments import POSTGRES, TO_EVEN
 from plans.frontends.sql.text.place import rewritten
 
@@ -113,20 +113,20 @@ def _logarithm(node: Any, dialect: str) -> Any:
 
 def _rounded(node: Any, dialect: str) -> Any:
     if dialect == "duckdb":
-        return call("ROUND_EXACTLY", node.this, node.args.get("decimals"))
+        return call("ROUND_EXACTLY", *node.iter_expressions())
     return call("NEAREST_EVEN", node.this) if dialect in POSTGRES and node.args.get("decimals") is None else None
 
 
 def _whole(name: str) -> Callable[[Any, str], Any]:
     def made(node: Any, dialect: str) -> Any:
-        return call(name, node.this) if node.args.get("decimals") is None else None
+        return call(name, node.this) if len(list(node.iter_expressions())) == 1 else None
 
     return made
 
 
 def _truncated(node: Any, dialect: str) -> Any:
-    places = node.args.get("decimals")
-    return call("DOUBLE_TRUNC", node.this) if places is None else call("NUMBER_TRUNC", node.this, places)
+    given = list(node.iter_expressions())
+    return call("DOUBLE_TRUNC" if len(given) == 1 else "NUMBER_TRUNC", *given)
 
 
 def _quotient(node: Any, dialect: str) -> Any:
@@ -222,6 +222,8 @@ def _length(node: Any, dialect: str) -> Any:
 
 def _titled(node: Any, dialect: str) -> Any:
     """Returns INITCAP: words end at the signs that the call or the dialect names, or at all but letters and digits."""
+    if node.this is None:
+        raise PlanError("INITCAP lacks an argument", hint="name the text: INITCAP(name)")
     signs = node.args.get("expression")
     if dialect in (*POSTGRES, "oracle") or not isinstance(signs, exp.Literal):
         return call("INITCAP_WORDS", node.this)
@@ -254,8 +256,12 @@ def _named(node: Any, dialect: str) -> Any:
     name = node.name.upper()
     if name == "JSON_VALUE" and dialect == "duckdb" and len(node.expressions) == 2:
         return call("JSON_SCALAR", *node.expressions)
-    if dialect in _MYSQL and name in _OF_MYSQL and len(node.expressions) in (1, 2, 3):
-        return _OF_MYSQL[name](*node.expressions)
+    if dialect in _MYSQL and name in _OF_MYSQL:
+        least, most, make = _OF_MYSQL[name]
+        if not least <= len(node.expressions) <= most:
+            wanted = f"{least} argument{'s'[: least - 1]}" if least == most else f"{least} to {most} arguments"
+            raise PlanError(f"{name} takes {wanted}, not {len(node.expressions)}")
+        return make(*node.expressions)
     if name == "HASH" and dialect in _OWN_HASHES:
         raise PlanError(f"HASH of {dialect} is not built", hint="use MD5, or XXHASH64, whose values are Spark's")
     if name == "MEAN" and dialect == "duckdb":
@@ -290,18 +296,27 @@ def _unquoted(value: Any) -> Any:
     return exp.Coalesce(this=call("GET_JSON_OBJECT", value, literal("$")), expressions=[value.copy()])
 
 
+def _json_length(value: Any, path: Any = None) -> Any:
+    """Returns the number of the elements of an array, or of the names of an object; anything else has the length 1."""
+    inside = value if path is None else call("JSON_QUERY", value, path)
+    names, kind = call("SIZE", call("JSON_OBJECT_KEYS", inside)), call("JSON_KIND", inside)
+    one = exp.If(this=is_known(kind), true=exp.Literal.number(1), false=exp.null())
+    return exp.Coalesce(this=call("JSON_ARRAY_LENGTH", inside), expressions=[names, one])
+
+
 def _contains(value: Any, part: Any, path: Any = None) -> Any:
     inside = value if path is None else call("JSON_QUERY", value, path)
     return exp.cast(call("JSONB_CONTAINS", inside, part), "int")
 
 
 _MYSQL = ("mysql", "singlestore")
-_OF_MYSQL: dict[str, Callable[..., Any]] = {
-    "JSON_UNQUOTE": _unquoted,
-    "JSON_CONTAINS": _contains,
-    "JSON_LENGTH": lambda value: call("JSON_ARRAY_LENGTH", value),
-    "YEARWEEK": moments.year_and_week,
+_OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
+    "JSON_UNQUOTE": (1, 1, _unquoted),
+    "JSON_CONTAINS": (2, 3, _contains),
+    "JSON_LENGTH": (1, 2, _json_length),
+    "YEARWEEK": (1, 2, moments.year_and_week),
 }
+"""Functions of MySQL, with the least and the most arguments that they take."""
 
 
 def _like(node: Any, dialect: str) -> Any:

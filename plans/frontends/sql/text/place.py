@@ -67,9 +67,10 @@ def extent(node: Any) -> tuple[int, int] | None:
 
 
 def placed(made: Any, place: tuple[int, int] | None) -> Any:
-    """Returns a tree whose nodes without a place stand at one: offsets of the text."""
+    """Returns a tree whose nodes without a place stand at one, offsets of the text; so do calls that are made there."""
     for part in made.walk():
-        if place is not None and extent(part) is None:
+        called = part.key == "anonymous" and "span" not in part.meta
+        if place is not None and (called or extent(part) is None):
             part.meta["span"] = place
     return made
 
