@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from spark_jobs.operator import maintain
     from spark_jobs.pipelines.pipeline import pipeline
     from spark_jobs.session import local_session
-    from spark_jobs.tables.manifests import delta_files
-    from spark_jobs.tables.results import to_table
+    from spark_jobs.tables.deltas.manifests import delta_files
+    from spark_jobs.tables.deltas.write import read_deltas, write_deltas
+    from spark_jobs.tables.results.table import to_table
     from spark_jobs.tables.view import read_view, view_batch
-    from spark_jobs.tables.write import read_deltas, write_deltas
 
 __all__ = [
     "DeltaFeed",

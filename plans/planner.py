@@ -13,7 +13,7 @@ from plans.errors import PlanError, QueryWarning
 from plans.frontends.datalog import program as datalog
 from plans.frontends.datalog import tokens as rules
 from plans.frontends.motif import flat, patterns
-from plans.lowering.joins import plan_of
+from plans.lowering.joins.cores import plan_of
 from plans.lowering.lower import lower
 from plans.plan import Plan
 from plans.program import Program, program_of
@@ -97,8 +97,8 @@ def program(
 
     `query` is one of those that `plan` takes, a relation of the algebra, or a `Program` (also its JSON), which is
     returned as it is. `windows`: which rows of a relation are in, by its name (see `plans.windows`). `together`: MIN,
-    MAX and DISTINCT over a join are fed with its sums, whatever that costs (see `plans.lowering.values`). The other
-    arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the program of that plan.
+    MAX and DISTINCT over a join are fed with its sums, whatever that costs (see `plans.lowering.groups.values`). The
+    other arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the program of that plan.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}}
     >>> program("SELECT DISTINCT a FROM R", schema).plan == plan("SELECT DISTINCT a FROM R", schema)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from spark_jobs.operator import maintain
     from spark_jobs.pipelines.pipeline import pipeline
     from spark_jobs.session import local_session
-    from spark_jobs.tables.manifests import delta_files
-    from spark_jobs.tables.results import to_table
+    from spark_jobs.tables.deltas.manifests import delta_files
+    from spark_jobs.tables.deltas.write import read_deltas, write_deltas
+    from spark_jobs.tables.results.table import to_table
     from spark_jobs.tables.view import read_view, view_batch
-    from spark_jobs.tables.write import read_deltas, write_deltas
 
 __all__ = [
     "DeltaFeed",
@@ -46,7 +46,7 @@ _HOME = {
     "KafkaFeed": "feeds.handover",
     "bulk_load": "job.backfill",
     "delta_changes": "feeds.delta",
-    "delta_files": "tables.manifests",
+    "delta_files": "tables.deltas.manifests",
     "delta_table": "feeds.delta",
     "handover": "feeds.handover",
     "local_session": "session",
@@ -54,13 +54,13 @@ _HOME = {
     "metrics": "job.metrics",
     "pipeline": "pipelines.pipeline",
     "plain_errors": "job.failures",
-    "read_deltas": "tables.write",
+    "read_deltas": "tables.deltas.write",
     "read_view": "tables.view",
     "rollback": "job.rollback",
     "split": "feeds.split",
-    "to_table": "tables.results",
+    "to_table": "tables.results.table",
     "view_batch": "tables.view",
-    "write_deltas": "tables.write",
+    "write_deltas": "tables.deltas.write",
 }
 
 

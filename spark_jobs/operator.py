@@ -55,8 +55,8 @@ from spark_jobs.options import Options, StreamOptions
 from spark_jobs.same_query import kept
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables.parts import Parts
-from spark_jobs.tables.shape import delta_schema, files_schema
+from spark_jobs.tables.deltas.parts import Parts
+from spark_jobs.tables.deltas.shape import delta_schema, files_schema
 
 Query = str | DataFrame | Plan | Program | Mapping[str, Any]
 

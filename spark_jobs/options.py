@@ -19,7 +19,7 @@ from spark_jobs.cell.limits import Limits
 from spark_jobs.dispatch.placement import AUTO, PLACEMENTS
 from spark_jobs.errors import SparkJobError
 from spark_jobs.log.state_location import Whereabouts, located
-from spark_jobs.tables.parts import COMPRESSIONS, LZ4
+from spark_jobs.tables.deltas.parts import COMPRESSIONS, LZ4
 
 _OPERATOR = re.compile(r"\w[\w.-]*")
 

@@ -15,7 +15,7 @@ from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
 from crown.programs.program import ProgramEngine
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from crown.views import View
 from plans import plan as make_plan
 from plans.program import program_of

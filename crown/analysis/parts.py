@@ -10,7 +10,7 @@ from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
 from crown.programs.program import ProgramEngine
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from plans.program import JoinStage, Stage
 
 

@@ -1,14 +1,14 @@
 """What results are worth leaves the arena: their far parts become rows beside theirs.
 
 A payload that travels has a word behind the limbs of each part of doubles. It is 0, or says that the limbs are a slice
-of a far part (``crown.engine.kernels.loans``). Rows add up, so a row with its slices is worth what it was.
+of a far part (``crown.engine.kernels.enumeration.loans``). Rows add up, so a row with its slices is worth what it was.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from crown.engine.kernels import loans
+from crown.engine.kernels.enumeration import loans
 from crown.engine.payload import Parts
 from crown.store.zset import Zset
 

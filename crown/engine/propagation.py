@@ -20,9 +20,12 @@ import numpy as np
 
 from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers
-from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, loans, padding_batches, publish, summed_leaves, update
+from crown.engine.kernels import layout, publish, update
 from crown.engine.kernels import state as kernels
+from crown.engine.kernels.enumeration import enumerate as enumeration
+from crown.engine.kernels.enumeration import loans
+from crown.engine.kernels.padding import batches as padding_batches
+from crown.engine.kernels.payloads import summed_leaves
 from crown.engine.load.loader import Loader
 from crown.engine.loans import with_slices
 from crown.engine.padded import Paddings

@@ -12,7 +12,8 @@ import numpy as np
 
 from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
-from crown.engine.kernels import padding_batches, state
+from crown.engine.kernels import state
+from crown.engine.kernels.padding import batches as padding_batches
 from crown.engine.kernels.warm import ensure_view_compiled
 from crown.guards.uncopyable import NotCopyable
 from crown.kernels import arena as A

@@ -9,10 +9,10 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.results.membership import codes_of
-from crown.stages.base_tables import BaseTables
 from crown.stages.groups.group import Groups
 from crown.stages.linear import Linear
 from crown.stages.protocol import Stage
+from crown.stages.tables.base_tables import BaseTables
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.schema import Column

@@ -9,8 +9,8 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.results.membership import codes_of
-from crown.stages.kernels.ordered import BEHIND, FIRST
-from crown.stages.over import Over
+from crown.stages.kernels.trees.ordered import BEHIND, FIRST
+from crown.stages.over.stage import Over
 from crown.store.dictionary import Dictionary
 from plans.running import Windowed
 from plans.schema import Column

@@ -15,9 +15,9 @@ from crown.ingest.batch import PreparedBatch
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, Unscanned, relations_of
 from crown.ingest.given import Scanned, Test
 from crown.ingest.selection import Selection
-from crown.stages.base_tables import BaseTables
-from crown.stages.upsert_table import upserts_of
-from crown.stages.windowed_table import WindowedTable
+from crown.stages.tables.base_tables import BaseTables
+from crown.stages.tables.upsert_table import upserts_of
+from crown.stages.tables.windowed_table import WindowedTable
 from crown.store.codec import Intern, uses_dictionary
 from crown.store.display import shown
 from crown.store.zset import Zset, is_net
@@ -47,7 +47,7 @@ def without_late(batch: CheckedBatch, retained: WindowedTable, intern: Intern) -
 
 
 Refused = Callable[[Zset], tuple[np.ndarray, np.ndarray] | None]
-"""Says of a net which enforced keys it breaks (see ``crown.stages.base_tables.BaseTables.refused_keys``)."""
+"""Says of a net which enforced keys it breaks (see ``crown.stages.tables.base_tables.BaseTables.refused_keys``)."""
 
 
 def broken_keys(

@@ -20,8 +20,8 @@ from crown.results.copies import once_each
 from crown.results.factorized import FactorizedHead
 from crown.results.membership import row_of
 from crown.results.ranged import RangedRows
-from crown.stages.join import Join
-from crown.stages.over import Over
+from crown.stages.joins.core import Join
+from crown.stages.over.stage import Over
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.program import outputs_of

@@ -31,16 +31,16 @@ from crown.programs.stages import stage_of
 from crown.programs.tallies import CHANGES, PASSED, Tallies
 from crown.programs.wanted import ALL, NOTHING, Wanted
 from crown.results.ranged import RangedRows
-from crown.stages.base_tables import BaseTables
 from crown.stages.groups.group import Groups
-from crown.stages.join import Join
-from crown.stages.join_as_table import stored_whole
-from crown.stages.over import Over
+from crown.stages.joins.core import Join
+from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
-from crown.stages.shifts import Shifts
+from crown.stages.running.shifts import Shifts
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
+from crown.stages.tables.base_tables import BaseTables
+from crown.stages.tables.join_as_table import stored_whole
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import with_room
 from crown.store.memory import numbers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from crown.stages.cyclic import CyclicCount
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
+from crown.stages.joins.cyclic import CyclicCount
 from crown.stages.linear import Linear, tells_apart
-from crown.stages.over_feeds import over_feeds
+from crown.stages.over.feeds import over_feeds
 from crown.stages.protocol import Stage
 from crown.stages.state.memory import ProgramMemory
 from plans.program import JoinStage, LinearStage

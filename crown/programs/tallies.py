@@ -10,8 +10,8 @@ import numpy as np
 
 from crown.errors import CrownError
 from crown.kernels.arena import H_EMITTED, H_R_UPDATES, H_ROWS
-from crown.stages.cyclic import CyclicCount
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
+from crown.stages.joins.cyclic import CyclicCount
 from crown.stages.protocol import Stage
 from crown.store.zset import Zset
 

@@ -43,7 +43,8 @@ class FactorizedHead:
     def batch(self, out: np.ndarray, n: int, sign: int | None = None) -> pa.RecordBatch:
         """Returns the first ``n`` rows of an enumeration's buffer, in new memory; with weights ``sign``, if given.
 
-        ``out``: int64[free attributes + branches, capacity], see ``crown.engine.kernels.factored``. O(entries).
+        ``out``: int64[free attributes + branches, capacity], see ``crown.engine.kernels.enumeration.factored``.
+        O(entries).
         """
         ends = out[self.free :, :n]
         offsets = np.zeros((self.branches, n + 1), np.int32)

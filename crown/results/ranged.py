@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import CrownError
-from crown.stages.shifts import Shifts
+from crown.stages.running.shifts import Shifts
 from crown.store.arrow_buffers import bits
 from crown.store.dictionary import Dictionary
 from crown.store.records import Records

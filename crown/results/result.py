@@ -15,9 +15,9 @@ from typing_extensions import override
 
 from crown.engine.buffers import Buffers
 from crown.engine.delivery import CHANGED
-from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish
 from crown.engine.kernels import state as kernels
+from crown.engine.kernels.enumeration import enumerate as enumeration
 from crown.engine.state import State
 from crown.errors import ConcurrentChangeError, CrownError
 from crown.kernels import arena as A

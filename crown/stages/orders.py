@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crown.kernels.strings import NULL
-from crown.stages.kernels import orders
+from crown.stages.kernels.trees import orders
 from crown.store.codec import uses_dictionary
 from plans.program import Order
 from plans.schema import Column
@@ -26,8 +26,8 @@ def order_of(type_: str) -> int:
 
 
 def order_words(columns: Sequence[Column], order: Sequence[Order], keys: Sequence[int] = ()) -> np.ndarray:
-    """Returns an order of rows for kernels (see ``crown.stages.kernels.ordered``): what is said, and then every other
-    column but the ``keys``, rising, NULLs first."""
+    """Returns an order of rows for kernels (see ``crown.stages.kernels.trees.ordered``): what is said, and then every
+    other column but the ``keys``, rising, NULLs first."""
     place = {column.name: i for i, column in enumerate(columns)}
     said = [(place[one.column], one.falling, one.nulls_last) for one in order]
     known = {*keys, *(at for at, _, _ in said)}

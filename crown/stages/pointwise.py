@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from crown.stages.counted_tuples import CountedTuples
 from crown.stages.feeds import readers
 from crown.stages.protocol import Part, Stage
+from crown.stages.tables.counted_tuples import CountedTuples
 from crown.store.zset import Zset
 from plans.program import Function, PointwiseStage
 from plans.schema import Column

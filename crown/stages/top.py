@@ -15,8 +15,8 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels.tables import table_at
 from crown.stages.feeds import Reader
-from crown.stages.kernels import tops as kernels
-from crown.stages.kernels.ordered import EXACT
+from crown.stages.kernels.trees import tops as kernels
+from crown.stages.kernels.trees.ordered import EXACT
 from crown.stages.orders import order_words
 from crown.stages.protocol import Part, Stage
 from crown.stages.trees import InOrder, Partitions

@@ -14,12 +14,14 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.arena import H_STEPS, T_COUNT, T_TALLIES
-from crown.stages.kernels import greatest, groups, orders, surveys
-from crown.stages.kernels import partitions as kernels
-from crown.stages.kernels.ordered import DEPTH
-from crown.stages.kernels.ordered_ahead import ROOM
-from crown.stages.kernels.ordered_scan import LEAVES
+from crown.stages.kernels.groups import groups
+from crown.stages.kernels.over import partitions as kernels
+from crown.stages.kernels.over import surveys
 from crown.stages.kernels.retained import change
+from crown.stages.kernels.trees import greatest, orders
+from crown.stages.kernels.trees.ahead import ROOM
+from crown.stages.kernels.trees.ordered import DEPTH
+from crown.stages.kernels.trees.scan import LEAVES
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
@@ -33,10 +35,10 @@ _MANY = 4  # rows of a tree that are
 
 
 class Trees:
-    """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.nodes``).
+    """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.trees.nodes``).
 
     A tree is named by a handle: the word that has its root is ``k`` words behind. ``shape``: what its rows sum up;
-    ``session``: what makes sessions of them (see ``crown.stages.kernels.sessions``).
+    ``session``: what makes sessions of them (see ``crown.stages.kernels.over.sessions``).
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class Trees:
 
     def ahead(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
         """Returns the positions of the first rows from some on of which a word is not below ``least``; the size of the
-        tree if there is none (see ``crown.stages.kernels.greatest``). O(log n) each."""
+        tree if there is none (see ``crown.stages.kernels.trees.greatest``). O(log n) each."""
         out = np.empty_like(positions)
         greatest.ahead(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
         return out

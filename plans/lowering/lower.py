@@ -8,17 +8,17 @@ from dataclasses import replace
 from plans.errors import PlanError
 from plans.exploded import exploded
 from plans.expressions.coercion import check_ordered
-from plans.lowering.bands import is_listed
-from plans.lowering.computed import has_computed_joins, with_columns_for_joins
-from plans.lowering.existence import without_distinct
-from plans.lowering.expansion import grouping
-from plans.lowering.joins import counting, feed, joined, plan_of, selection
-from plans.lowering.narrowing import is_sum
-from plans.lowering.outer import inner_joined
-from plans.lowering.payloads import summed
+from plans.lowering.comparisons.bands import is_listed
+from plans.lowering.groups.expansion import grouping
+from plans.lowering.groups.narrowing import is_sum
+from plans.lowering.groups.payloads import summed
+from plans.lowering.groups.values import with_values
+from plans.lowering.joins.computed import has_computed_joins, with_columns_for_joins
+from plans.lowering.joins.cores import counting, feed, joined, plan_of, selection
+from plans.lowering.joins.existence import without_distinct
+from plans.lowering.joins.outer import inner_joined
 from plans.lowering.rules import rewritten
 from plans.lowering.stages import Stages
-from plans.lowering.values import with_values
 from plans.payloads.sums import ONCE
 from plans.plan import passed
 from plans.program import (

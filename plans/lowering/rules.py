@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plans.lowering.bests import by_bests
-from plans.lowering.clock import timed
-from plans.lowering.narrowing import narrowed
-from plans.lowering.numbers import numbered
+from plans.lowering.clock.conditions import timed
+from plans.lowering.comparisons.bests import by_bests
+from plans.lowering.comparisons.slices import sliced
+from plans.lowering.groups.narrowing import narrowed
+from plans.lowering.groups.numbers import numbered
 from plans.lowering.ranks import ranked
-from plans.lowering.slices import sliced
 from plans.queries.algebra import Relation
 
 RULES = (numbered, ranked, sliced, timed, by_bests, narrowed)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
-from plans.lowering.monomials import one_word
+from plans.lowering.groups.monomials import one_word
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
 from plans.plan import Plan

@@ -18,8 +18,8 @@ from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import sinks, submit
 from spark_jobs.options import Options, StreamOptions
-from spark_jobs.tables.parts import COMPRESSIONS
-from spark_jobs.tables.write import TABLES
+from spark_jobs.tables.deltas.parts import COMPRESSIONS
+from spark_jobs.tables.deltas.write import TABLES
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
 

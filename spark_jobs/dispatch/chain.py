@@ -32,7 +32,7 @@ from spark_jobs.ingest.months import in_arrow
 from spark_jobs.ingest.names import plainly_named
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
-from spark_jobs.tables.parts import MANIFEST_ROW, Parts
+from spark_jobs.tables.deltas.parts import MANIFEST_ROW, Parts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from typing_extensions import override
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, TableSource, Versions, opened, telling
 from spark_jobs.storage.address import masked
-from spark_jobs.tables.hidden import may_have_vectors
+from spark_jobs.tables.results.hidden import may_have_vectors
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -24,7 +24,7 @@ from crown.ingest.conventions import CODES
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_rows import DataFile, data_files
 from spark_jobs.storage.address import in_a_line, masked
-from spark_jobs.tables.hidden import refuse_mapped, refuse_vectors_among_changes
+from spark_jobs.tables.results.hidden import refuse_mapped, refuse_vectors_among_changes
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -22,7 +22,7 @@ from spark_jobs.feeds.delta import delta_table
 from spark_jobs.feeds.delta_rows import DataFile, data_files
 from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling, weights_of
 from spark_jobs.storage.address import address
-from spark_jobs.tables.hidden import refuse_vectors_among_changes
+from spark_jobs.tables.results.hidden import refuse_vectors_among_changes
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

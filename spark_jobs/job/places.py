@@ -26,9 +26,9 @@ from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables import delta
-from spark_jobs.tables.commits import OURS, entries
-from spark_jobs.tables.manifests import newest_manifest
+from spark_jobs.tables.deltas import delta
+from spark_jobs.tables.deltas.commits import OURS, entries
+from spark_jobs.tables.deltas.manifests import newest_manifest
 
 OPERATOR = "crown"
 """The name of the operator of a whole job."""

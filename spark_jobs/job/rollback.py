@@ -38,9 +38,9 @@ from spark_jobs.log.state_log import CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables import delta, manifests
-from spark_jobs.tables.net import net_of
+from spark_jobs.tables.deltas import delta, manifests
 from spark_jobs.tables.places import Place, place_at
+from spark_jobs.tables.results.net import net_of
 from spark_jobs.tables.view import Place as View
 from spark_jobs.tables.view import cell_rows, place_of
 

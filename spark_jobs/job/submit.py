@@ -39,8 +39,8 @@ from spark_jobs.session import java_memory, session_of_command
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables.parts import LZ4
-from spark_jobs.tables.write import read_deltas, write_stream
+from spark_jobs.tables.deltas.parts import LZ4
+from spark_jobs.tables.deltas.write import read_deltas, write_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

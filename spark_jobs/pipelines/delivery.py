@@ -26,9 +26,9 @@ from spark_jobs.pipelines.analysis import Analysis
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import with_weights
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.net import net_of
 from spark_jobs.tables.places import Place, place_at
+from spark_jobs.tables.results.merge import DeltaResult
+from spark_jobs.tables.results.net import net_of
 
 Function = Callable[[DataFrame, int], None]
 """A function that takes the changes of a view, with ``_weight``, and their version."""

@@ -21,11 +21,11 @@ from spark_jobs.errors import SourceError
 from spark_jobs.ingest.names import key_of
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables.iceberg import IcebergResult
-from spark_jobs.tables.kafka import KafkaResult
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.net import Net
-from spark_jobs.tables.postgres import PostgresResult
+from spark_jobs.tables.results.iceberg import IcebergResult
+from spark_jobs.tables.results.kafka import KafkaResult
+from spark_jobs.tables.results.merge import DeltaResult
+from spark_jobs.tables.results.net import Net
+from spark_jobs.tables.results.postgres import PostgresResult
 
 _KEY = re.compile("[?&]key=")
 _POSTGRES, _KAFKA, _ICEBERG = ("postgresql", "postgres"), "kafka", "iceberg:"

@@ -7,7 +7,7 @@ from typing import Any
 from crown.engine.core import Core
 from crown.engine.state import State
 from crown.programs.program import ProgramEngine
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.store.budget import Share
 from plans.plan import Plan

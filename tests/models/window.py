@@ -1,4 +1,4 @@
-"""The readable twin of a relation within its window (``crown.stages.windowed_table``): a list of copies."""
+"""The readable twin of a relation within its window (``crown.stages.tables.windowed_table``): a list of copies."""
 
 from __future__ import annotations
 

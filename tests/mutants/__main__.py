@@ -176,6 +176,9 @@ def main() -> None:
     last = {one["name"]: one["end"] for one in read(OUT / "faults.jsonl")}
     tried = {name for name, end in last.items() if not (given.again and end in SURVIVED)}
     names: set[str] = set()
+    if given.map:
+        for path in {Map(room).path for room in rooms}:
+            path.unlink(missing_ok=True)  # each is made once, by the first room that asks for it
     for room in rooms:
         number = given.sample and given.sample // len(rooms)
         drawn = drawn_of(room, number, given.seed)
@@ -184,7 +187,7 @@ def main() -> None:
         if given.here:
             try_room(room, left, given.budget)
             continue
-        if given.map or (left and not Map(room).path.exists()):
+        if (given.map or left) and not Map(room).path.exists():
             Map(room).make()
         if left:
             sample = ["--sample", str(number)] if number else []

@@ -57,12 +57,16 @@ class Chosen:
 
 
 def trial(file: str, fault: Fault | None, tests: list[str], seconds: float, log: Path) -> str:
-    """Runs tests with a fault, or without, and returns what became of it; ``log`` says how a test failed."""
+    """Runs tests with a fault, or without, and returns what became of it; ``log`` says how a test failed.
+
+    ``seconds`` are of its processor time, as other work may go on beside it; it waits for something if it takes ten
+    times as long by the clock.
+    """
     child = os.fork()
     if child == 0:
         _run(file, fault, tests, log)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and _resident(child) < _BYTES:
+    end = time.monotonic() + 10 * seconds
+    while time.monotonic() < end and _took(child) < seconds and _resident(child) < _BYTES:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             code = os.waitstatus_to_exitcode(status)
@@ -71,6 +75,11 @@ def trial(file: str, fault: Fault | None, tests: list[str], seconds: float, log:
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return TOO_LONG
+
+
+def _took(process: int) -> float:
+    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(process: int) -> int:

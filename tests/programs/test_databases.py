@@ -15,7 +15,7 @@ import pytest
 import crown
 from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MissingDeleteError, SnapshotError
 from crown.stages.groups.group import Groups
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from plans import PlanError, parse
 from plans.program import JoinStage, LinearStage, Program
 from tests.marks import seeds

@@ -26,7 +26,7 @@ from crown.kernels import arena as A
 from crown.programs.kernels import pipeline as kernels
 from crown.programs.pipelines import pipeline
 from crown.programs.wanted import ALL
-from crown.stages.kernels import group_batch
+from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds
 from tests.oracles.database import Database, to_arrow
 from tests.programs.stepwise import Stepwise, bag

@@ -18,7 +18,7 @@ from crown.engine import buffers
 from crown.errors import AmplifiedWarning, BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
 from crown.kernels import arena as A
 from crown.programs.kernels import pipeline as kernels
-from crown.stages.kernels import group_batch
+from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds
 from tests.programs.stepwise import Changes, Stepwise, bag
 

@@ -14,7 +14,7 @@ from plans.schema import Schema
 from spark_jobs import maintain, read_view
 from spark_jobs.catalyst import relation_of
 from spark_jobs.errors import SourceError, SparkJobError
-from spark_jobs.tables.shape import delta_schema
+from spark_jobs.tables.deltas.shape import delta_schema
 from tests.spark.streams import ChangeFiles
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,8 @@ import pytest
 
 import crown
 from crown.kernels.strings import NULL
-from crown.stages.frames import moved
-from crown.stages.over import Over
+from crown.stages.over.frames import moved
+from crown.stages.over.stage import Over
 from plans.durations import DAY
 from plans.expressions.build import col
 from plans.frames import Frame, WindowFunction

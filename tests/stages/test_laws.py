@@ -17,26 +17,26 @@ import crown.stages
 import plans
 from crown.kernels.tables import table_at
 from crown.programs.program import ProgramEngine
-from crown.stages import cyclic
-from crown.stages.bands import Bands
-from crown.stages.counted_tuples import CountedTuples
-from crown.stages.cyclic import CyclicCount
 from crown.stages.groups.group import Groups
-from crown.stages.join import Join
-from crown.stages.key_counts import KeyCounts
+from crown.stages.joins import cyclic
+from crown.stages.joins.bands import Bands
+from crown.stages.joins.core import Join
+from crown.stages.joins.cyclic import CyclicCount
+from crown.stages.joins.single import Single
 from crown.stages.linear import Linear
 from crown.stages.orders import order_words
-from crown.stages.over import Over
+from crown.stages.over.stage import Over
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Part, Stage
-from crown.stages.single import Single
-from crown.stages.slices import Slices
-from crown.stages.timed import Timed
-from crown.stages.tombstones import Tombstones
+from crown.stages.running.slices import Slices
+from crown.stages.tables.counted_tuples import CountedTuples
+from crown.stages.tables.key_counts import KeyCounts
+from crown.stages.tables.timed import Timed
+from crown.stages.tables.tombstones import Tombstones
+from crown.stages.tables.upsert_table import Upserts, UpsertTable
+from crown.stages.tables.windowed_table import WindowedTable
 from crown.stages.top import Top
 from crown.stages.trees import OrderedRows, Trees
-from crown.stages.upsert_table import Upserts, UpsertTable
-from crown.stages.windowed_table import WindowedTable
 from crown.store.codec import encode
 from crown.store.zset import Zset
 from plans.program import Order, Program

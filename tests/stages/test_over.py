@@ -14,7 +14,7 @@ import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
-from crown.stages.over import Over
+from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from plans.expressions.build import col
 from plans.frames import Frame, WindowFunction

@@ -15,7 +15,7 @@ import pytest
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
-from crown.stages.over import Over
+from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from crown.store.budget import Budget
 from crown.store.zset import Zset

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from crown.kernels import arena as A
-from crown.stages.over import Over
+from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
-from crown.stages.shifts import Shifts
+from crown.stages.running.shifts import Shifts
 from crown.store.codec import decode
 from plans.expressions.build import col
 from plans.frames import RANKS, Frame, WindowFunction

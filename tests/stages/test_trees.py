@@ -15,7 +15,7 @@ from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.kernels.tables import table_at
 from crown.stages.kernels import retained
-from crown.stages.kernels.nodes import HEAD
+from crown.stages.kernels.trees.nodes import HEAD
 from crown.stages.protocol import Part
 from crown.stages.trees import Partitions, Trees
 from crown.store.zset import Zset

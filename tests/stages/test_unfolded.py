@@ -13,7 +13,7 @@ import pytest
 import crown
 from crown.errors import ChangeError
 from crown.kernels import arena as A
-from crown.stages.over import Over
+from crown.stages.over.stage import Over
 from crown.store.records import SLICE
 from crown.store.zset import Zset
 from plans.expressions.build import col

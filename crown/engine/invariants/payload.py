@@ -15,7 +15,7 @@ import numpy as np
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import N_PAYLOAD, R_TABLE, Y_WEIGHED
-from crown.engine.kernels.payload import first_entry
+from crown.engine.kernels.payloads.payload import first_entry
 from crown.engine.payload import Parts, PayloadLayout
 from crown.kernels import arena as A
 from crown.kernels import geometry as at

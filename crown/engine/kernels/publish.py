@@ -6,7 +6,7 @@ published one after the other: so the changes of a product telescope.
 
 from __future__ import annotations
 
-from crown.engine.kernels.enumerate import delta_enum
+from crown.engine.kernels.enumeration.enumerate import delta_enum
 from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
@@ -35,7 +35,7 @@ from crown.engine.kernels.layout import (
     Y_LINKS,
     Y_WORDS,
 )
-from crown.engine.kernels.payload import (
+from crown.engine.kernels.payloads.payload import (
     TELLING,
     add_payload,
     entry_change,
@@ -47,7 +47,7 @@ from crown.engine.kernels.payload import (
     release_far_parts,
     resume_deltas,
 )
-from crown.engine.kernels.row_value import begin, multiply_by_row, weight_of
+from crown.engine.kernels.payloads.row_value import begin, multiply_by_row, weight_of
 from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
 from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
 from crown.kernels.context import Context

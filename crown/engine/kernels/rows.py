@@ -18,7 +18,7 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
     R_WORDS,
 )
-from crown.engine.kernels.padding import forget_padding
+from crown.engine.kernels.padding.groups import forget_padding
 from crown.engine.kernels.prefetch import nothing_found, spare_tags, tag_groups
 from crown.kernels.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
 from crown.kernels.geometry import (

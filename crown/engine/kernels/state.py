@@ -22,8 +22,8 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
 )
 from crown.engine.kernels.live import prefetch_groups, set_live
-from crown.engine.kernels.padding import padding_for
-from crown.engine.kernels.row_value import occurrences
+from crown.engine.kernels.padding.groups import padding_for
+from crown.engine.kernels.payloads.row_value import occurrences
 from crown.kernels.arena import (
     H_BUDGET,
     H_LIVE_ON,

@@ -23,7 +23,7 @@ from crown.engine.kernels.layout import (
     X_READY,
     X_RECORD,
 )
-from crown.engine.kernels.payload import WEIGHING, reweigh, weigh
+from crown.engine.kernels.payloads.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.prefetch import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
 from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
 from crown.engine.kernels.walk import delete_walk, insert_walk, push

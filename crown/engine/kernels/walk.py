@@ -17,7 +17,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2 and 3) an
 
 from __future__ import annotations
 
-from crown.engine.kernels.enumerate import delta_enum
+from crown.engine.kernels.enumeration.enumerate import delta_enum
 from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
     F_NODE,
@@ -40,7 +40,7 @@ from crown.engine.kernels.layout import (
     X_SP,
 )
 from crown.engine.kernels.live import set_live
-from crown.engine.kernels.payload import entered, leaves, resume_deltas, witness
+from crown.engine.kernels.payloads.payload import entered, leaves, resume_deltas, witness
 from crown.engine.kernels.rows import add_virtual, drop_virtual
 from crown.kernels.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
 from crown.kernels.geometry import (

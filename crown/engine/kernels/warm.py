@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from crown.compiling.warm import ensure_compiled, wanted
-from crown.engine.kernels import padding_batches, publish, summed_leaves, update
+from crown.engine.kernels import publish, update
+from crown.engine.kernels.padding import batches as padding_batches
+from crown.engine.kernels.payloads import summed_leaves
 from crown.kernels import batches, strings
 
 _SMALL = (

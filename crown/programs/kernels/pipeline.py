@@ -19,7 +19,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import beyond, constants, words
 from crown.programs.kernels import sources as of
 from crown.programs.kernels import tree
-from crown.stages.kernels import group_batch as group
+from crown.stages.kernels.groups import batch as group
 
 (P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_TREE, P_TAKES, P_TAKE0, P_TABLE, P_GROUP, P_KEYS, P_FORMS,
  P_SUMS, P_NO_SUMS, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, PLAN) = range(20)  # fmt: skip

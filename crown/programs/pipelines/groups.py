@@ -14,7 +14,7 @@ from crown.programs.pipelines.sources import Source
 from crown.programs.wanted import Wanted
 from crown.stages.groups.batch import Operator
 from crown.stages.groups.group import Groups
-from crown.stages.kernels import group_batch
+from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.protocol import Part
 from crown.store.records import Records
 from crown.store.zset import Zset

@@ -16,7 +16,7 @@ from crown.programs.kernels import tree
 from crown.programs.pipelines.pipeline import Pipeline
 from crown.programs.pipelines.sources import Source, Take
 from crown.programs.wanted import Wanted
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from crown.stages.protocol import Part
 from crown.store.zset import Zset
 

@@ -13,7 +13,7 @@ from crown.programs.pipelines.sources import Source, Take
 from crown.programs.preparer import BatchPreparer
 from crown.programs.runtime import ProgramRuntime
 from crown.stages.groups.group import Groups
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from crown.stages.state.memory import OWN_PARTS
 from crown.store.records import Records
 

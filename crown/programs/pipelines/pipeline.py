@@ -21,7 +21,7 @@ from crown.programs.kernels import sources as of
 from crown.programs.kernels import tree
 from crown.programs.pipelines.sources import Source, Take
 from crown.programs.wanted import Wanted
-from crown.stages.kernels import group_batch
+from crown.stages.kernels.groups import batch as group_batch
 from crown.stages.protocol import Part
 from crown.store.memory import numbers
 from crown.store.records import Records

@@ -17,8 +17,8 @@ from crown.results.columns import Column, Frame
 from crown.stages.groups import rounded
 from crown.stages.groups.far import Far
 from crown.stages.groups.terms import Layout, Placed, product
-from crown.stages.kernels import far as far_kernels
-from crown.stages.kernels import sums
+from crown.stages.kernels.groups import far as far_kernels
+from crown.stages.kernels.groups import sums
 from crown.store.zset import Zset
 from plans.payloads.carried import JoinSum
 from plans.payloads.sums import Term, term_of

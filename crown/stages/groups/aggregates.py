@@ -20,10 +20,10 @@ from crown.stages.groups.far import Far
 from crown.stages.groups.moments import MOMENTS, Moments, Result, Scale
 from crown.stages.groups.readings import Reading, reading
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels import far as far_kernels
-from crown.stages.kernels import group_batch as kernels
-from crown.stages.kernels import rounding
-from crown.stages.kernels.multisets import TREE
+from crown.stages.kernels.groups import batch as kernels
+from crown.stages.kernels.groups import far as far_kernels
+from crown.stages.kernels.groups import rounding
+from crown.stages.kernels.groups.multisets import TREE
 from crown.store.codec import NULL, uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import COFACTOR, COUNTS, FEWEST, Sums, Term, Unit, Values, unit

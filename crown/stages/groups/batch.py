@@ -16,7 +16,7 @@ from crown.stages.groups.far import Far
 from crown.stages.groups.form import Form
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Placed
-from crown.stages.kernels import group_batch as kernels
+from crown.stages.kernels.groups import batch as kernels
 from crown.store.zset import Zset
 
 NOTHING, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)

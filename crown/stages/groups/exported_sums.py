@@ -16,7 +16,7 @@ from crown.results.columns import Column, Frame
 from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far, FarSums
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels import sums
+from crown.stages.kernels.groups import sums
 from crown.store.codec import encode
 from crown.store.dictionary import Dictionary
 from plans.payloads.carried import ExportedSum

@@ -13,7 +13,7 @@ import numpy as np
 
 from crown.kernels.arena import H_FAR
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels import far, sums
+from crown.stages.kernels.groups import far, sums
 from crown.stages.protocol import Part
 from plans.payloads.sums import Term
 

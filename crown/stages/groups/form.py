@@ -9,7 +9,7 @@ import numpy as np
 
 from crown.stages.groups.aggregates import Rule
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels import group_batch as kernels
+from crown.stages.kernels.groups import batch as kernels
 from plans.program import GroupStage
 
 

@@ -32,8 +32,8 @@ from crown.stages.groups.form import Form
 from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.readings import Reading
 from crown.stages.groups.terms import Layout, Placed
-from crown.stages.kernels import group_batch as kernels
-from crown.stages.kernels import groups
+from crown.stages.kernels.groups import batch as kernels
+from crown.stages.kernels.groups import groups
 from crown.stages.protocol import Part, Stage
 from crown.store.codec import named_values
 from crown.store.zset import Zset

@@ -11,8 +11,8 @@ from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT, T_TALLIES
 from crown.results.columns import Column, Frame
 from crown.stages.groups.addends import counted
-from crown.stages.kernels import heaps
-from crown.stages.kernels import multisets as kernels
+from crown.stages.kernels.groups import heaps
+from crown.stages.kernels.groups import multisets as kernels
 from crown.stages.orders import order_of
 from crown.stages.protocol import Part
 from crown.stages.trees import Trees

@@ -18,8 +18,8 @@ from crown.kernels.strings import NULL
 from crown.results.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.multisets import Multisets
-from crown.stages.kernels import heaps
-from crown.stages.kernels.multisets import TREE
+from crown.stages.kernels.groups import heaps
+from crown.stages.kernels.groups.multisets import TREE
 from crown.store.codec import encode
 from crown.store.dictionary import Dictionary
 from plans.expressions.packed import listed

@@ -9,7 +9,7 @@ import numpy as np
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.stages.groups.terms import product
-from crown.stages.kernels import rounding, sums
+from crown.stages.kernels.groups import rounding, sums
 from crown.store.arrow_buffers import texts_of_pairs
 from crown.store.codec import Intern
 

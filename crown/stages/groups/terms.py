@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crown.kernels.fixed import FAR_LIMBS
-from crown.stages.kernels import sums
+from crown.stages.kernels.groups import sums
 from plans.payloads.sums import ROWS, Term, doubles_of, limbs_of
 
 

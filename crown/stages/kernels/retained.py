@@ -7,8 +7,8 @@ What is kept of a relation is a record of words:
     UNDO       handle of what takes the last batch back
     MARK ...   counters, which Python reads and writes
 
-Trees are those of ``crown.stages.kernels.ordered``, without sums. Where rows leave as they arrived, their last code is
-a running number: each arrival is a row of its own then, and a delete takes the one that has been there longest.
+Trees are those of ``crown.stages.kernels.trees.ordered``, without sums. Where rows leave as they arrived, their last
+code is a running number: each arrival is a row of its own then, and a delete takes the one that has been there longest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, alloc
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.stages.kernels.nodes import HEAD, LEVEL, row_at
-from crown.stages.kernels.ordered import EXACT, FIRST, copies_there, locate, put
-from crown.stages.kernels.ordered_scan import here, leftmost
+from crown.stages.kernels.trees.nodes import HEAD, LEVEL, row_at
+from crown.stages.kernels.trees.ordered import EXACT, FIRST, copies_there, locate, put
+from crown.stages.kernels.trees.scan import here, leftmost
 
 ORDERED, BY_ROW, UNDO = 0, 1, 2
 MARK, NEXT, ROWS, LATE, EXPIRED, MISSING, UPDATES = 3, 4, 5, 6, 7, 8, 9

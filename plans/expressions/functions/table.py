@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from plans.expressions.functions import (
-    bits,
-    codes,
-    collections,
-    digests,
-    duckdb,
-    forms,
-    gathered,
-    hashes,
-    json,
-    jsonparts,
-    jsonpath,
-    lambdas,
-    maths,
-    numbers,
-    patterns,
-    pictures,
-    rounding,
-    strings,
-    words,
-)
 from plans.expressions.functions.clock import formats, lengths, parsing, spans, times, zones
 from plans.expressions.functions.function import Function
+from plans.expressions.functions.nested import collections, gathered, json, jsonparts, jsonpath, lambdas
+from plans.expressions.functions.numbers import bits, hashes, maths, numbers, rounding
+from plans.expressions.functions.texts import codes, digests, duckdb, forms, patterns, pictures, strings, words
 
 NUMBERS, TEXTS = (
     (numbers, rounding, maths, bits),

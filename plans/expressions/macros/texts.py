@@ -8,9 +8,9 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, lit
-from plans.expressions.functions.forms import SPEC
 from plans.expressions.functions.function import Macro, macro
-from plans.expressions.functions.jsonpath import members
+from plans.expressions.functions.nested.jsonpath import members
+from plans.expressions.functions.texts.forms import SPEC
 
 
 def _signs_first(name: str) -> Macro:

@@ -17,7 +17,7 @@ from plans.expressions.build import FALSE, NULL, Expr, call, cast, lit
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.lists import AGGREGATED, aggregated
 from plans.frontends.fields import Shown, at, behind_places, generated
-from plans.frontends.sql.aggregates import aggregates, function_of
+from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.scope import Relation, Scope
 from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.place import extent

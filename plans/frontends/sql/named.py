@@ -7,7 +7,7 @@ from sqlglot.errors import SqlglotError
 
 from plans.errors import PlanError
 from plans.frontends.rewrites import NAMES
-from plans.frontends.sql.aggregates import function_of
+from plans.frontends.sql.groups.aggregates import function_of
 from plans.frontends.sql.scalars.interval import SESSIONS, TUMBLING
 from plans.frontends.sql.text.place import CLOCK_NAMES, FUNCTION_NAMES
 from plans.frontends.sql.text.reader import reader

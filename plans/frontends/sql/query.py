@@ -11,16 +11,16 @@ from __future__ import annotations
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.constants import with_constants
-from plans.frontends.sql.first_rows import first_rows
+from plans.frontends.sql.groups.window_calls import with_windows
+from plans.frontends.sql.over.first_rows import first_rows
 from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.relations.constants import with_constants
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
 from plans.frontends.sql.shape import hoisted
 from plans.frontends.sql.text.parse import statements
 from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.frontends.sql.text.reader import DROPPED
-from plans.frontends.sql.window_calls import with_windows
 from plans.queries.algebra import Relation
 from plans.schema import Schema
 

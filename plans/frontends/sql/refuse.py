@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from plans.errors import PlanError, Position
-from plans.frontends.sql.aggregates import aggregates
+from plans.frontends.sql.groups.aggregates import aggregates
 from plans.frontends.sql.text.parse import Words
 from plans.frontends.sql.text.place import extent, place_of, spelling
 

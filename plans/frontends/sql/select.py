@@ -19,15 +19,15 @@ from plans.frontends.fields import field_of
 from plans.frontends.sql.aliases import with_meanings
 from plans.frontends.sql.columns import with_columns
 from plans.frontends.sql.conditions import add_conditions, checked
-from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
-from plans.frontends.sql.grouping import Groups
-from plans.frontends.sql.groupings import Grouping, groupings
+from plans.frontends.sql.groups.grouping import Groups
+from plans.frontends.sql.groups.groupings import Grouping, groupings
 from plans.frontends.sql.ordering import Columns, Item, order_by, order_by_name, top
-from plans.frontends.sql.over import Windows, contains_window, has_windows
+from plans.frontends.sql.over.calls import Windows, contains_window, has_windows
+from plans.frontends.sql.relations.from_clause import add_join, add_relation, with_clause
+from plans.frontends.sql.relations.unnest import add_generated, lifted
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
 from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, unwrapped
-from plans.frontends.sql.unnest import add_generated, lifted
 from plans.frontends.sql.values import Meaning, scalar
 from plans.nested import STRUCT, is_nested, parts
 from plans.program import Order

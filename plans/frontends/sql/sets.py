@@ -10,7 +10,7 @@ from sqlglot import exp
 from plans.expressions.build import NULL
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
-from plans.frontends.sql.from_clause import with_clause
+from plans.frontends.sql.relations.from_clause import with_clause
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import limited
 from plans.program import Function

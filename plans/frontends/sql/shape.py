@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.aggregates import aggregates
+from plans.frontends.sql.groups.aggregates import aggregates
 
 CLAUSES = ("order", "limit", "offset")
 """The clauses that order rows, and pick some of them."""

@@ -16,7 +16,7 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql.scope import Frame, Names, Scope
 from plans.frontends.sql.shape import flat, unwrapped
-from plans.lowering.matches import outer_rows
+from plans.lowering.joins.matches import outer_rows
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, replaced, split, unused
 from plans.queries.dependent import Dependent, dependent

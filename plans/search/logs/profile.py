@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plans.errors import PlanError
-from plans.lowering.joins import plan_of
+from plans.lowering.joins.cores import plan_of
 from plans.plan import Plan
 from plans.planner import parse
 from plans.planner import plan as make_plan

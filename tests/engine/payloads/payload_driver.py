@@ -8,8 +8,10 @@ import numpy as np
 
 from crown.engine.compile import compile_plan
 from crown.engine.invariants import payload as payload_invariants
-from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, loans, publish, state, summed_leaves, update
+from crown.engine.kernels import layout, publish, state, update
+from crown.engine.kernels.enumeration import enumerate as enumeration
+from crown.engine.kernels.enumeration import loans
+from crown.engine.kernels.payloads import summed_leaves
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from plans.plan import Plan

@@ -10,7 +10,7 @@ import pytest
 
 import crown
 from plans import Plan, PlanError, Program, parse
-from plans.lowering.joins import plan_of
+from plans.lowering.joins.cores import plan_of
 from plans.program import JoinStage
 from plans.queries.algebra import Query
 from plans.search.counted.fans import FANOUT

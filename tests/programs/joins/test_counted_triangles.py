@@ -14,7 +14,7 @@ from crown.bags.protocol import BagError
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.stages.cyclic import CyclicCount
+from crown.stages.joins.cyclic import CyclicCount
 from crown.store.memory import reserve
 from plans import program
 from plans.plan import TRIANGLE_COUNT

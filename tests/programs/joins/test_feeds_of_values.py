@@ -15,7 +15,7 @@ import crown
 import plans
 from crown.stages.groups.group import Groups
 from crown.store.zset import Zset
-from plans.lowering import values
+from plans.lowering.groups import values
 from plans.program import GroupStage, JoinStage, Program
 from plans.search.counted.work import work
 from tests.marks import seeds

@@ -11,7 +11,7 @@ import pytest
 from crown.errors import MissingDeleteError
 from crown.programs import snapshot
 from crown.programs.program import ProgramEngine
-from crown.stages.base_tables import BaseTables
+from crown.stages.tables.base_tables import BaseTables
 from crown.store.codec import NULL, decode
 from plans import program
 from tests.oracles.database import Database, to_arrow

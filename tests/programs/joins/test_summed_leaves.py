@@ -13,7 +13,7 @@ from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.programs.program import ProgramEngine
-from crown.stages.join import Join
+from crown.stages.joins.core import Join
 from plans import program
 from tests.oracles.database import Database, Row
 from tests.programs.driver import Driver

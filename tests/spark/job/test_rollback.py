@@ -29,8 +29,8 @@ from spark_jobs.log.state_log import CellLog
 from spark_jobs.recell.recell import recell
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables.net import net_of
 from spark_jobs.tables.places import place_at
+from spark_jobs.tables.results.net import net_of
 from tests.spark.recell.jobs import Job
 
 deltalake = pytest.importorskip("deltalake")

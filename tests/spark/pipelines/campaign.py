@@ -136,7 +136,7 @@ def _die_at(where: str, step: int) -> list[int]:
     Steps of the state are those of the main thread.
     """
     from crown.durable.database import DurableDatabase
-    from spark_jobs.tables.merge import DeltaResult
+    from spark_jobs.tables.results.merge import DeltaResult
 
     left = [step]
     homes: list[tuple[Any, str]] = [(os, name) for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")]

@@ -13,7 +13,7 @@ import crown
 from crown.durable.database import DurableDatabase
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.state import PipelineState
-from spark_jobs.tables.merge import DeltaResult
+from spark_jobs.tables.results.merge import DeltaResult
 from tests.marks import slow
 from tests.spark.pipelines.shop import RECOMPUTED, Died, Shop, dies, table
 

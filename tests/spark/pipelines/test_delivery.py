@@ -20,10 +20,10 @@ from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.pipelines.delivery import Delivery
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState
-from spark_jobs.tables.iceberg import IcebergResult
-from spark_jobs.tables.kafka import KafkaResult
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.postgres import PostgresResult
+from spark_jobs.tables.results.iceberg import IcebergResult
+from spark_jobs.tables.results.kafka import KafkaResult
+from spark_jobs.tables.results.merge import DeltaResult
+from spark_jobs.tables.results.postgres import PostgresResult
 from tests.spark.pipelines.shop import Died, dies, table
 from tests.spark.tables.test_kafka_results import rows as in_kafka
 

@@ -23,7 +23,7 @@ from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.state import PipelineState, damage
 from spark_jobs.pipelines.vitals import Record, lines, prometheus, vitals
-from spark_jobs.tables.merge import DeltaResult
+from spark_jobs.tables.results.merge import DeltaResult
 from tests.spark.pipelines.shop import Died, dies, table
 
 VIEWS = {

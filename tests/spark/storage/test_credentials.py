@@ -12,7 +12,7 @@ from spark_jobs.feeds.delta_source import opened as source_opened
 from spark_jobs.storage.address import in_a_line
 from spark_jobs.storage.objects import Bucket
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables.delta import opened
+from spark_jobs.tables.deltas.delta import opened
 from tests.spark.storage.server import SECRET, environment, options, url_of
 
 ONCE = {"max_retries": "0", "retry_timeout": "5"}

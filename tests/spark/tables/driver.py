@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables.commits import Commits
-from spark_jobs.tables.delta import DeltaLog
-from spark_jobs.tables.manifests import Manifests
-from spark_jobs.tables.parts import ATTEMPTS, write_part
+from spark_jobs.tables.deltas.commits import Commits
+from spark_jobs.tables.deltas.delta import DeltaLog
+from spark_jobs.tables.deltas.manifests import Manifests
+from spark_jobs.tables.deltas.parts import ATTEMPTS, write_part
 
 SCHEMA = pa.schema([("a", pa.int64()), ("_weight", pa.int64()), ("_batch", pa.int64())])
 LOGS = {"delta": DeltaLog, "parquet": Manifests}

@@ -27,11 +27,11 @@ from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateErr
 from spark_jobs.options import Output
 from spark_jobs.storage import local
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables import parts
-from spark_jobs.tables.commits import Commits
-from spark_jobs.tables.delta import DeltaLog, newest_batch, table_files
-from spark_jobs.tables.manifests import Manifests, delta_files, newest_manifest
-from spark_jobs.tables.parts import ATTEMPTS, manifest, statistics, write_part
+from spark_jobs.tables.deltas import parts
+from spark_jobs.tables.deltas.commits import Commits
+from spark_jobs.tables.deltas.delta import DeltaLog, newest_batch, table_files
+from spark_jobs.tables.deltas.manifests import Manifests, delta_files, newest_manifest
+from spark_jobs.tables.deltas.parts import ATTEMPTS, manifest, statistics, write_part
 from tests.marks import slow
 from tests.spark.tables.driver import LOGS, SCHEMA, STREAM, attempt
 

@@ -13,9 +13,9 @@ from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.feeds.delta_files import files_of
 from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, Versions
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.tables.delta import DeltaLog, table_files
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.net import net_of
+from spark_jobs.tables.deltas.delta import DeltaLog, table_files
+from spark_jobs.tables.results.merge import DeltaResult
+from spark_jobs.tables.results.net import net_of
 
 deltalake = pytest.importorskip("deltalake")
 

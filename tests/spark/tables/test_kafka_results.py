@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from spark_jobs.errors import BrokenChainError, CheckpointError, ForeignRowsError, SourceError
-from spark_jobs.tables.kafka import KafkaResult, records
-from spark_jobs.tables.net import net_of
 from spark_jobs.tables.places import place_at
+from spark_jobs.tables.results.kafka import KafkaResult, records
+from spark_jobs.tables.results.net import net_of
 from tests.spark.tables.test_results import STREAM, delta_of, grouped
 
 pytestmark = pytest.mark.slow

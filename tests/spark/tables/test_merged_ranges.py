@@ -13,8 +13,8 @@ import pytest
 
 from spark_jobs.errors import SparkJobError
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.net import net_of
+from spark_jobs.tables.results.merge import DeltaResult
+from spark_jobs.tables.results.net import net_of
 from tests.marks import seeds
 
 deltalake = pytest.importorskip("deltalake")

@@ -18,12 +18,12 @@ import crown
 from spark_jobs import maintain, to_table
 from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
 from spark_jobs.storage.local import LocalFolder
-from spark_jobs.tables import merge
-from spark_jobs.tables.iceberg import IcebergResult
-from spark_jobs.tables.merge import DeltaResult
-from spark_jobs.tables.net import net_of
-from spark_jobs.tables.parts import write_part
-from spark_jobs.tables.postgres import PostgresResult, _typed
+from spark_jobs.tables.deltas.parts import write_part
+from spark_jobs.tables.results import merge
+from spark_jobs.tables.results.iceberg import IcebergResult
+from spark_jobs.tables.results.merge import DeltaResult
+from spark_jobs.tables.results.net import net_of
+from spark_jobs.tables.results.postgres import PostgresResult, _typed
 from tests.spark.streams import ChangeFiles
 
 deltalake = pytest.importorskip("deltalake")

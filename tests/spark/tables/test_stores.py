@@ -22,10 +22,10 @@ from spark_jobs.errors import BrokenChainError, CheckpointError, FolderError, So
 from spark_jobs.job import places
 from spark_jobs.storage.objects import ObjectFolder
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.tables.commits import Commits
-from spark_jobs.tables.delta import DeltaLog, table_files
-from spark_jobs.tables.net import net_of
-from spark_jobs.tables.parts import ATTEMPTS, schema_of
+from spark_jobs.tables.deltas.commits import Commits
+from spark_jobs.tables.deltas.delta import DeltaLog, table_files
+from spark_jobs.tables.deltas.parts import ATTEMPTS, schema_of
+from spark_jobs.tables.results.net import net_of
 from tests.spark.job.test_submit import PATHS, command, edge_pairs, write_edges
 from tests.spark.storage.flaky import flaky_proxy
 from tests.spark.storage.server import BUCKET, SECRET, environment, through, url_of
@@ -183,7 +183,7 @@ def test_a_server_in_trouble_leaves_every_row_once(bucket):
 def test_the_columns_of_a_file_are_read_from_its_end(bucket, monkeypatch):
     wide = pa.schema([*((f"a column with a long name {i}", pa.int64()) for i in range(400)), *list(SCHEMA)[1:]])
     rows = pa.RecordBatch.from_pylist([{"_weight": 1}], pa.schema(list(wide)[:-1]))
-    from spark_jobs.tables.parts import write_part
+    from spark_jobs.tables.deltas.parts import write_part
 
     part = write_part(bucket / ATTEMPTS, "part.parquet", wide, 0, [rows])
     asked = []
@@ -195,7 +195,7 @@ def test_the_columns_of_a_file_are_read_from_its_end(bucket, monkeypatch):
 
 @pytest.mark.parametrize("bucket", ["s3", "gcs"], indirect=True)
 def test_a_result_table_is_merged_on_a_store(bucket):
-    from spark_jobs.tables.merge import DeltaResult
+    from spark_jobs.tables.results.merge import DeltaResult
 
     target, options = DeltaResult(bucket), bucket.bucket.options
     assert to_table(str(bucket), ["a"], storage_options=options) is not None

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs import delta_files, read_deltas, write_deltas
-from spark_jobs.tables.delta import table_files
-from spark_jobs.tables.parts import ATTEMPTS
+from spark_jobs.tables.deltas.delta import table_files
+from spark_jobs.tables.deltas.parts import ATTEMPTS
 from tests.marks import slow
 from tests.spark.streams import ChangeFiles, batch_of, oracle_of
 

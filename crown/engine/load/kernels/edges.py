@@ -28,8 +28,8 @@ from crown.engine.kernels.layout import (
     X_AREAS,
     X_SP,
 )
-from crown.engine.kernels.payload import add_value, entered
-from crown.engine.kernels.row_value import begin, multiply_by_row, weight_of
+from crown.engine.kernels.payloads.payload import add_value, entered
+from crown.engine.kernels.payloads.row_value import begin, multiply_by_row, weight_of
 from crown.engine.kernels.walk import P_UPDATE, UNION, insert_walk, push
 from crown.engine.load.kernels.partition import reads
 from crown.kernels.arena import COUNTED, H_ROOT, H_S_UPDATES, NONE, ONE, PLAIN, ZERO

@@ -23,7 +23,7 @@ from crown.engine.kernels.layout import (
     X_PHASE,
     X_RECORD,
 )
-from crown.engine.kernels.payload import WEIGHING, reweigh, weigh
+from crown.engine.kernels.payloads.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.rows import store
 from crown.engine.kernels.update import IDLE, MAX_COPIES
 from crown.engine.load.kernels.partition import reads

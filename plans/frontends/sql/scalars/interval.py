@@ -200,7 +200,7 @@ def _length(units: Expr, type_: str) -> Expr:
 
 TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END", "HOP", "WINDOW")
 """Functions of a moment and a length: the window of that length that the moment is in, by its start or its end. HOP and
-WINDOW are what is left of them by `plans.frontends.sql.window_calls`."""
+WINDOW are what is left of them by `plans.frontends.sql.groups.window_calls`."""
 
 
 SESSION, SESSION_WINDOW = "SESSION", "SESSION_WINDOW"

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlglot.tokens import TokenType
 
+from plans.frontends.sql.relations.windows import CALLS
 from plans.frontends.sql.scalars.interval import SESSION
-from plans.frontends.sql.windows import CALLS
 
 _PARTITION = "PARTITION BY"
 _QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER)

@@ -1,0 +1,1 @@
+"""Enumeration of deltas and results with constant delay."""

@@ -1,0 +1,130 @@
+"""When paddings are inserted and deleted in a batch: before its insertions, and after them. See ``padding``."""
+
+from __future__ import annotations
+
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import (
+    N_EDGE,
+    N_KEY,
+    N_OFFSET,
+    N_PADDED,
+    N_RECORD,
+    N_SHORT,
+    P_COUNT,
+    R_WIDTH,
+    R_WORDS,
+    X_CAPACITY,
+    X_I,
+    X_PHASE,
+)
+from crown.engine.kernels.padding.groups import group_of, is_padded, padding_of
+from crown.engine.kernels.prefetch import ahead_by_key
+from crown.engine.kernels.update import DONE, FULL, IDLE, WALKING
+from crown.engine.kernels.walk import delete_walk, insert_walk, push
+from crown.kernels.arena import NONE, ONE, ZERO, alloc
+from crown.kernels.context import Context
+from crown.kernels.geometry import (
+    T_PADDING,
+    children_count,
+    parents_count,
+    set_copies,
+    set_row_group,
+    set_row_place,
+    set_row_weight,
+)
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
+
+
+@kernel("words, halves, words")
+def make_paddings(arena, halves, plan):
+    """Makes the padding of every padded node, in no group yet."""
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    for node in range(plan[P_COUNT]):
+        d = node_at(node)
+        if plan[d + N_PADDED] == 1:
+            rec = plan[d + N_RECORD]
+            width = plan[rec + R_WIDTH]
+            record = alloc(arena, plan[rec + R_WORDS])
+            for j in range(plan[rec + R_WORDS]):
+                arena[record + j] = 0
+            for j in range(width):
+                arena[record + j] = NULL
+            set_copies(halves, record, width, ONE)
+            row = record + plan[d + N_OFFSET]
+            if plan[d + N_SHORT] == 0:
+                set_row_weight(halves, row, ONE)
+            set_row_place(halves, row, NONE)
+            arena[plan[d + N_EDGE] + T_PADDING] = row
+
+
+@device
+def _begin(ctx, node, g, place):
+    """Puts the padding on top of the walk, as a row of that group."""
+    row = padding_of(ctx, node_at(node))
+    set_row_group(ctx.halves, row, g)
+    set_row_place(ctx.halves, row, place)
+    push(ctx.scratch, row, node)
+    ctx.scratch[X_PHASE] = WALKING
+
+
+@kernel("words, halves, words, words, int, int, int, words, words, int, none | int, table")
+def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit, ring, out):
+    """Takes the padding from the groups above ``node`` that tuples are about to enter, as ``delete_batch`` does.
+
+    ``at``: the look-up by which the tuples (``rows`` int64[n * width]) find their groups; bit ``bit`` of ``masks``
+    (int64[n] or [1]) says which of them the node reads. DONE, or FULL: call again.
+    """
+    n = rows.size // width
+    every = masks.size == n
+    scratch[X_CAPACITY] = out.shape[1]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
+    rows, masks = words(rows), words(masks)
+    d = node_at(node)
+    while scratch[X_I] < n:
+        i = scratch[X_I]
+        if scratch[X_PHASE] == WALKING:
+            if not delete_walk(ctx, ring, out):
+                return FULL
+            scratch[X_PHASE] = IDLE
+        elif masks[i if every else 0] >> bit & 1:
+            ahead_by_key(ctx, at, plan[d + N_KEY], rows, i * width, n - i, width)
+            g = group_of(ctx, d, at, rows, i * width)
+            if g != 0 and is_padded(ctx, d, g):
+                _begin(ctx, node, g, ZERO)
+                continue
+        scratch[X_I] = i + 1
+    scratch[X_I] = 0
+    return DONE
+
+
+@kernel("words, halves, words, words, int, int, int, words, none | int, table")
+def give_padding(arena, halves, plan, scratch, node, at, width, rows, ring, out):
+    """Gives the padding to the groups of tuples that have parents, and no row of ``node``, as ``insert_batch`` does.
+
+    See ``take_padding``.
+    """
+    n = rows.size // width
+    scratch[X_CAPACITY] = out.shape[1]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
+    rows = words(rows)
+    d = node_at(node)
+    k = plan[d + N_KEY]
+    while scratch[X_I] < n:
+        i = scratch[X_I]
+        if scratch[X_PHASE] == WALKING:
+            if not insert_walk(ctx, ring, out):
+                return FULL
+            scratch[X_PHASE] = IDLE
+        else:
+            ahead_by_key(ctx, at, k, rows, i * width, n - i, width)
+            g = group_of(ctx, d, at, rows, i * width)
+            if g != 0 and children_count(halves, g, k) == 0 and parents_count(halves, g, k) > 0:
+                _begin(ctx, node, g, NONE)
+                continue
+        scratch[X_I] = i + 1
+    scratch[X_I] = 0
+    return DONE

@@ -1,0 +1,1 @@
+"""Payloads of groups: sums over a join that are formed inside its tree."""

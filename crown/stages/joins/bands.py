@@ -1,0 +1,157 @@
+"""Joins by a comparison: pairs of a row of one side and a row of the other whose point lies in its band.
+
+    net of bands -> the points that they hold -> net of points -> the bands that hold them, changed already
+
+Each side keeps its rows in order (``crown.stages.joins.sides``), and hands on what a row of the other matches: rows, or
+the exact sums over all of them. So a pair is worth the product of the sums of its halves, and where one side is only
+summed up, a change costs O(log n), however many rows it matches. Of a band whose bounds move, only the points are
+looked at that it has no longer, or has now; so are the bands of one bound of a point that moves. To undo a batch, apply
+its negated net.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from crown.errors import ChangeError
+from crown.kernels import arena as A
+from crown.kernels.tables import table_at
+from crown.stages.feeds import readers
+from crown.stages.groups.addends import CarriedTerm
+from crown.stages.groups.terms import product
+from crown.stages.joins.sides import Side
+from crown.stages.protocol import Part, Stage
+from crown.store.zset import Zset
+from plans.program import BandStage
+from plans.schema import Column
+
+_MOST = 2.0**62
+
+
+class Bands(Stage):
+    """Runs a band stage; ``bands`` and ``points``: the columns of what its feeds read."""
+
+    def __init__(self, stage: BandStage, bands: Sequence[Column], points: Sequence[Column], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.bands.source, stage.points.source)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        self._readers = readers((stage.bands, stage.points), (bands, points), part.dictionary)
+        band = stage.band
+        self.columns = tuple(Column(output.name, output.type) for output in band.outputs)
+        part.open(2 * Side.TABLES + 1)
+        record, _ = part.record(int(table_at(2 * Side.TABLES)) + A.T_TALLIES, Side.LEVELS)
+        self.sides = tuple(
+            Side(part, reader.columns, band, number == 0, number * Side.TABLES, record)
+            for number, reader in enumerate(self._readers)
+        )
+        place = [{column.name: i for i, column in enumerate(side.columns)} for side in self.sides]
+        names = ((band.low, band.high), (band.point,))
+        self._bounds = [[None if n is None else at[n] for n in of] for of, at in zip(names, place, strict=True)]
+        self._outputs = [
+            (number, at[name])
+            for name in (o.name for o in band.outputs)
+            for number, at in enumerate(place)
+            if name in at
+        ]
+        read = {*(output.name for output in band.outputs), *(name for term in band.terms for name, _ in term)}
+        self._told = [
+            sorted({*side.keys, *(at for name, at in there.items() if name in read)})
+            for side, there in zip(self.sides, place, strict=True)
+        ]
+
+    @property
+    def carried(self) -> list[CarriedTerm]:
+        """Returns the terms that the rows carry."""
+        made: list[CarriedTerm] = []
+        for _ in self.stage.band.terms:
+            limbs = sum(side.products.limbs(side.products.of_term[len(made)]) for side in self.sides)
+            made.append(CarriedTerm(made[-1].at + made[-1].limbs if made else 0, limbs))
+        return made
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """Applies a batch. O(log n) per change, and O(1) per row that it delivers.
+
+        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or for too many pairs.
+        """
+        bands, points = (reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True))
+        found = [self._pairs(0, bands)]
+        self.sides[0].change(bands)
+        try:
+            found.append(self._pairs(1, points))
+            self.sides[1].change(points)
+        except BaseException:
+            with self._part.budget.lifted():
+                self.sides[0].change(bands.negated())
+            raise
+        made = Zset.gathered(found, len(self.columns))
+        return made if made.payload is not None or not len(made) else made.net()
+
+    def _pairs(self, number: int, net: Zset) -> Zset:
+        """Returns the pairs of rows of a side with what is there of the other one."""
+        if not len(net):
+            return Zset.empty(len(self.columns))
+        mine, other, columns = self.sides[number], self.sides[1 - number], np.ascontiguousarray(net.columns())
+        bounds, weights = [None if at is None else columns[at] for at in self._bounds[number]], net.weights
+        if other.lists:
+            found, which, weights = other.listed(columns[mine.keys], bounds, columns[self._told[number]], weights)
+            columns = np.ascontiguousarray(columns[:, which])
+        else:
+            found = other.matched(columns[mine.keys], bounds)
+        own = mine.products.of(columns, weights)[found.of]
+        if np.any(np.abs(own[:, 0].astype(np.float64)) * np.abs(found.words[:, 0].astype(np.float64)) >= _MOST):
+            raise ChangeError("a row of a join by a comparison would be there more than 2^62 times")
+        halves = (columns[:, found.of], found.columns)
+        rows = np.empty((len(self._outputs), len(found.of)), np.int64)
+        for i, (side, at) in enumerate(self._outputs):
+            rows[i] = halves[0 if side == number else 1][at]
+        payload = self._payload((own, found.words) if number == 0 else (found.words, own))
+        return Zset.of_columns(rows, own[:, 0] * found.words[:, 0], payload)
+
+    def _payload(self, words: tuple[np.ndarray, np.ndarray]) -> np.ndarray | None:
+        """Returns the sums that pairs carry: products of those of their halves (int64[n, words]); None without."""
+        if not self.stage.band.terms:
+            return None
+        made = []
+        for numbers in zip(*(side.products.of_term for side in self.sides), strict=True):
+            halves = [side.products.number(w, n) for side, w, n in zip(self.sides, words, numbers, strict=True)]
+            made.append(product(*halves).T)
+        return np.concatenate(made)
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the rows; the same row may come again."""
+        for bands in self.sides[0].scan():
+            found = self._pairs(0, bands)
+            yield found if found.payload is not None else found.net()
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """Returns how often a row is there. Costs what ``scan`` costs."""
+        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @override
+    def mark_values(self) -> None:
+        for side in self.sides:
+            side.mark_values()
+
+    @override
+    def check_invariants(self) -> None:
+        for side in self.sides:
+            side.check_invariants()
+
+    def stats(self) -> dict[str, Any]:
+        """Returns distinct rows of each side, and the entries and rows that changes ever looked at."""
+        bands, points = map(len, self.sides)
+        return {"bands": bands, "points": points, "steps": int(self._part.arena[A.H_STEPS])}

@@ -1,0 +1,441 @@
+"""One side of a join by a comparison: its rows in the order of what is compared, with exact sums where that is enough.
+
+    keys and bounds of rows of the other side -> ranges of positions in trees -> sums of the ranges, or their rows
+
+A *point* is found by a band in one tree, as a range. A *band* is found by a point in a tree by its one bound, as a
+prefix. With two bounds, what begins before a point and has not ended there is the difference of two prefixes, as far as
+sums go. One by one such bands are found so: each lies at the *split* of its bounds, the number between them with the
+most zeros at its end. A point looks at the numbers on its own way, one per bit, and at each only one bound is left to
+be compared: bits of a word of look-ups, and then O(1) per band.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from crown.kernels.strings import NULL
+from crown.kernels.tables import table_at
+from crown.results.columns import Frame
+from crown.stages.groups.addends import Addends
+from crown.stages.groups.far import Far
+from crown.stages.groups.terms import Layout
+from crown.stages.kernels.over import partitions, ranges
+from crown.stages.kernels.trees.ordered import BEHIND, FIRST
+from crown.stages.orders import order_words, ordered
+from crown.stages.protocol import Part
+from crown.stages.trees import Partitions
+from crown.store.dictionary import Dictionary
+from crown.store.zset import Zset
+from plans.bands import GROUPS, ROWS, Band, PairTerm
+from plans.payloads.payload import VALUE
+from plans.payloads.sums import Term
+from plans.program import Order
+from plans.schema import Column
+
+_WORD = np.uint64(63)
+_TOP = np.uint64(1) << _WORD
+
+
+class Products:
+    """The sums of a side: of each term of a band the product of the factors that are columns of this side.
+
+    ``of_term`` has per term the number of the side's own product; number 0 counts.
+    """
+
+    def __init__(self, terms: Sequence[PairTerm], columns: Sequence[Column], dictionary: Dictionary) -> None:
+        self._columns = {column.name: (i, column.type) for i, column in enumerate(columns)}
+        self._dictionary = dictionary
+        mine = [tuple(factor for factor in term if factor[0] in self._columns) for term in terms]
+        made = [Term(tuple(sorted({n for n, _ in of})), None, tuple(n for n, w in of if w == VALUE)) for of in mine]
+        types = {name: type_ for name, (_, type_) in self._columns.items()}
+        self.layout = Layout(made, types, {})
+        self._addends = Addends(self.layout.placed(self.layout.terms), types)
+        self.of_term = [self.layout.terms.index(term) for term in made]
+        places = self.layout.places
+        self.shape = np.array([len(columns), self.layout.words, len(places) // 2, *places], np.int64)
+
+    def of(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Returns the addends of rows (codes, int64[width, n]) times weights, int64[n, words]."""
+        out = np.zeros((len(weights), self.layout.words), np.int64)
+        frame = Frame({}, len(weights), self._dictionary, codes, self._columns)
+        self._addends.add(frame, weights, np.arange(len(weights)), out, Far(self.layout, len(weights)))
+        return out
+
+    def limbs(self, product: int) -> int:
+        """Returns how many limbs one of the sums takes."""
+        return self.layout.limbs[self.layout.terms[product]]
+
+    def number(self, words: np.ndarray, product: int) -> np.ndarray:
+        """Returns one of the sums, int64[n, limbs]."""
+        return words[:, self.layout.place(self.layout.terms[product])]
+
+
+@dataclass(slots=True, eq=False)
+class Found:
+    """What rows of the other side match: for row ``of`` of those, ``columns`` of this side (codes, int64[width, m]) and
+    its sums, int64[m, words]. Of a side that is summed up only the columns are there that it is summed by."""
+
+    of: np.ndarray
+    columns: np.ndarray
+    words: np.ndarray
+
+
+@dataclass(slots=True, eq=False)
+class _Ranges:
+    """Positions in partitions, for row ``of`` of those that ask; what is there counts ``sign`` times."""
+
+    trees: Partitions
+    handles: np.ndarray
+    firsts: np.ndarray
+    ends: np.ndarray
+    of: np.ndarray
+    sign: int = 1
+
+
+class Side:
+    """A side of a band in a part, whose rows have these ``columns``; ``keys`` are the places of the equal ones.
+
+    Its ``TABLES`` tables begin with number ``table``. ``record``: the first of ``LEVELS`` words that count the bands of
+    each level of splits.
+    """
+
+    TABLES, LEVELS = 3, 64
+
+    def __init__(
+        self, part: Part, columns: Sequence[Column], band: Band, is_bands: bool, table: int, record: int
+    ) -> None:
+        self.columns = tuple(columns)
+        place = {column.name: i for i, column in enumerate(columns)}
+        self._part = part
+        self._outside = band.outside
+        self._modes = (FIRST if band.outside[0] else BEHIND, BEHIND if band.outside[1] else FIRST)
+        self._is_bands = is_bands
+        self.keys = [place[pair[0 if is_bands else 1]] for pair in band.keys]
+        names = (band.low, band.high) if is_bands else (band.point,)
+        self._bounds = [None if name is None else place[name] for name in names]
+        self._ends = [(number, at) for number, at in enumerate(self._bounds) if at is not None]
+        self.kept = band.kept[0 if is_bands else 1]
+        self.products = Products(band.terms or ((),), columns, part.dictionary)
+        shown = [place[o.name] for o in band.outputs if o.name in place and place[o.name] not in self.keys]
+        self._by = [*self.keys, *(shown if self.kept == GROUPS else [])]
+        self._splits = is_bands and None not in self._bounds and self.kept == ROWS
+        self._levels = record
+        if self._splits:
+            columns = (*columns, Column("the split of the bounds", "int64"))
+            self._by = [*self._by, len(columns) - 1]
+        types = [column.type for column in columns]
+        shape = self.products.shape if self.kept != ROWS else None
+        ends = [Order(columns[at].name, nulls_last=number == 1) for number, at in self._ends]
+        self._trees = [
+            Partitions(
+                part, int(table_at(table + i)), types, self._by,
+                order_words(columns, (end,), self._by), shape,
+            )
+            for i, end in enumerate(ends)
+        ]  # fmt: skip
+        self._groups: Partitions | None = None
+        if self.kept == GROUPS:  # which groups a key has
+            named = [columns[at] for at in self._by]
+            keyed = list(range(len(self.keys)))
+            self._groups = Partitions(
+                part, int(table_at(table + 2)), [column.type for column in named], keyed,
+                order_words(named, (), keyed),
+            )  # fmt: skip
+
+    @property
+    def lists(self) -> bool:
+        """Returns whether what a row of the other side matches is one range, whose rows are found one by one."""
+        return self.kept == ROWS and len(self._ends) == 1
+
+    def __len__(self) -> int:
+        """Returns how many different rows there are."""
+        return len(self._trees[0])
+
+    # Changes
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def change(self, net: Zset) -> None:
+        """Adds rows, to all trees or to none. O(log n) each. Raises MemoryBudgetError, and ChangeError for a delete of
+        a row that is not there."""
+        done: list[tuple[Partitions, Zset]] = []
+        kept = Zset.of_columns(self._with_splits(net.columns()), net.weights)
+        todo = [(trees, kept) for trees in self._trees]
+        if self._groups is not None:
+            todo.append((self._groups, net.net(self._by)))
+        try:
+            for trees, rows in todo:
+                rows = trees.together(rows, trees.count)
+                change = partial(self._change, trees)
+                self._part.whole(rows, change, change)
+                done.append((trees, rows))
+        except BaseException:
+            with self._part.budget.lifted():
+                for trees, rows in done:
+                    self._change(trees, rows.negated(), np.zeros(2, np.int64))
+            raise
+        if self._splits:
+            np.add.at(self._part.arena[self._levels :][: self.LEVELS], self._level(kept.columns()[-1]), net.weights)
+
+    def _change(self, trees: Partitions, net: Zset, done: np.ndarray) -> None:
+        trees.change(net, self.products.of, done, "below a join by a comparison")
+
+    # Bands at their splits
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _with_splits(self, columns: np.ndarray) -> np.ndarray:
+        if not self._splits:
+            return columns
+        low, high = (
+            np.where(columns[at] == NULL, open_, self._numbers(columns[at], at))
+            for at, open_ in zip(self._bounds, (np.uint64(0), ~np.uint64(0)), strict=True) if at is not None
+        )  # fmt: skip
+        apart = low ^ high
+        bit = _highest(np.where(apart == 0, low & -low, apart))
+        split = (high >> bit) << bit
+        if self._outside[0]:  # above the greatest value is none: no point looks at 0
+            split[apart == 0] = 0
+        return np.concatenate([columns, split.view(np.int64)[None]])
+
+    def _numbers(self, codes: np.ndarray, place: int) -> np.ndarray:
+        """Returns numbers (uint64) that rise as values do."""
+        return ordered(codes, self.columns[place].type, False).view(np.uint64) ^ _TOP
+
+    @staticmethod
+    def _level(splits: np.ndarray) -> np.ndarray:
+        """Returns how many zeros numbers end with."""
+        numbers = splits.view(np.uint64)
+        return _highest(numbers & -numbers).astype(np.int64)
+
+    def _holding(self, keys: np.ndarray, codes: np.ndarray) -> tuple[Zset, np.ndarray]:
+        """Returns the bands that hold points, and which point each holds."""
+        (low, high), n = self._trees, len(codes)
+        place = self._bounds[0]
+        assert place is not None, "a band with a split has both ends"
+        levels = self._part.arena[self._levels :][: self.LEVELS].nonzero()[0]
+        numbers = self._numbers(codes, place).view(np.int64)
+        every, cursor = np.concatenate([keys, np.empty((1, n), np.int64)]), np.zeros(3, np.int64)
+        after_low, from_high = self._modes
+        keyed, places = np.arange(low.k, dtype=np.int64) * n, np.zeros(low.width, np.int64)
+
+        def step(rows: np.ndarray, weights: np.ndarray, of: np.ndarray) -> int:
+            return int(ranges.holding(
+                self._part.arena, low.table, high.table, keyed, low.k, low.spec, high.spec, after_low, from_high,
+                places, low.shape, levels, numbers, every,
+                np.ascontiguousarray(codes), *self._part.dictionary.memory, low.path, cursor, rows, weights, of,
+            ))  # fmt: skip
+
+        return _drawn(step, lambda: cursor[0] == n, low.width, 2 * n)
+
+    # What matches
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def matched(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Found:
+        """Returns what rows match whose equal columns are ``keys`` (codes, int64[k, n]) and which have these bounds, or
+        this point, of the other side, unless it ``lists`` that. O(log n) each, and what is found."""
+        of, width = np.arange(keys.shape[1]), len(self.columns)
+        if self._groups is not None:
+            found, of = self._rows([self._whole(self._groups, self._find(self._groups, keys), of)], self._groups)
+            keys = found.columns()
+        asked = [None if one is None else one[of] for one in bounds]
+        if self._splits:
+            assert asked[0] is not None, "a point is there"
+            rows, at = self._holding(keys, asked[0])
+            return Found(at, rows.columns()[:width], self.products.of(rows.columns()[:width], rows.weights))
+        words = np.zeros((keys.shape[1], self.products.layout.words), np.int64)
+        for one in self._ranges(keys, asked, np.arange(keys.shape[1])):
+            for positions, sign in ((one.ends, one.sign), (one.firsts, -one.sign)):
+                some = (positions > 0).nonzero()[0]
+                sums = self._before(one.trees, one.handles[some], positions[some])
+                ranges.gather(one.of[some], np.full(len(some), sign), self.products.shape, sums, words)
+        columns = np.zeros((width, keys.shape[1]), np.int64)
+        columns[self._by] = keys
+        there = words[:, 0] != 0
+        return Found(of[there], columns[:, there], words[there])
+
+    def listed(
+        self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], told: np.ndarray, weights: np.ndarray
+    ) -> tuple[Found, np.ndarray, np.ndarray]:
+        """Returns the rows that match, and of which pieces of what asks: which of those that ask each piece is of, and
+        its weight. Those with the same columns ``told`` that come and go cancel where they overlap. O(log n) each, and
+        what is found."""
+        (places,) = self._ranges(keys, bounds, np.arange(keys.shape[1]))
+        pieces, which, weights = _overlaid(places, told, weights)
+        rows, at = self._rows([pieces], self._trees[0])
+        return Found(at, rows.columns(), self.products.of(rows.columns(), rows.weights)), which, weights
+
+    def _ranges(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], of: np.ndarray) -> Iterator[_Ranges]:
+        """Yields the positions of what matches."""
+        if not self._is_bands:
+            (trees,), (place,) = self._trees, self._bounds
+            assert place is not None, "a point is there"
+            handles = self._find(trees, keys)
+            of = (handles != 0).nonzero()[0]
+            handles, (low, high) = handles[of], (None if one is None else one[of] for one in bounds)
+            firsts, ends = np.zeros_like(handles), trees.sizes(handles)
+            if low is not None:
+                firsts = self._positions(trees, place, handles, low, BEHIND if self._outside[0] else FIRST)
+            if high is not None:
+                behind = self._positions(trees, place, handles, high, FIRST if self._outside[1] else BEHIND)
+                ends = np.where(high == NULL, ends, behind)  # NULLs come first, and this end is open
+            yield _Ranges(trees, handles, firsts, np.maximum(firsts, ends), of)
+            return
+        (codes,) = bounds
+        assert codes is not None, "a point is there"
+        for trees, end in zip(self._trees, self._ends, strict=True):
+            handles = self._find(trees, keys)
+            there = (handles != 0).nonzero()[0]
+            found = self._side_of(trees, end, handles[there], codes[there], of[there])
+            if trees is not self._trees[0]:  # of what has begun, less what has ended
+                found = _Ranges(trees, found.handles, np.zeros_like(found.firsts), found.firsts, found.of, -1)
+            yield found
+
+    def _side_of(
+        self, trees: Partitions, end: tuple[int, int], handles: np.ndarray, codes: np.ndarray, of: np.ndarray
+    ) -> _Ranges:
+        """Returns the bands whose low end (number 0, and its place) is before points, or whose high end is behind
+        them."""
+        number, at = end
+        found = self._positions(trees, at, handles, codes, self._modes[number])
+        if number == 0:
+            return _Ranges(trees, handles, np.zeros_like(found), found, of)
+        return _Ranges(trees, handles, found, trees.sizes(handles), of)
+
+    def _whole(self, trees: Partitions, handles: np.ndarray, of: np.ndarray) -> _Ranges:
+        there = (handles != 0).nonzero()[0]
+        return _Ranges(trees, handles[there], np.zeros_like(there), trees.sizes(handles[there]), of[there])
+
+    # Trees
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _find(trees: Partitions, keys: np.ndarray) -> np.ndarray:
+        """Returns the partitions with these keys; 0 where there is none."""
+        n = keys.shape[1]
+        out = np.empty(n, np.int64)
+        strides = np.arange(trees.k + 1, dtype=np.int64) * n
+        partitions.find_all(trees.part.arena, trees.table, strides, trees.k, np.ascontiguousarray(keys), out)
+        return out
+
+    @staticmethod
+    def _positions(trees: Partitions, place: int, handles: np.ndarray, codes: np.ndarray, mode: int) -> np.ndarray:
+        """Returns where values of a column would be. O(log n) each."""
+        rows = np.zeros((trees.width, len(handles)), np.int64)
+        rows[place] = codes
+        return trees.located(handles, rows, 1, mode)[0]
+
+    @staticmethod
+    def _before(trees: Partitions, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the sums of what is before positions, int64[n, words]. O(log n) each."""
+        positions = np.ascontiguousarray(positions)
+        return trees.copied(np.ascontiguousarray(handles), positions, positions, trees.shape)[1]
+
+    def _rows(self, places: Sequence[_Ranges], trees: Partitions) -> tuple[Zset, np.ndarray]:
+        """Returns the rows in ranges of trees of one kind, and for which of those that ask."""
+        found, asked = [Zset.empty(trees.width)], [np.empty(0, np.int64)]
+        for one in places:
+            handles, firsts, ends = map(np.ascontiguousarray, (one.handles, one.firsts, one.ends))
+            rows, of = self._in_ranges(one.trees, handles, firsts, ends)
+            found.append(rows)
+            asked.append(one.of[of])
+        return Zset.gathered(found, trees.width), np.concatenate(asked)
+
+    @staticmethod
+    def _in_ranges(
+        trees: Partitions, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray
+    ) -> tuple[Zset, np.ndarray]:
+        cursor = np.zeros(2, np.int64)
+
+        def step(rows: np.ndarray, weights: np.ndarray, of: np.ndarray) -> int:
+            return int(ranges.between(
+                trees.part.arena, handles, trees.k, trees.unsummed, firsts, ends, cursor, rows, weights, of
+            ))  # fmt: skip
+
+        return _drawn(step, lambda: cursor[0] == len(handles), trees.width, 2 * len(handles))
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def scan(self) -> Iterator[Zset]:
+        """Yields all rows, with their copies. O(1) per row."""
+        trees, width = self._trees[0], len(self.columns)
+        for handles in trees.blocks():
+            rows, _ = self._rows([self._whole(trees, handles, np.zeros_like(handles))], trees)
+            yield rows.project(range(width))
+
+    def mark_values(self) -> None:
+        """Marks what the rows refer to in the dictionary. O(rows)."""
+        self._trees[0].mark_all()
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError unless all trees have the same rows, and are what they should be. O(rows log rows)."""
+        known: list[tuple[tuple[int, ...], int]] | None = None
+        for trees in self._trees:
+            trees.check_all()
+            found: list[tuple[tuple[int, ...], int]] = []
+            for handles in trees.blocks():
+                rows, _ = self._rows([self._whole(trees, handles, np.zeros_like(handles))], trees)
+                found += zip(map(tuple, rows.rows.tolist()), rows.weights.tolist(), strict=True)
+                if self._splits:
+                    again = self._with_splits(rows.columns()[:-1])
+                    assert (again[-1] == rows.columns()[-1]).all(), "a band is not at its split"
+            assert known is None or sorted(found) == known, "the orders have different rows"
+            known = sorted(found)
+        if self._splits:
+            levels = np.zeros(self.LEVELS, np.int64)
+            for row, copies in known or ():
+                levels[self._level(np.array(row[-1:], np.int64))] += copies
+            assert (levels == self._part.arena[self._levels :][: self.LEVELS]).all(), "levels are counted wrong"
+        if self._groups is not None:
+            self._groups.check_all()
+            assert self._groups.copies == self._trees[0].copies, "groups lack rows"
+
+
+def _overlaid(places: _Ranges, told: np.ndarray, weights: np.ndarray) -> tuple[_Ranges, np.ndarray, np.ndarray]:
+    """Returns ranges that do not meet where what asks is ``told`` alike, for piece 0, 1, ... each; of which row of
+    those that ask each piece is, and its weight. O(n log n)."""
+    of, weights = places.of, weights[places.of]
+    if len(of) and weights.min() < 0 < weights.max():
+        told = told[:, of]
+        order = np.lexsort(told) if len(told) else np.arange(len(of))
+        new = np.ones(len(of), np.bool_)
+        new[1:] = (told[:, order[1:]] != told[:, order[:-1]]).any(axis=0)
+        first, group = order[new], np.empty(len(of), np.int64)
+        group[order] = np.cumsum(new) - 1
+        if len(first) < len(of):
+            at, groups = np.concatenate([places.firsts, places.ends]), np.concatenate([group, group])
+            order = np.lexsort((at, groups))
+            at, groups = at[order], groups[order]
+            there = np.cumsum(np.concatenate([weights, -weights])[order])
+            some = ((there[:-1] != 0) & (groups[1:] == groups[:-1]) & (at[1:] > at[:-1])).nonzero()[0]
+            one = first[groups[some]]
+            places = _Ranges(places.trees, places.handles[one], at[some], at[some + 1], of[one])
+            of, weights = places.of, there[some]
+    return _Ranges(places.trees, places.handles, places.firsts, places.ends, np.arange(len(of))), of, weights
+
+
+def _drawn(
+    step: Callable[[np.ndarray, np.ndarray, np.ndarray], int], done: Callable[[], bool], width: int, expected: int
+) -> tuple[Zset, np.ndarray]:
+    """Returns the rows that a kernel writes until it is done, with their copies, and what each belongs to."""
+    found, asked, room = [Zset.empty(width)], [np.empty(0, np.int64)], max(expected, 64)
+    while not done():
+        rows, weights, of = np.empty((room, width), np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+        m = step(rows, weights, of)
+        found.append(Zset(rows[:m], weights[:m]))
+        asked.append(of[:m])
+        room *= 2
+    return Zset.gathered(found, width), np.concatenate(asked)
+
+
+def _highest(numbers: np.ndarray) -> np.ndarray:
+    """Returns the highest bits that are set in numbers (uint64) that are not 0, from 0."""
+    bit = np.zeros_like(numbers)
+    for step in (32, 16, 8, 4, 2, 1):
+        by = np.uint64(step)
+        above = (numbers >> (bit + by)) != 0
+        bit[above] += by
+    return bit

@@ -1,0 +1,129 @@
+"""Rows of which each key has at most one: a subquery that is used as a value.
+
+The rows pass through. What is kept is the row of each key, so that a batch that would leave a second one is refused
+before anything changes, and its message names the rows. Memory: one record per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from crown.errors import ChangeError, SeveralRowsError
+from crown.stages.feeds import Reader
+from crown.stages.protocol import Part, Stage
+from crown.stages.tables.counted_tuples import CountedTuples
+from crown.store.codec import named_values
+from crown.store.zset import Zset
+from plans.program import SingleStage
+from plans.schema import Column
+
+_SHOWN = 3  # rows in a message
+
+
+class Single(Stage):
+    """Runs a single stage; ``source``: the columns of what it reads.
+
+    A record: the codes of the key, then those of the other columns, and 1.
+    """
+
+    def __init__(self, stage: SingleStage, source: Sequence[Column], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.feed.source,)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        self._reader = Reader(stage.feed, source, part.dictionary)
+        self.columns = self._reader.columns
+        self._key = [i for i, column in enumerate(self.columns) if column.name in stage.keys]
+        self._rest = [i for i in range(len(self.columns)) if i not in self._key]
+        part.open(1)
+        self._rows = CountedTuples(part, 0, len(self._key), len(self._rest) + 1)
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """Applies a batch. Expected O(rows touched).
+
+        Raises SeveralRowsError, MemoryBudgetError, and ChangeError for a delete of a row that is not there.
+        """
+        net = self._reader.zset(nets[0]).net()
+        keys = net.net(self._key)
+        after = self._rows.of(keys)[:, -1] + keys.weights
+        if (after > 1).any():
+            raise self._refusal(net, keys.rows[np.argmax(after)])
+        if (after < 0).any():
+            raise ChangeError("a batch deletes a row of a subquery that is not there")
+        gone, come = net[net.weights < 0], net[net.weights > 0]
+        self._put(gone, 0)
+        try:
+            self._put(come, 1)
+        except BaseException:
+            with self._part.budget.lifted():
+                self._put(gone, 1)
+            raise
+        return net
+
+    def _put(self, rows: Zset, there: int) -> None:
+        """Makes these the rows of their keys, or with ``there`` 0 takes them away."""
+        records = np.ones((len(rows), len(self._rest) + 1), np.int64)
+        records[:, :-1] = rows.rows[:, self._rest]
+        none = np.zeros_like(records)
+        self._rows.put(rows.project(self._key), *((none, records) if there else (records, none)))
+
+    def _refusal(self, net: Zset, key: np.ndarray) -> SeveralRowsError:
+        """Returns the error of a batch that leaves several rows with a key (int64[key], codes)."""
+        mine = net[(net.rows[:, self._key] == key).all(axis=1)]
+        left = Zset.gathered([self._of(key), mine], len(self.columns)).net()
+        rows = [named_values(row, self.columns, self._part.dictionary.extern) for row in left.rows[:_SHOWN]]
+        copies = [
+            f"{n} times {row}" if n > 1 else str(row) for row, n in zip(rows, left.weights.tolist(), strict=False)
+        ]
+        more = ", ..." if len(left) > _SHOWN else ""
+        return SeveralRowsError(
+            f"a subquery that is used as a value would have {int(left.weights.sum())} rows: {', '.join(copies)}{more}; "
+            "nothing was applied. Let the subquery say which one it means: an aggregate, or ORDER BY ... LIMIT 1"
+        )
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _of(self, key: np.ndarray) -> Zset:
+        """Returns the row of a key (int64[key], codes), if there is one."""
+        records = self._rows.of(Zset(key.reshape(1, -1), np.ones(1, np.int64)))
+        there = records[:, -1] > 0
+        return self._joined(key.reshape(1, -1)[there], records[there])
+
+    def _joined(self, keys: np.ndarray, records: np.ndarray) -> Zset:
+        rows = np.empty((len(keys), len(self.columns)), np.int64)
+        rows[:, self._key], rows[:, self._rest] = keys, records[:, :-1]
+        return Zset(rows, records[:, -1].copy())
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the rows. O(rows)."""
+        for keys, records in self._rows.scan():
+            yield self._joined(keys, records)
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """Returns how often a row is there. O(1)."""
+        return int((self._of(row[self._key]).rows == row).all(axis=1).sum())
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @override
+    def mark_values(self) -> None:
+        self._part.mark_words(self._rows.table, [self.columns[i] for i in (*self._key, *self._rest)])
+
+    @override
+    def check_invariants(self) -> None:
+        for _, records in self._rows.scan():
+            assert (records[:, -1] == 1).all(), "a key has another number of rows than one"
+        assert self._key or len(self._rows) <= 1, "there are several rows without a key"
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the rows that are there."""
+        return {"rows": len(self._rows)}

@@ -1,0 +1,1 @@
+"""Kernels of window functions, over partitions of ordered trees."""

@@ -1,0 +1,371 @@
+"""Partitions of rows in order, for functions of the rows around a row.
+
+A partition is a record in a table: its key (``k`` codes) and the root of the tree of its rows (see
+``crown.stages.kernels.trees.ordered``). ``keyed`` are the strides of the key's columns.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, T_TALLIES, release
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import add, carry, clear, plus
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
+from crown.kernels.tables import find, hash_key, made_in, record_in, remove, seek
+from crown.stages.kernels.over.sessions import WORD, opened, told
+from crown.stages.kernels.trees.ahead import arrived, near_handles, near_keys
+from crown.stages.kernels.trees.nodes import HEAD, LENGTH, NEXT, row_at
+from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put, total
+from crown.stages.kernels.trees.scan import at_number, at_position, codes, emit, in_leaf, leaves_at, sound
+
+DONE, OVER_BUDGET, ABSENT = 0, 1, 2
+HANDLE, LEAF, ENTRY, RANK, THERE, SIZE, LOW, HIGH = 0, 1, 2, 3, 4, 5, 6, 7
+PLACE = 8  # words of a place
+
+
+@kernel("words, int, words, int, table, words")
+def find_all(arena, t, keyed, k, keys, handles):
+    """Writes per row the handle of its partition, 0 if there is none. Expected O(1) per row."""
+    n = handles.size
+    arena, keyed, keys, handles = words(arena), constants(keyed), words(keys), words(handles)
+    for i in range(n):
+        handles[i] = find(arena, t, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i)
+
+
+@kernel("words, words, int, words, int, int, words, words, table, words, bytes, words, words, words")
+def locate_all(arena, handles, k, spec, columns, mode, strides, shape, keys, values, octets, path, ranks, copies):
+    """Writes how many copies are before each row in a partition, by the first ``columns`` of the order (see
+    ``ordered.locate``); in mode EXACT also how often it is there. Nothing is written for handle 0. O(log n) per row."""
+    n = handles.size
+    arena, handles, spec, strides, shape = (
+        words(arena), words(handles), constants(spec), constants(strides), words(shape),
+    )  # fmt: skip
+    keys, values, octets, path = words(keys), words(values), words(octets), words(path)
+    ranks, copies = words(ranks), words(copies)
+    first = near = 0
+    for i in range(n):
+        if i == near:
+            first = i
+            near = near_handles(
+                arena, handles, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
+        if handles[i] == 0:
+            continue
+        _, leaf, e, found, ranks[i] = arrived(
+            arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path
+        )  # fmt: skip
+        copies[i] = arena[leaf + HEAD + e] if found else 0
+
+
+@kernel("words, int, words, int, words, words, words, table, words, bytes, words, table")
+def place(arena, t, keyed, k, spec, strides, shape, keys, values, octets, path, out):
+    """Writes where rows are, or would be: the HANDLE of the partition (0: it is not there), the LEAF and the ENTRY, the
+    RANK, that is how many copies are before, how many copies of the row are THERE, the SIZE of the partition, and the
+    positions of these copies, from LOW to HIGH. O(log n) per row."""
+    n, columns = out.shape[1], spec.size // 4
+    arena, keyed, spec, strides, shape = (
+        words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
+    )  # fmt: skip
+    keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
+    first = near = 0
+    for i in range(n):
+        if i == near:
+            first = i
+            near = near_keys(
+                arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
+        for word in range(PLACE):
+            out[word * n + i] = 0
+        group, leaf, e, found, rank = arrived(
+            arena, shape, spec, columns, EXACT, keys, strides, i, first, values, octets, path
+        )  # fmt: skip
+        if group == 0:
+            continue
+        there = arena[leaf + HEAD + e] if found else 0
+        out[HANDLE * n + i], out[LEAF * n + i], out[ENTRY * n + i] = group, leaf, e
+        out[RANK * n + i], out[THERE * n + i], out[SIZE * n + i] = rank, there, total(arena, arena[group + k])
+        out[LOW * n + i], out[HIGH * n + i] = rank, rank + there
+
+
+@kernel("words, int, words, int, words, words, words, words, table, words, table, words, bytes, words, words")
+def change(arena, t, keyed, k, spec, strides, shape, session, keys, changes, sums, values, octets, path, done):
+    """Adds ``changes`` (int64[n]) to the copies of rows, and their ``sums`` (int64[n, words], of all that change), but
+    those that say which rows open sessions: these are written here (``session``: see ``sessions``).
+
+    ``keys`` int64[columns, n]. ``done`` (int64[1], 0 at first): rows changed. Returns DONE; OVER_BUDGET, call it again
+    to go on; or ABSENT, where a delete finds too few copies. O(log n) per row.
+    """
+    n, columns = changes.size, spec.size // 4
+    arena, keyed, spec, strides, shape = (
+        words(arena),
+        constants(keyed),
+        constants(spec),
+        constants(strides),
+        words(shape),
+    )
+    keys, changes, sums, values = words(keys), words(changes), words(sums), words(values)
+    octets, path, done, session = words(octets), words(path), words(done), words(session)
+    near = done[0]
+    for i in range(done[0], n):
+        if i == near:
+            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
+        status = change_row(
+            arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
+        )  # fmt: skip
+        if status != DONE:
+            return status
+        done[0] = i + 1
+    return DONE
+
+
+@device
+def change_row(
+    arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
+):  # fmt: skip
+    """Changes the copies of one row (see ``change``). Returns DONE, or why nothing was changed: OVER_BUDGET, ABSENT.
+    O(log n)."""
+    d, size = changes[i], shape[1]
+    if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+        return OVER_BUDGET
+    tag, group = entered(arena, t, keyed, k, keys, i, d)
+    if group == 0:
+        return ABSENT
+    root_at = group + k
+    root = arena[root_at]
+    found, _, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
+    before = copies_there(arena, root, found, path)
+    if before + d < 0:
+        return ABSENT
+    if session[WORD] >= 0:
+        sums[i * size + session[WORD]] = opened(
+            arena, root, shape, spec, session, keys, strides, i, before, d, path
+        )  # fmt: skip
+    steps += put(
+        arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, sums, i * size, path
+    )  # fmt: skip
+    left(arena, t, tag, k, group, before, d)
+    arena[H_STEPS] += steps
+    return DONE
+
+
+@device
+def entered(arena, t, keyed, k, keys, i, d):
+    """Returns tag and handle of the partition that a change ``d`` of a row's copies concerns.
+
+    An insert makes it if it is not there, still without rows; for a delete it is 0 then. Amortized O(1).
+    """
+    tag = hash_key(arena, keyed, 0, k, keys, i)
+    slot = seek(arena, t, tag, keyed, 0, k, keys, i, NONE)
+    group = record_in(arena, t, slot)
+    if group == 0 and d >= 0:
+        group = made_in(arena, t, tag, slot, keyed, 0, k, keys, i, k + 1)
+    return tag, group
+
+
+@device
+def left(arena, t, tag, k, group, before, d):
+    """Tallies the change ``d`` of a row that was there ``before`` times, and takes out a partition without rows.
+
+    Expected O(1).
+    """
+    arena[t + T_TALLIES] += (1 if before == 0 else 0) - (1 if before + d == 0 else 0)
+    arena[t + T_TALLIES + 1] += d
+    if arena[group + k] == 0:
+        remove(arena, t, tag, group)
+        release(arena, group, k + 1)
+
+
+@kernel("words, words, int, words")
+def sizes(arena, handles, k, out):
+    """Writes how many rows partitions have, copies counted; 0 of handle 0. O(1) each."""
+    n = handles.size
+    arena, handles, out = words(arena), words(handles), words(out)
+    for i in range(n):
+        out[i] = 0
+        if handles[i] != 0:
+            out[i] = total(arena, arena[handles[i] + k])
+
+
+@kernel("words, words, int, words, words, int, words")
+def align(arena, handles, k, shape, positions, up, scratch):
+    """Moves positions that are between copies of a row in front of them all, or (``up`` 1) behind. O(log n) each."""
+    n = handles.size
+    arena, handles, shape, positions, scratch = (
+        words(arena), words(handles), words(shape), words(positions), words(scratch),
+    )  # fmt: skip
+    for i in range(n):
+        leaf, e, before = at_position(arena, arena[handles[i] + k], shape, positions[i], scratch, 0)
+        if before > 0:
+            positions[i] -= before
+            if up == 1:
+                positions[i] += arena[leaf + HEAD + e]
+
+
+@kernel("words, words, int, words, int, words, words")
+def numbered(arena, handles, k, shape, word, numbers, out):
+    """Writes the positions of the rows with these ``numbers`` (from 0) among those that a word of the sums counts, or
+    the size of the partition if there are fewer. O(log n) each."""
+    n = handles.size
+    arena, handles, shape = words(arena), words(handles), words(shape)
+    numbers, out = words(numbers), words(out)
+    for i in range(n):
+        out[i] = at_number(arena, arena[handles[i] + k], shape, word, numbers[i])
+
+
+@kernel("words, words, int, words, words, int, words, words")
+def codes_at(arena, handles, k, shape, positions, column, scratch, out):
+    """Writes a column of the rows at ``positions`` (from 0, copies counted) of trees, NULL where there is none.
+    O(log n) each. ``scratch`` is for the sums before them."""
+    n = handles.size
+    arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
+    scratch, out = words(scratch), words(out)
+    for i in range(n):
+        out[i] = NULL
+        if positions[i] >= 0:
+            leaf, e, _ = at_position(arena, arena[handles[i] + k], shape, positions[i], scratch, 0)
+            if leaf != 0 and e < arena[leaf + LENGTH]:
+                out[i] = arena[row_at(arena, shape, leaf, e) + column]
+
+
+@kernel("words, words, int, words, words, int, int, table, words")
+def scan(arena, handles, k, shape, cursor, offset, end, rows, weights):
+    """Writes the rows of partitions at positions ``offset`` to ``end``, with their copies, partition by partition and
+    in order; their trees have no sums.
+
+    ``cursor`` (int64[2]) is how far it got: partition and position, (0, ``offset``) at first. Returns the rows written;
+    all is done when the cursor is behind the last partition. O(log n) per partition, O(1) per row.
+    """
+    n, room = handles.size, weights.size
+    arena, handles, shape, cursor = words(arena), words(handles), words(shape), words(cursor)
+    rows, weights = words(rows), words(weights)
+    m = 0
+    while cursor[0] < n and m < room:
+        root = arena[handles[cursor[0]] + k]
+        last = min(end, total(arena, root))
+        m, at = emit(arena, root, shape, cursor[1], last, 1, rows, weights, m, room)
+        if at >= last:
+            cursor[0] += 1
+            cursor[1] = offset
+        else:
+            cursor[1] = at
+    return m
+
+
+@kernel("words, words, int, words, words, words, words, words, table, table")
+def copied(arena, handles, k, shape, firsts, ends, starts, last, rows, heads):
+    """Writes the rows at positions ``firsts`` to ``ends`` of partitions, each copy by itself, from row ``starts`` of
+    ``rows`` (int64[width, n]) on; and into ``heads`` (int64[partitions, words]) the sums of what is before them.
+    O(log n + rows) each, less where ``firsts`` rise; the first one is the first copy of its row. ``last``: zeros (see
+    ``ordered_scan.leaves_at``)."""
+    n, stride = handles.size, rows.shape[1]
+    arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
+    ends, starts, last, rows, heads = words(ends), words(starts), words(last), words(rows), words(heads)
+    width = shape[0]
+    clear(heads, 0, n * shape[1])
+    first = near = 0
+    for i in range(n):
+        if i == near:
+            first = i
+            near = leaves_at(arena, handles, k, shape, firsts, i, n, heads, last)
+        leaf, e, before = in_leaf(arena, shape, i, first, heads, last)
+        at, left = starts[i], ends[i] - firsts[i]
+        arena[H_STEPS] += left
+        while left > 0:
+            if e == arena[leaf + LENGTH]:
+                leaf, e = arena[leaf + NEXT], 0
+                continue
+            source = row_at(arena, shape, leaf, e)
+            for _ in range(min(left, arena[leaf + HEAD + e] - before)):
+                for c in range(width):
+                    rows[at + c * stride] = arena[source + c]
+                at += 1
+                left -= 1
+            before = 0
+            e += 1
+
+
+@kernel("words, int, words, words, words, words, words, words, bytes, words, words")
+def check(arena, k, spec, strides, shape, session, handles, values, octets, path, out):
+    """Writes how many different rows each tree has, by going over all of them; -1 if it is none (see
+    ``ordered_scan.sound``), or does not say rightly which rows open sessions. ``path`` has room for sums behind."""
+    n, columns = handles.size, spec.size // 4
+    arena, spec, strides, shape = words(arena), constants(spec), constants(strides), words(shape)
+    handles, values, octets, path, out = words(handles), words(values), words(octets), words(path), words(out)
+    session = words(session)
+    for g in range(n):
+        root = arena[handles[g] + k]
+        out[g] = sound(arena, root, shape, spec, columns, strides, values, octets, path)
+        if session[WORD] >= 0 and not told(arena, root, shape, spec, session):
+            out[g] = -1
+
+
+@kernel("words, words, int, words, int, words, words")
+def codes_of(arena, handles, k, shape, column, path, out):
+    """Writes a column of all that the trees of partitions refer to, as far as there is room; returns how many codes
+    these are. O(rows)."""
+    n, room = handles.size, out.size
+    arena, handles, shape, path, out = words(arena), words(handles), words(shape), words(path), words(out)
+    m = 0
+    for i in range(n):
+        m = codes(arena, arena[handles[i] + k], shape, column, path, out, m, room)
+    return m
+
+
+@kernel("table, words, table")
+def running(rows, shape, out):
+    """Writes the sums of the first 0, 1, ... n of rows of numbers: ``out`` int64[n + 1, words]."""
+    n = rows.shape[0]
+    rows, shape, out = words(rows), words(shape), words(out)
+    size = shape[1]
+    clear(out, 0, size)
+    for i in range(n):
+        for x in range(size):
+            out[(i + 1) * size + x] = out[i * size + x]
+        for p in range(2, 2 + 2 * shape[2], 2):
+            add(out, (i + 1) * size + shape[p + 1], rows, i * size + shape[p + 1], shape[p + 2])
+
+
+@device
+def _add_difference(out, o, sums, i, j, n):
+    """Adds the number at ``sums[i]`` less that at ``sums[j]`` to one of ``out``, all of ``n`` limbs, in one pass."""
+    over, lent = 0, 1
+    for x in range(n):
+        left, right, before = sums[i + x], ~sums[j + x], out[o + x]
+        part = plus(left, right)
+        difference = plus(part, lent)
+        lent = carry(left, right, part) + carry(part, lent, difference)
+        part = plus(before, difference)
+        total = plus(part, over)
+        over = carry(before, difference, part) + carry(part, over, total)
+        out[o + x] = total
+
+
+@kernel("table, words, words, words, table")
+def between(sums, shape, starts, ends, out):
+    """Adds to numbers (``out`` int64[n, words]) those of the rows from ``starts`` to ``ends``: ``sums`` is what
+    ``running`` wrote."""
+    n = starts.size
+    sums, shape, starts, ends, out = words(sums), words(shape), words(starts), words(ends), words(out)
+    size = shape[1]
+    for i in range(n):
+        if starts[i] < ends[i]:
+            for p in range(2, 2 + 2 * shape[2], 2):
+                at, limbs = shape[p + 1], shape[p + 2]
+                _add_difference(out, i * size + at, sums, ends[i] * size + at, starts[i] * size + at, limbs)
+
+
+@kernel("words, words, words, words, int, words")
+def sought(keys, firsts, ends, targets, behind, out):
+    """Writes per target the first place from ``firsts`` to ``ends`` of rising keys that is not before it, or that is
+    ``behind`` it (1). O(log n) each."""
+    n = targets.size
+    keys, firsts, ends, targets, out = words(keys), words(firsts), words(ends), words(targets), words(out)
+    for i in range(n):
+        low, high = firsts[i], ends[i]
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < targets[i] or (behind == 1 and keys[middle] == targets[i]):
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low

@@ -1,0 +1,401 @@
+"""What a function picks that counts from its own row: rows beside it, rows of a filter, the ends of its session.
+
+A pick is seven words: its kind, ``shift`` and ``count``, the ``word`` of the sums that counts the rows of its filter
+(-1: there is none), the column of the filter, and which of the outputs it has, from ``first`` to ``end``. An output is
+three words: the column that is read, the column that says what there is where no row is picked (-1: NULL), and the
+column that is written. A pick is, of the row at position p:
+
+    BACK    of the rows up to position p - shift, the last but count - 1 that the filter has
+    AHEAD   of the rows from position p + shift on, number count that the filter has
+    START   the first row of its session
+    END     the last row of its session
+
+Positions before the first row, or behind the last one, are those of that row where a shift leads away from p: a frame
+ends where its partition does. A session is known by its first row, which a word of the sums counts once, however many
+copies there are (see ``crown.stages.kernels.over.sessions``).
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import clear
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
+from crown.stages.kernels.over.partitions import ENTRY, HANDLE, HIGH, LEAF, LOW, RANK, THERE
+from crown.stages.kernels.over.sessions import COLUMN, WORD, apart, before, opens, time_of
+from crown.stages.kernels.trees.nodes import HEAD, LENGTH, row_at, sums_at
+from crown.stages.kernels.trees.ordered import total
+from crown.stages.kernels.trees.scan import at_number, at_position, here
+
+BACK, AHEAD, START, END = 0, 1, 2, 3
+PICK, OUTPUT = 7, 3  # words
+_EVERY = 1 << 40  # more rows than there are
+
+
+# From an entry on
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def ahead(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
+    """Finds the row with copy number ``count`` (from 1) of those that a word of the sums counts, from an entry on.
+
+    The entry's first copy is at position ``at``. Returns the leaf and the entry, the position of its first copy, and
+    the number of the copy among its own; leaf 0 if there is none. O(log n), less where it is near.
+    """
+    length = arena[leaf + LENGTH]
+    begin = e
+    while e < length:
+        there = arena[sums_at(arena, shape, leaf, e) + word]
+        if there >= count:
+            arena[H_STEPS] += e - begin + 1
+            return leaf, e, at, count
+        count -= there
+        at += arena[leaf + HEAD + e]
+        e += 1
+    arena[H_STEPS] += length - begin
+    clear(scratch, 0, shape[1])
+    at_position(arena, root, shape, at, scratch, 0)
+    position = at_number(arena, root, shape, word, scratch[word] + count - 1)
+    leaf, e, before = at_position(arena, root, unsummed, position, scratch, 0)
+    if leaf == 0 or e == arena[leaf + LENGTH]:
+        return 0, 0, 0, 0
+    return leaf, e, position - before, before + 1
+
+
+@device
+def back(arena, root, shape, unsummed, leaf, e, at, word, count, scratch):
+    """Does as ``ahead`` does, from an entry back; the copies of a row are numbered from its last one."""
+    begin = e
+    while True:
+        there = arena[sums_at(arena, shape, leaf, e) + word]
+        if there >= count:
+            arena[H_STEPS] += begin - e + 1
+            return leaf, e, at, count
+        count -= there
+        if e == 0:
+            break
+        e -= 1
+        at -= arena[leaf + HEAD + e]
+    arena[H_STEPS] += begin + 1
+    clear(scratch, 0, shape[1])
+    at_position(arena, root, shape, at, scratch, 0)
+    if scratch[word] < count:
+        return 0, 0, 0, 0
+    position = at_number(arena, root, shape, word, scratch[word] - count)
+    leaf, e, before = at_position(arena, root, unsummed, position, scratch, 0)
+    return leaf, e, position - before, arena[leaf + HEAD + e] - before
+
+
+@device
+def _at(arena, root, unsummed, leaf, e, copy, position, wanted, scratch):
+    """Returns the leaf, the entry and the copy at a position; the given ones are at another, perhaps near."""
+    first = position - copy
+    length = arena[leaf + LENGTH]
+    while e > 0 and wanted < first:
+        e -= 1
+        first -= arena[leaf + HEAD + e]
+    while e < length and wanted >= first + arena[leaf + HEAD + e]:
+        first += arena[leaf + HEAD + e]
+        e += 1
+    if wanted >= first and e < length:
+        return leaf, e, wanted - first
+    return at_position(arena, root, unsummed, wanted, scratch, 0)
+
+
+@device
+def _next(arena, leaf, e, copy):
+    """Returns the copy behind one; leaf 0 behind the last."""
+    if copy + 1 < arena[leaf + HEAD + e]:
+        return leaf, e, copy + 1
+    leaf, e = here(arena, leaf, e + 1)
+    return leaf, e, 0
+
+
+# What changes
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@kernel("words, int, words, words, words, words, table, words, words, words, table")
+def reached(arena, k, shape, unsummed, picks, session, keys, changes, order, scratch, places):
+    """Widens LOW and HIGH of the ``places`` of changes (see ``partitions.place``) to the positions whose picks they can
+    change.
+
+    ``order``: the changes by partition and rank. A row that a filter does not have only moves others; one that it has
+    is picked up to the next ones that are there. O(log n) each.
+    """
+    n, some = order.size, picks.size // PICK
+    arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
+    session, keys, changes, order = words(session), words(keys), words(changes), words(order)
+    scratch, places = words(scratch), words(places)
+    for f in range(some):
+        p = f * PICK
+        if picks[p] == START or picks[p] == END:
+            _comings(arena, k, shape, unsummed, session, picks[p], keys, n, scratch, places)
+            _goings(arena, k, shape, unsummed, session, picks[p], changes, order, n, scratch, places)
+            continue
+        word, away = picks[p + 3], max(picks[p + 1], 0)  # away: where a row behind, or before, is not there
+        near = max(-picks[p + 1], 0)
+        for i in range(n):
+            rank = places[RANK * n + i]
+            behind = rank + places[THERE * n + i]
+            low, high = rank - (near if picks[p] == BACK else away), behind + (away if picks[p] == BACK else near)
+            if word < 0:
+                if picks[p] == BACK:
+                    high += picks[p + 2] - 1
+                else:
+                    low -= picks[p + 2] - 1
+            elif places[HANDLE * n + i] != 0 and keys[picks[p + 4] * n + i] == 1:
+                edge = _edge(arena, k, shape, unsummed, picks, p, i, n, scratch, places)
+                low, high = min(low, edge), max(high, edge)
+            places[LOW * n + i] = min(places[LOW * n + i], low)
+            places[HIGH * n + i] = max(places[HIGH * n + i], high)
+
+
+@device
+def _edge(arena, k, shape, unsummed, picks, p, i, n, scratch, places):
+    """Returns up to which position a row of a filter can be picked."""
+    root, rank, there = arena[places[HANDLE * n + i] + k], places[RANK * n + i], places[THERE * n + i]
+    leaf, e, shift, word, count = places[LEAF * n + i], places[ENTRY * n + i], picks[p + 1], picks[p + 3], picks[p + 2]
+    if picks[p] == BACK:
+        leaf, e = here(arena, leaf, e + (1 if there > 0 else 0))
+        if leaf == 0:
+            return _EVERY
+        leaf, e, at, copy = ahead(arena, root, shape, unsummed, leaf, e, rank + there, word, count, scratch)
+        return at + copy - 1 + shift if leaf != 0 else _EVERY
+    leaf, e = before(arena, leaf, e)
+    if leaf == 0:
+        return 0
+    leaf, e, at, copy = back(
+        arena, root, shape, unsummed, leaf, e, rank - arena[leaf + HEAD + e], word, count, scratch
+    )  # fmt: skip
+    return at + arena[leaf + HEAD + e] - copy + 1 - shift if leaf != 0 else 0
+
+
+@device
+def _comings(arena, k, shape, unsummed, session, kind, keys, n, scratch, places):
+    """Widens the places of rows that come: between two sessions, within the gap, they move the one behind (START), or
+    the one before (END). O(log n) each."""
+    for i in range(n):
+        if places[HANDLE * n + i] == 0 or places[THERE * n + i] != 0:
+            continue
+        root, rank, time = arena[places[HANDLE * n + i] + k], places[RANK * n + i], keys[session[COLUMN] * n + i]
+        leaf, e = before(arena, places[LEAF * n + i], places[ENTRY * n + i])
+        behind, entry = here(arena, places[LEAF * n + i], places[ENTRY * n + i])
+        if behind != 0 and opens(arena, shape, session, behind, entry) == 0:
+            continue
+        if kind == START:
+            if behind != 0 and not apart(session, time, time_of(arena, shape, session, behind, entry)):
+                end = _end(arena, root, shape, unsummed, session, behind, entry, rank, scratch)
+                places[HIGH * n + i] = max(places[HIGH * n + i], end)
+        elif leaf != 0 and not apart(session, time_of(arena, shape, session, leaf, e), time):
+            at = rank - arena[leaf + HEAD + e]
+            _, _, at, _ = back(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
+            places[LOW * n + i] = min(places[LOW * n + i], at)
+
+
+@device
+def _goings(arena, k, shape, unsummed, session, kind, changes, order, n, scratch, places):
+    """Widens the places of rows that go, those that are one directly behind the other together.
+
+    The rows behind are in another session if they have lost its first row, or the last one that is within the gap; the
+    rows before have another end (END) likewise. O(log n) each.
+    """
+    j = 0
+    while j < n:
+        i = order[j]
+        j += 1
+        if not _goes(changes, places, n, i):
+            continue
+        leaf, e = places[LEAF * n + i], places[ENTRY * n + i]
+        handle, rank = places[HANDLE * n + i], places[RANK * n + i]
+        root, last, end = arena[handle + k], i, rank + places[THERE * n + i]
+        first = opens(arena, shape, session, leaf, e)
+        opening = first
+        while j < n and places[HANDLE * n + order[j]] == handle and places[RANK * n + order[j]] <= end:
+            if _goes(changes, places, n, order[j]):
+                last = order[j]
+                end += places[THERE * n + last]
+                opening += opens(arena, shape, session, places[LEAF * n + last], places[ENTRY * n + last])
+            j += 1
+        leaf, e = before(arena, leaf, e)
+        behind, entry = here(arena, places[LEAF * n + last], places[ENTRY * n + last] + 1)
+        closing = behind == 0 or opens(arena, shape, session, behind, entry) == 1
+        if opening == 0 and not closing:  # in the midst of a session
+            since = time_of(arena, shape, session, leaf, e)
+            if not apart(session, since, time_of(arena, shape, session, behind, entry)):
+                continue
+        if kind == START and not closing:
+            end = _end(arena, root, shape, unsummed, session, behind, entry, end, scratch)
+            places[HIGH * n + last] = max(places[HIGH * n + last], end)
+        if kind == END and first == 0:
+            at = rank - arena[leaf + HEAD + e]
+            _, _, at, _ = back(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
+            places[LOW * n + i] = min(places[LOW * n + i], at)
+
+
+@device
+def _goes(changes, places, n, i):
+    """Returns True iff all copies of a row go."""
+    return places[THERE * n + i] > 0 and places[THERE * n + i] + changes[i] <= 0
+
+
+@device
+def _end(arena, root, shape, unsummed, session, leaf, e, at, scratch):
+    """Returns the position behind the session of an entry, which is at a position."""
+    at += arena[leaf + HEAD + e]
+    leaf, e = here(arena, leaf, e + 1)
+    if leaf == 0:
+        return at
+    leaf, e, at, _ = ahead(arena, root, shape, unsummed, leaf, e, at, session[WORD], 1, scratch)
+    return at if leaf != 0 else total(arena, root)
+
+
+# Values
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@kernel("words, int, words, words, words, words, words, words, words, int, words, table")
+def picked(arena, k, shape, unsummed, picks, outputs, handles, lows, highs, shown, scratch, out):
+    """Writes, for the rows at positions ``lows`` to ``highs`` of partitions one after the other, their first ``shown``
+    columns, and what functions pick. O(log n) each, O(1) per row that is near to what it picks."""
+    n, room, some = handles.size, out.shape[1], picks.size // PICK
+    arena, shape, unsummed, picks = words(arena), words(shape), words(unsummed), constants(picks)
+    outputs, handles, lows = constants(outputs), words(handles), words(lows)
+    highs, scratch, out = words(highs), words(scratch), words(out)
+    x = 0
+    for i in range(n):
+        rows = highs[i] - lows[i]
+        pick_rows(
+            arena, arena[handles[i] + k], shape, unsummed, picks, some, outputs, lows[i], rows, shown, x, room, scratch,
+            out,
+        )  # fmt: skip
+        x += rows
+
+
+@device
+def pick_rows(arena, root, shape, unsummed, picks, some, outputs, low, rows, shown, x, room, scratch, out):
+    """Writes, for so many rows of a tree from position ``low`` on, what ``picked`` does, with ``some`` picks."""
+    leaf, e, copy = at_position(arena, root, unsummed, low, scratch, 0)
+    arena[H_STEPS] += rows
+    if shown > 0:
+        _show(arena, shape, leaf, e, copy, rows, shown, x, room, out)
+    for f in range(some):
+        p = f * PICK
+        if picks[p + 3] < 0:
+            _by_place(
+                arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
+            )  # fmt: skip
+        elif picks[p] == BACK or picks[p] == AHEAD:
+            _by_filter(
+                arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
+            )  # fmt: skip
+        else:
+            _by_session(
+                arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out
+            )  # fmt: skip
+
+
+@device
+def _show(arena, shape, leaf, e, copy, rows, shown, x, room, out):
+    """Writes the first columns of rows from an entry on."""
+    for y in range(rows):
+        row = row_at(arena, shape, leaf, e)
+        for c in range(shown):
+            out[c * room + x + y] = arena[row + c]
+        leaf, e, copy = _next(arena, leaf, e, copy)
+
+
+@device
+def _write(arena, picks, p, outputs, seen, own, x, room, out):
+    """Writes the outputs of a pick that sees a row (0: none), for its ``own`` row."""
+    for o in range(picks[p + 5], picks[p + 6], OUTPUT):
+        value = NULL
+        if seen != 0:
+            value = arena[seen + outputs[o]]
+        elif outputs[o + 1] >= 0:
+            value = arena[own + outputs[o + 1]]
+        out[outputs[o + 2] * room + x] = value
+
+
+@device
+def _by_place(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out):
+    """Writes what a pick without a filter has, for rows from an entry on: the cursor goes beside the row's."""
+    size, last = total(arena, root), -2
+    near, entry, number = leaf, e, copy
+    for y in range(rows):
+        if picks[p] == BACK:
+            at = min(low + y - picks[p + 1], size - 1) - picks[p + 2] + 1
+        else:
+            at = max(low + y + picks[p + 1], 0) + picks[p + 2] - 1
+        seen = 0
+        if 0 <= at < size:
+            if at == last + 1:
+                near, entry, number = _next(arena, near, entry, number)
+            elif at != last:
+                near, entry, number = _at(arena, root, unsummed, leaf, e, copy, low + y, at, scratch)
+            last = at
+            seen = row_at(arena, shape, near, entry)
+        _write(arena, picks, p, outputs, seen, row_at(arena, shape, leaf, e), x + y, room, out)
+        leaf, e, copy = _next(arena, leaf, e, copy)
+
+
+@device
+def _by_filter(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out):
+    """Writes what a pick below a filter has, for rows from an entry on: what is picked is looked for again only where a
+    row of the filter comes in, or goes out."""
+    size, last, seen, kind, count, word = total(arena, root), -2, 0, picks[p], picks[p + 2], picks[p + 3]
+    near, entry, number = leaf, e, copy
+    for y in range(rows):
+        if kind == BACK:
+            at = min(low + y - picks[p + 1], size - 1)
+        else:
+            at = max(low + y + picks[p + 1], 0)
+        if at < 0 or at >= size:
+            seen = 0
+        elif at != last:
+            new = kind == AHEAD and last >= 0 and arena[sums_at(arena, shape, near, entry) + word] == 0
+            if at == last + 1:
+                near, entry, number = _next(arena, near, entry, number)
+            else:
+                near, entry, number = _at(arena, root, unsummed, leaf, e, copy, low + y, at, scratch)
+            passes = arena[sums_at(arena, shape, near, entry) + word] != 0
+            if last < 0 or (passes if kind == BACK else not new):
+                beside = count
+                if passes:
+                    beside += number if kind == AHEAD else arena[near + HEAD + entry] - 1 - number
+                if kind == BACK:
+                    found, place, _, _ = back(
+                        arena, root, shape, unsummed, near, entry, at - number, word, beside, scratch
+                    )  # fmt: skip
+                else:
+                    found, place, _, _ = ahead(
+                        arena, root, shape, unsummed, near, entry, at - number, word, beside, scratch
+                    )  # fmt: skip
+                seen = row_at(arena, shape, found, place) if found != 0 else 0
+            last = at
+        _write(arena, picks, p, outputs, seen, row_at(arena, shape, leaf, e), x + y, room, out)
+        leaf, e, copy = _next(arena, leaf, e, copy)
+
+
+@device
+def _by_session(arena, root, shape, unsummed, picks, p, outputs, leaf, e, copy, low, rows, x, room, scratch, out):
+    """Writes what the first or last rows of sessions have, for rows from an entry on."""
+    seen, word = 0, picks[p + 3]
+    for y in range(rows):
+        opening = copy == 0 and arena[sums_at(arena, shape, leaf, e) + word] == 1
+        if y == 0 or opening:
+            if picks[p] == START:
+                found, place, _, _ = back(arena, root, shape, unsummed, leaf, e, low + y - copy, word, 1, scratch)
+            else:
+                found, place = here(arena, leaf, e + 1)
+                if found != 0:
+                    at = low + y - copy + arena[leaf + HEAD + e]
+                    found, place, _, _ = ahead(arena, root, shape, unsummed, found, place, at, word, 1, scratch)
+                if found == 0:
+                    found, place, _ = at_position(arena, root, unsummed, total(arena, root), scratch, 0)
+                found, place = before(arena, found, place)
+            seen = row_at(arena, shape, found, place)
+        _write(arena, picks, p, outputs, seen, row_at(arena, shape, leaf, e), x + y, room, out)
+        leaf, e, copy = _next(arena, leaf, e, copy)

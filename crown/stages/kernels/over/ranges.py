@@ -1,0 +1,123 @@
+"""Rows of partitions in ranges of positions, each once with its copies (see
+``crown.stages.kernels.over.partitions``)."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS
+from crown.kernels.jit import kernel
+from crown.kernels.limbs import add, negate
+from crown.kernels.pointers import constants, words
+from crown.kernels.tables import find, hash_key
+from crown.stages.kernels.trees.ordered import locate, total
+from crown.stages.kernels.trees.scan import emit
+
+
+@kernel("words, words, int, words, words, words, words, table, words, words")
+def between(arena, handles, k, shape, firsts, ends, cursor, rows, weights, of):
+    """Writes the rows at positions ``firsts`` to ``ends`` (copies counted) of partitions whose trees are read without
+    sums, with their copies, and of which range each is.
+
+    ``cursor`` (int64[2]) is how far it got: range, and rows of it, zeros at first. Returns the rows written; all is
+    done when the cursor is behind the last range. O(log n) per range, O(1) per row.
+    """
+    n, room = handles.size, weights.size
+    arena, handles, shape, firsts = words(arena), words(handles), words(shape), words(firsts)
+    ends, cursor, rows, weights, of = words(ends), words(cursor), words(rows), words(weights), words(of)
+    m = 0
+    while cursor[0] < n and m < room:
+        i = cursor[0]
+        first = firsts[i] + cursor[1]
+        begun = m
+        if first < ends[i]:
+            m, first = emit(arena, arena[handles[i] + k], shape, first, ends[i], 1, rows, weights, m, room)
+        for x in range(begun, m):
+            of[x] = i
+        arena[H_STEPS] += m - begun + 1
+        if first >= ends[i]:
+            cursor[0] = i + 1
+            cursor[1] = 0
+        else:
+            cursor[1] = first - firsts[i]
+    return m
+
+
+@kernel(
+    "words, int, int, words, int, words, words, int, int, words, words, words, words, table, words, words, bytes, "
+    "words, words, table, words, words"
+)
+def holding(
+    arena, low, high, keyed, k, low_spec, high_spec, low_mode, high_mode, strides, shape, levels, numbers, keys, codes,
+    values, octets, path, cursor, rows, weights, of,
+):  # fmt: skip
+    """Writes the bands that hold points, with their copies, and which point each holds.
+
+    ``low`` and ``high`` are tables of the same bands, by keys and split, in the order of either end; ``keys`` int64[k,
+    n] has room for the split, which is the last one; ``codes`` are the points, ``numbers`` rise as they do. A band lies
+    at the number between its ends that ends with the most zeros; ``levels`` are those that some band has. A point that
+    is below a split is below the high ends there, so only the low ones are compared; else the other way round.
+    ``cursor`` (int64[3]): point, level and rows of it that are done; all is done when it is behind the last point.
+    O(log n) per level where bands are, O(1) per band.
+    """
+    n, room, last = codes.size, weights.size, levels.size
+    arena, keyed, low_spec, high_spec = words(arena), constants(keyed), constants(low_spec), constants(high_spec)
+    strides, shape, levels, numbers, keys = (
+        constants(strides), words(shape), words(levels), words(numbers), words(keys),
+    )  # fmt: skip
+    codes, values, octets, path = words(codes), words(values), words(octets), words(path)
+    cursor, rows, weights, of = words(cursor), words(rows), words(weights), words(of)
+    m, steps = 0, 0
+    while cursor[0] < n and m < room:
+        i = cursor[0]
+        if cursor[1] == last:
+            cursor[0] = i + 1
+            cursor[1] = 0
+            continue
+        level = levels[cursor[1]]
+        above = numbers[i] >> level
+        keys[(k - 1) * n + i] = (above | 1) << level
+        behind = (above & 1) == 1
+        steps += 1
+        group = find(
+            arena, high if behind else low, hash_key(arena, keyed, 0, k, keys, i), keyed, 0, k, keys, i
+        )  # fmt: skip
+        if group != 0:
+            root = arena[group + k]
+            if behind:
+                _, first, more = locate(
+                    arena, root, shape, high_spec, 1, high_mode, codes, strides, i, values, octets, path
+                )  # fmt: skip
+                end = total(arena, root)
+            else:
+                first = 0
+                _, end, more = locate(
+                    arena, root, shape, low_spec, 1, low_mode, codes, strides, i, values, octets, path
+                )  # fmt: skip
+            steps += more
+            begun, at = m, first + cursor[2]
+            if at < end:
+                m, at = emit(arena, root, shape, at, end, 1, rows, weights, m, room)
+            for x in range(begun, m):
+                of[x] = i
+            steps += m - begun
+            if at < end:
+                cursor[2] = at - first
+                continue
+        cursor[1] += 1
+        cursor[2] = 0
+    arena[H_STEPS] += steps
+    return m
+
+
+@kernel("words, words, words, table, table")
+def gather(of, signs, shape, sums, out):
+    """Adds numbers (``sums`` int64[n, words]), times their signs, to those of row ``of`` of ``out``; ``sums`` is
+    written over."""
+    n = of.size
+    of, signs, shape, sums, out = words(of), words(signs), words(shape), words(sums), words(out)
+    size = shape[1]
+    for i in range(n):
+        for p in range(2, 2 + 2 * shape[2], 2):
+            at, limbs = shape[p + 1], shape[p + 2]
+            if signs[i] < 0:
+                negate(sums, i * size + at, limbs)
+            add(out, of[i] * size + at, sums, i * size + at, limbs)

@@ -1,0 +1,145 @@
+"""What a batch does to the values that functions pick: the stretches of rows that it reaches, and one pass over them.
+
+A stretch (``SPAN`` words) is of a partition: HANDLE, LOW and HIGH, between which positions its rows are before the
+batch; NEW_LOW and NEW_HIGH, where they are afterwards; and FIRST and END, which of the changes, by partition and rank,
+are in it. No two stretches meet, so each can be read, changed and read again before the next one is looked at: a leaf
+comes from memory once for all of that.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import LINE
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.tables import find, hash_key, slot_of
+from crown.stages.kernels.over import partitions as places_of
+from crown.stages.kernels.over.partitions import DONE, change_row
+from crown.stages.kernels.over.picks import PICK, pick_rows
+from crown.stages.kernels.trees.ahead import near_keys
+from crown.stages.kernels.trees.nodes import full, node_words
+from crown.stages.kernels.trees.ordered import EXACT
+
+HANDLE, LOW, HIGH, NEW_LOW, NEW_HIGH, FIRST, END = 0, 1, 2, 3, 4, 5, 6
+SPAN = 7
+_AHEAD = 16  # stretches whose leaves are on their way
+
+
+@kernel("words, words, table, table")
+def joined(order, changes, places, out):
+    """Writes the stretches of rows that changes reach, those that meet as one, by partition and position. Returns how
+    many they are.
+
+    ``order``: the changes by partition and rank; every interval has its change's rank in it (``places``: see
+    ``partitions.place``). Those of handle 0, which are the first, are left out. O(changes).
+    """
+    n, room = order.size, out.shape[1]
+    order, changes, places, out = words(order), words(changes), words(places), words(out)
+    m, handle, moved = 0, 0, 0
+    for j in range(n):
+        i = order[j]
+        if places[places_of.HANDLE * n + i] == 0:
+            continue
+        if places[places_of.HANDLE * n + i] != handle:
+            handle, moved = places[places_of.HANDLE * n + i], 0
+        size = places[places_of.SIZE * n + i]
+        low = min(max(places[places_of.LOW * n + i], 0), size)
+        high = min(max(places[places_of.HIGH * n + i], 0), size)
+        since, first = moved, j
+        moved += changes[i]
+        while m > 0 and out[m - 1] == handle and out[HIGH * room + m - 1] >= low:
+            m -= 1
+            low, high = min(low, out[LOW * room + m]), max(high, out[HIGH * room + m])
+            since, first = out[NEW_LOW * room + m], out[FIRST * room + m]
+        out[m] = handle
+        out[LOW * room + m], out[HIGH * room + m] = low, high
+        out[NEW_LOW * room + m], out[NEW_HIGH * room + m] = since, moved
+        out[FIRST * room + m], out[END * room + m] = first, j + 1
+        m += 1
+    for x in range(m):
+        out[NEW_LOW * room + x] += out[LOW * room + x]
+        out[NEW_HIGH * room + x] += out[HIGH * room + x]
+    return m
+
+
+@device
+def _coming(arena, t, keyed, k, size, keys, spans, m, c, leaves):
+    """Fetches what stretch ``c`` lies in, if there is one: slot, partition, and ``size`` words of the leaf of its first
+    change."""
+    if c < m:
+        i = spans[FIRST * m + c]
+        prefetch(arena, slot_of(arena, t, hash_key(arena, keyed, 0, k, keys, i)))
+        prefetch(arena, spans[HANDLE * m + c])
+        for word in range(0, size, LINE):
+            prefetch(arena, leaves[i] + word)
+
+
+@kernel(
+    "words, int, words, int, words, words, words, words, words, words, words, int, table, words, table, table, words,"
+    "words, bytes, words, words, words, table"
+)
+def replaced(
+    arena, t, keyed, k, spec, strides, shape, unsummed, session, picks, outputs, shown, keys, changes, sums, spans,
+    leaves, values, octets, path, progress, done, out,
+):  # fmt: skip
+    """Makes changes of rows (see ``partitions.change``), which are sorted by partition and rank, stretch by stretch;
+    writes before and after each what is in it: rows with what functions pick, and in the last row of ``out`` -1 for
+    those before and 1 for those after.
+
+    The first changes, those of no stretch, are of partitions that are not there yet; of these nothing is written.
+    ``leaves``: where each change's row was found. ``progress`` (int64[2], 0 at first): stretches that are done, and
+    rows that are written. ``done`` and what is returned: as ``change`` has it. O(log n) per change and per such row.
+    """
+    n, m, room, columns = changes.size, spans.shape[1], out.shape[1], spec.size // 4
+    sign, some = out.shape[0] - 1, picks.size // PICK
+    arena, keyed, spec, strides, shape = (
+        words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
+    )  # fmt: skip
+    unsummed, session, keys, changes, sums = words(unsummed), words(session), words(keys), words(changes), words(sums)
+    picks, outputs, spans, leaves = constants(picks), constants(outputs), words(spans), words(leaves)
+    values, octets, path, out = words(values), words(octets), words(path), words(out)
+    progress, done = words(progress), words(done)
+    size = node_words(shape, full(shape, 0), 0)
+    i = near = done[0]
+    while i < (spans[FIRST * m] if m > 0 else n):
+        if i == near:
+            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
+        status = change_row(
+            arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets, path
+        )  # fmt: skip
+        if status != DONE:
+            return status
+        i += 1
+        done[0] = i
+    for c in range(_AHEAD):
+        _coming(arena, t, keyed, k, size, keys, spans, m, progress[0] + c, leaves)
+    while progress[0] < m:
+        c, x = progress[0], progress[1]
+        _coming(arena, t, keyed, k, size, keys, spans, m, c + _AHEAD, leaves)
+        first, low = spans[FIRST * m + c], spans[NEW_LOW * m + c]
+        old, new = spans[HIGH * m + c] - spans[LOW * m + c], spans[NEW_HIGH * m + c] - low
+        if i == first and old > 0:  # what is before it has been changed
+            group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
+            pick_rows(
+                arena, arena[group + k], shape, unsummed, picks, some, outputs, low, old, shown, x, room, path, out
+            )  # fmt: skip
+            for y in range(x, x + old):
+                out[sign * room + y] = -1
+        x += old
+        while i < spans[END * m + c]:
+            status = change_row(
+                arena, t, keyed, k, spec, columns, strides, shape, session, keys, changes, sums, i, values, octets,
+                path,
+            )  # fmt: skip
+            if status != DONE:
+                return status
+            i += 1
+            done[0] = i
+        if new > 0:
+            group = find(arena, t, hash_key(arena, keyed, 0, k, keys, first), keyed, 0, k, keys, first)
+            pick_rows(
+                arena, arena[group + k], shape, unsummed, picks, some, outputs, low, new, shown, x, room, path, out
+            )  # fmt: skip
+            for y in range(x, x + new):
+                out[sign * room + y] = 1
+        progress[0], progress[1] = c + 1, x + new
+    return DONE

@@ -1,0 +1,141 @@
+"""The rows of ordered trees that a running sum selects: those for which it is below a bound, or is not.
+
+A child says what its rows add, and what those of them add that are below 0. So the sums of the rows up to each of its
+own lie between two numbers: with all that is below 0 and nothing else, and with all that is above. A child that lies
+on one side of the bound with both is taken, or left out, as a whole; the others are looked at. Where no row is below 0
+sums rise, and that is one child of each level: the way to the bound.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS, ONE, ZERO
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import add, clear, extend, multiply_word, negate
+from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
+from crown.stages.kernels.trees.nodes import HEAD, LENGTH, LEVEL, child_at, row_at, sums_at
+
+SUM, SUM_LIMBS, COUNT, FALL, FALL_LIMBS, BOUND, BOUND_LIMBS, BOUNDS = 0, 1, 2, 3, 4, 5, 6, 7
+BOUND_COLUMN, LIMBS, UNITS, BOUND_UNITS, EQUAL, BELOW, INCLUSIVE, ZERO_OF_NONE = 8, 9, 10, 11, 12, 13, 14, 15
+"""Words of a rule: where the sums of a tree have the sum of all rows and its limbs, how many rows have a value, the sum
+of those below 0 and its limbs, the sum of the bounds, of which there is one, its limbs, and how many there are; the
+column that is NULL but in the row with the bound; limbs enough for all of these, in equal units; how many of these a
+unit of the sums is, and one of the bounds. The flags: a sum that equals the bound
+is below it; rows are selected that are below it; a row's own value is added; a sum of nothing is 0, not NULL."""
+OUT, IN, OPEN = 0, 1, 2
+
+
+@device
+def _load(arena, at, m, numbers, o, limbs, units):
+    """Writes a number of ``m`` limbs, in equal units, to ``numbers[o ...]``."""
+    extend(numbers, o, limbs, arena, at, m)
+    if units != 1:
+        multiply_word(numbers, o, limbs, units)
+
+
+@device
+def _begin(arena, root, shape, rule, numbers):
+    """Writes what is left of nothing after the bound is taken away; returns False iff there is no bound."""
+    limbs, bounds = rule[LIMBS], ZERO
+    clear(numbers, 0, limbs)
+    for e in range(arena[root + LENGTH]):
+        at = sums_at(arena, shape, root, e)
+        bounds += arena[at + rule[BOUNDS]]
+        _load(arena, at + rule[BOUND], rule[BOUND_LIMBS], numbers, limbs, limbs, rule[BOUND_UNITS])
+        add(numbers, 0, numbers, limbs, limbs)
+    negate(numbers, 0, limbs)
+    if rule[EQUAL] == 1:
+        for x in range(limbs):
+            numbers[limbs + x] = -ONE
+        add(numbers, 0, numbers, limbs, limbs)
+    return bounds != 0
+
+
+@device
+def _row(arena, shape, rule, node, e, at, seen, numbers):
+    """Returns whether a row is IN or OUT; ``seen``: how many values were added up before it, to what ``numbers`` begin
+    with."""
+    if arena[row_at(arena, shape, node, e) + rule[BOUND_COLUMN]] != NULL:
+        return OUT
+    limbs, sign = rule[LIMBS], numbers[rule[LIMBS] - 1]
+    if rule[INCLUSIVE] == 1:
+        seen += arena[at + rule[COUNT]]
+        _load(arena, at + rule[SUM], rule[SUM_LIMBS], numbers, limbs, limbs, rule[UNITS])
+        add(numbers, limbs, numbers, 0, limbs)
+        sign = numbers[2 * limbs - 1]
+    if seen == 0 and rule[ZERO_OF_NONE] == 0:
+        return OUT
+    return IN if (sign < 0) == (rule[BELOW] == 1) else OUT
+
+
+@device
+def _child(arena, rule, at, seen, numbers):
+    """Returns whether all rows of a child are IN or OUT, or each may be either (OPEN)."""
+    if arena[at + rule[BOUNDS]] != 0:
+        return OPEN
+    if seen == 0 and rule[ZERO_OF_NONE] == 0:
+        return OUT if arena[at + rule[COUNT]] == 0 else OPEN
+    limbs = rule[LIMBS]
+    least, most, fall = limbs, 2 * limbs, 3 * limbs
+    _load(arena, at + rule[FALL], rule[FALL_LIMBS], numbers, fall, limbs, rule[UNITS])
+    extend(numbers, least, limbs, numbers, 0, limbs)
+    add(numbers, least, numbers, fall, limbs)
+    negate(numbers, fall, limbs)
+    _load(arena, at + rule[SUM], rule[SUM_LIMBS], numbers, most, limbs, rule[UNITS])
+    add(numbers, most, numbers, fall, limbs)
+    add(numbers, most, numbers, 0, limbs)
+    if numbers[most + limbs - 1] < 0:
+        return IN if rule[BELOW] == 1 else OUT
+    if numbers[least + limbs - 1] >= 0:
+        return OUT if rule[BELOW] == 1 else IN
+    return OPEN
+
+
+@kernel("words, words, int, words, words, words, words, table")
+def selected(arena, handles, k, shape, rule, path, numbers, runs):
+    """Writes where the rows are that a rule selects: the number of the tree, and from which position to which one, as
+    far as there is room in ``runs`` (int64[n, 3]); returns how many runs there are. No two of them meet.
+
+    ``numbers`` has room for four numbers. O(log n) per run where few sums rise and fall around the bound.
+    """
+    n, room = handles.size, runs.shape[0]
+    arena, handles, shape, rule = words(arena), words(handles), words(shape), constants(rule)
+    path, numbers, runs = words(path), words(numbers), words(runs)
+    m, steps, limbs = 0, 0, rule[LIMBS]
+    for i in range(n):
+        root = arena[handles[i] + k] if handles[i] != 0 else ZERO
+        if root == 0 or not _begin(arena, root, shape, rule, numbers):
+            continue
+        position, end, seen, depth = 0, -1, 0, 0
+        path[0], path[1] = root, 0
+        while depth >= 0:
+            node, e = path[2 * depth], path[2 * depth + 1]
+            if e == arena[node + LENGTH]:
+                depth -= 1
+                continue
+            path[2 * depth + 1] = e + 1
+            steps += 1
+            at = sums_at(arena, shape, node, e)
+            if arena[node + LEVEL] == 0:
+                found = _row(arena, shape, rule, node, e, at, seen, numbers)
+            else:
+                found = _child(arena, rule, at, seen, numbers)
+            if found == OPEN:
+                depth += 1
+                path[2 * depth], path[2 * depth + 1] = arena[child_at(arena, shape, node, e)], 0
+                continue
+            behind = position + arena[node + HEAD + e]
+            if found == IN:
+                if end != position:
+                    m += 1
+                    if m <= room:
+                        runs[3 * m - 3], runs[3 * m - 2] = i, position
+                end = behind
+                if m <= room:
+                    runs[3 * m - 1] = end
+            position = behind
+            seen += arena[at + rule[COUNT]]
+            _load(arena, at + rule[SUM], rule[SUM_LIMBS], numbers, limbs, limbs, rule[UNITS])
+            add(numbers, 0, numbers, limbs, limbs)
+    arena[H_STEPS] += steps
+    return m

@@ -1,0 +1,80 @@
+"""Where changed rows lie in their partitions, between which rows that are like them."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
+from crown.stages.kernels.trees.ahead import arrived, near_keys
+from crown.stages.kernels.trees.nodes import BACK, HEAD, LENGTH, LEVEL, row_at
+from crown.stages.kernels.trees.ordered import BEHIND, FIRST, compare, locate, total
+from crown.stages.kernels.trees.scan import here
+
+HANDLE, LOW, HIGH, BEGIN, END, SIZE = 0, 1, 2, 3, 4, 5
+SURVEY = 6  # words of what is said of a row
+
+
+@kernel("words, int, words, int, words, int, int, words, words, table, words, bytes, words, table")
+def survey(arena, t, keyed, k, spec, told, peers, strides, shape, keys, values, octets, path, out):
+    """Writes per row the HANDLE of its partition (0: it is not there, and all else is 0), from LOW to HIGH the
+    positions of the rows that are the same by the first ``told`` columns of the order, from BEGIN to END those of its
+    peers, which are the same by the first ``peers`` columns, no more than that; and the SIZE of the partition.
+
+    O(log n) per row: one way down where only the row itself is like it.
+    """
+    n = out.shape[1]
+    arena, keyed, spec, strides, shape = (
+        words(arena), constants(keyed), constants(spec), constants(strides), words(shape),
+    )  # fmt: skip
+    keys, values, octets, path, out = words(keys), words(values), words(octets), words(path), words(out)
+    first = near = 0
+    for i in range(n):
+        if i == near:
+            first = i
+            near = near_keys(
+                arena, t, keyed, k, spec, told, FIRST, strides, shape, keys, i, n, values, octets, path
+            )  # fmt: skip
+        for word in range(SURVEY):
+            out[word * n + i] = 0
+        group, leaf, e, _, low = arrived(
+            arena, shape, spec, told, FIRST, keys, strides, i, first, values, octets, path
+        )  # fmt: skip
+        if group == 0:
+            continue
+        root, steps = arena[group + k], 0
+        begin = low
+        if _like(arena, shape, leaf, e, -1, spec, peers, keys, strides, i, values, octets):
+            _, begin, more = locate(arena, root, shape, spec, peers, FIRST, keys, strides, i, values, octets, path)
+            steps += more
+        high = low
+        if _like(arena, shape, leaf, e, 0, spec, told, keys, strides, i, values, octets):
+            leaf, e = here(arena, leaf, e)
+            high = low + arena[leaf + HEAD + e]
+            e += 1
+            if _like(arena, shape, leaf, e, 0, spec, told, keys, strides, i, values, octets):
+                _, high, more = locate(arena, root, shape, spec, told, BEHIND, keys, strides, i, values, octets, path)
+                leaf, e = path[2 * arena[root + LEVEL]], path[2 * arena[root + LEVEL] + 1]
+                steps += more
+        end = high
+        if _like(arena, shape, leaf, e, 0, spec, peers, keys, strides, i, values, octets):
+            _, end, more = locate(arena, root, shape, spec, peers, BEHIND, keys, strides, i, values, octets, path)
+            steps += more
+        arena[H_STEPS] += steps
+        out[HANDLE * n + i], out[SIZE * n + i] = group, total(arena, root)
+        out[LOW * n + i], out[HIGH * n + i] = low, high
+        out[BEGIN * n + i], out[END * n + i] = begin, end
+
+
+@device
+def _like(arena, shape, leaf, e, by, spec, columns, keys, strides, i, values, octets):
+    """Returns whether the entry at a place, or the one before it (``by`` -1), is the same as a row by some columns."""
+    if by == 0:
+        leaf, e = here(arena, leaf, e)
+    elif e > 0:
+        e -= 1
+    else:
+        leaf = arena[leaf + BACK]
+        e = arena[leaf + LENGTH] - 1
+    if leaf == 0:
+        return False
+    return compare(arena, row_at(arena, shape, leaf, e), spec, columns, keys, strides, i, values, octets) == 0

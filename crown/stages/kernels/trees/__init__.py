@@ -1,0 +1,1 @@
+"""Ordered trees of rows, with exact sums at every child."""

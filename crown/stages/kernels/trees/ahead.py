@@ -1,0 +1,101 @@
+"""The ways to the coming rows of a batch in ordered trees, gone together while nothing depends on them yet."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS, LINE
+from crown.kernels.jit import device
+from crown.kernels.pointers import prefetch
+from crown.kernels.tables import LOW32, find, hash_key, slot_of
+from crown.stages.kernels.trees.nodes import LEVEL, child_at, full, node_words
+from crown.stages.kernels.trees.ordered import DEPTH, copies_before, search
+
+AHEAD = 16  # rows whose ways are gone together
+ROOM = 3 * AHEAD  # words that are kept of them
+
+
+@device
+def _approach(arena, shape, spec, columns, mode, keys, strides, first, n, values, octets, path):
+    """Goes down the ways to ``n`` rows from row ``first`` on, AHEAD of them at most, in their trees together, level by
+    level, so that the misses of one are waited for with those of the others; their leaves are fetched.
+
+    What is kept of a row, for those who read: its leaf, at first its root, 0 of none, from ``_kept_at`` on; how many
+    copies are before the leaf, AHEAD words behind; and the partition, as many behind again.
+    """
+    at, line, steps = _kept_at(shape), node_words(shape, full(shape, 0), 0), 0
+    for j in range(n):
+        path[at + AHEAD + j] = 0
+    busy = True
+    while busy:
+        busy = False
+        for j in range(n):
+            node = path[at + j]
+            if node == 0 or arena[node + LEVEL] == 0:
+                continue
+            _, e, more = search(arena, shape, node, spec, columns, mode, keys, strides, first + j, values, octets)
+            steps += more
+            child = arena[child_at(arena, shape, node, e)]
+            path[at + j] = child
+            path[at + AHEAD + j] += copies_before(arena, node, e)
+            busy = True
+            prefetch(arena, child)
+            if arena[node + LEVEL] == 1:
+                for word in range(LINE, line, LINE):
+                    prefetch(arena, child + word)
+    return steps
+
+
+@device
+def _kept_at(shape):
+    """Returns where what is kept of the ways lies."""
+    return 2 * DEPTH + shape[1]
+
+
+@device
+def arrived(arena, shape, spec, columns, mode, keys, strides, i, first, values, octets, path):
+    """Returns of row ``i`` what ``near_handles`` or ``near_keys`` has kept of the rows from ``first`` on, while no tree
+    was changed: partition, leaf and entry, found, copies before it (see ``ordered.locate``). O(1)."""
+    at = _kept_at(shape) + i - first
+    leaf, rank = path[at], path[at + AHEAD]
+    found, e = False, 0
+    if leaf != 0:
+        found, e, steps = search(arena, shape, leaf, spec, columns, mode, keys, strides, i, values, octets)
+        rank += copies_before(arena, leaf, e)
+        arena[H_STEPS] += steps
+    return path[at + 2 * AHEAD], leaf, e, found, rank
+
+
+@device
+def near_handles(arena, handles, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path):
+    """Goes the ways to the coming rows, from row ``i`` on, in partitions that are known; 0 is none. Returns the
+    first row to which it has not gone."""
+    end, at = min(n, i + AHEAD), _kept_at(shape) - i
+    for j in range(i, end):
+        path[at + j], path[at + 2 * AHEAD + j] = 0, handles[j]
+        if handles[j] != 0:
+            path[at + j] = arena[handles[j] + k]
+            prefetch(arena, path[at + j])
+    arena[H_STEPS] += _approach(
+        arena, shape, spec, columns, mode, keys, strides, i, end - i, values, octets, path
+    )  # fmt: skip
+    return end
+
+
+@device
+def near_keys(arena, t, keyed, k, spec, columns, mode, strides, shape, keys, i, n, values, octets, path):
+    """Does as ``near_handles`` does where partitions are not known, and are looked up by their keys."""
+    end, at = min(n, i + AHEAD), _kept_at(shape) - i
+    for j in range(i, end):
+        path[at + j] = hash_key(arena, keyed, 0, k, keys, j)
+        prefetch(arena, slot_of(arena, t, path[at + j]))
+    for j in range(i, end):
+        prefetch(arena, arena[slot_of(arena, t, path[at + j])] & LOW32)
+    for j in range(i, end):
+        group = find(arena, t, path[at + j], keyed, 0, k, keys, j)
+        path[at + j], path[at + 2 * AHEAD + j] = 0, group
+        if group != 0:
+            path[at + j] = arena[group + k]
+            prefetch(arena, path[at + j])
+    arena[H_STEPS] += _approach(
+        arena, shape, spec, columns, mode, keys, strides, i, end - i, values, octets, path
+    )  # fmt: skip
+    return end

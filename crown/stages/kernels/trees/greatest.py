@@ -1,0 +1,91 @@
+"""Rows of ordered trees by a word of which every child has the greatest (see
+``crown.stages.kernels.trees.ordered``)."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import words
+from crown.stages.kernels.trees.nodes import HEAD, LENGTH, LEVEL, child_at, reaches, sums_at
+from crown.stages.kernels.trees.ordered import total
+
+
+@device
+def _near(arena, root, shape, word, start, least, forward):
+    """Returns how many rows lie before the first one, of those that ``start`` rows lie before, whose word is not below
+    ``least``: counted from the first row on, or from the last one back. The size of the tree if there is none."""
+    node, at, steps, found = root, 0, 0, -1
+    other, there = 0, 0  # the nearest child that has one, and what lies before it
+    while node != 0 and found < 0:
+        level, length = arena[node + LEVEL], arena[node + LENGTH]
+        below, started = 0, 0
+        for x in range(length):
+            e = x if forward else length - 1 - x
+            steps += 1
+            behind = at + arena[node + HEAD + e]
+            if behind > start and reaches(arena[sums_at(arena, shape, node, e) + word], least):
+                if level == 0:
+                    found = at
+                    break
+                if at >= start:
+                    other, there = arena[child_at(arena, shape, node, e)], at
+                    break
+                below, started = arena[child_at(arena, shape, node, e)], at
+            at = behind
+        if below != 0:
+            node, at = below, started
+        else:
+            node, at, other = other, there, 0
+    arena[H_STEPS] += steps
+    return total(arena, root) if found < 0 else found
+
+
+@kernel("words, words, int, words, int, words, words, words")
+def ahead(arena, handles, k, shape, word, positions, least, out):
+    """Writes the position of the first row of trees, from ``positions`` on, whose word is not below ``least``; the size
+    of the tree if there is none. O(log n) each."""
+    n = handles.size
+    arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
+    least, out = words(least), words(out)
+    for i in range(n):
+        out[i] = _near(arena, arena[handles[i] + k], shape, word, positions[i], least[i], True)
+
+
+@kernel("words, words, int, words, int, words, words, words")
+def back(arena, handles, k, shape, word, positions, least, out):
+    """Writes the position behind the last row of trees, before ``positions``, whose word is not below ``least``; 0 if
+    there is none. O(log n) each."""
+    n = handles.size
+    arena, handles, shape, positions = words(arena), words(handles), words(shape), words(positions)
+    least, out = words(least), words(out)
+    for i in range(n):
+        root = arena[handles[i] + k]
+        size = total(arena, root)
+        out[i] = size - _near(arena, root, shape, word, size - positions[i], least[i], False)
+
+
+@kernel("words, words, int, words, int, words, words")
+def rest(arena, handles, k, shape, word, positions, out):
+    """Writes the greatest word of the rows of trees from ``positions`` on; 0 if there is none. O(log n) each."""
+    n = handles.size
+    arena, handles, shape, positions, out = words(arena), words(handles), words(shape), words(positions), words(out)
+    for i in range(n):
+        node, at, greatest, steps = arena[handles[i] + k], 0, 0, 0
+        while node != 0:
+            below, started = 0, 0
+            for e in range(arena[node + LENGTH]):
+                steps += 1
+                behind = at + arena[node + HEAD + e]
+                if behind > positions[i]:
+                    if at < positions[i] and arena[node + LEVEL] > 0:
+                        below, started = arena[child_at(arena, shape, node, e)], at
+                    else:
+                        worth = arena[sums_at(arena, shape, node, e) + word]
+                        if reaches(worth, greatest):
+                            greatest = worth
+                at = behind
+            if below != 0:
+                at = started
+            node = below
+        out[i] = greatest
+        arena[H_STEPS] += steps

@@ -1,0 +1,51 @@
+"""Rows in the order of a time that they have: one tree of all rows, searched by a range of times.
+
+Trees are those of ``crown.stages.kernels.trees.ordered``, without sums, in the order of one word of the rows, rising,
+then of all others.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_STEPS
+from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
+from crown.stages.kernels.trees.nodes import HEAD, LEVEL, row_at
+from crown.stages.kernels.trees.ordered import BEHIND, locate
+from crown.stages.kernels.trees.scan import here
+
+
+@kernel("words, int, words, words, words, words, words, bytes, words, int, words, table, words")
+def between(arena, root_at, shape, spec, strides, low, values, octets, path, high, cursor, rows, weights):
+    """Writes the rows of a tree whose time is above that of the row ``low`` and not above ``high``, with their copies,
+    in order.
+
+    ``cursor`` (int64[3]): leaf and entry of the next row, 0 to begin with, and 1 when all is written. Returns how many
+    rows were written; there is room for ``weights.size``. O(log rows) to begin with, O(1) per row. Changes nothing.
+    """
+    room = weights.size
+    arena, shape, spec, strides, low = words(arena), words(shape), constants(spec), constants(strides), words(low)
+    values, octets, path = words(values), words(octets), words(path)
+    cursor, rows, weights = words(cursor), words(rows), words(weights)
+    leaf, e, width, at = cursor[0], cursor[1], shape[0], spec[0]
+    root = arena[root_at]
+    if leaf == 0 and root != 0:
+        _, _, steps = locate(arena, root, shape, spec, 1, BEHIND, low, strides, 0, values, octets, path)
+        arena[H_STEPS] += steps
+        depth = arena[root + LEVEL]
+        leaf, e = path[2 * depth], path[2 * depth + 1]
+    m = 0
+    cursor[2] = 1
+    leaf, e = here(arena, leaf, e)
+    while leaf != 0 and arena[row_at(arena, shape, leaf, e) + at] <= high:
+        if m == room:
+            cursor[2] = 0
+            break
+        arena[H_STEPS] += 1
+        source = row_at(arena, shape, leaf, e)
+        for c in range(width):
+            rows[m * width + c] = arena[source + c]
+        weights[m] = arena[leaf + HEAD + e]
+        m += 1
+        leaf, e = here(arena, leaf, e + 1)
+    cursor[0], cursor[1] = leaf, e
+    return m

@@ -1,0 +1,276 @@
+"""Reading ordered trees (see ``crown.stages.kernels.trees.ordered``): by position, in order, and whether they are
+sound."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import LINE
+from crown.kernels.jit import device
+from crown.kernels.limbs import clear
+from crown.kernels.pointers import prefetch
+from crown.stages.kernels.trees.nodes import (
+    BACK,
+    HEAD,
+    LENGTH,
+    LEVEL,
+    NEXT,
+    ROOM,
+    add_entries,
+    add_sums,
+    child_at,
+    full,
+    node_words,
+    row_at,
+    sums_at,
+)
+from crown.stages.kernels.trees.ordered import DEPTH, compare
+
+TOGETHER = 16  # positions whose leaves are fetched together
+KEPT = 4  # words of the last position, and its sums
+LEAVES = KEPT + 2 * TOGETHER  # words of the last position, without its sums, and of the leaves that are fetched
+
+
+@device
+def at_position(arena, root, shape, position, sums, s):
+    """Returns the leaf and the entry that has a position, copies counted, and how many of its copies are before.
+
+    Behind the last row it is the end of the last leaf. Adds to ``sums[s ...]`` those of all rows before it. O(log n).
+    """
+    node = root
+    while node != 0:
+        e, length = 0, arena[node + LENGTH]
+        last = length if arena[node + LEVEL] == 0 else length - 1
+        while e < last and arena[node + HEAD + e] <= position:
+            position -= arena[node + HEAD + e]
+            e += 1
+        add_entries(arena, shape, node, e, sums, s)
+        if arena[node + LEVEL] == 0:
+            return node, e, position
+        node = arena[child_at(arena, shape, node, e)]
+    return 0, 0, 0
+
+
+@device
+def _leaf_at(arena, root, shape, position, sums, s, last):
+    """Returns the leaf that has a position, copies counted, or is the last one, and how many copies before the position
+    it has. Adds to ``sums[s ...]`` those of all rows before the leaf.
+
+    Goes from where the position asked for before was: positions that rise cost what lies between them. No tree was
+    changed since then. ``last`` is what is kept of it, 0 at first: the root, the lowest node that has children, which
+    of them, the position where that begins, and the sums of all before it.
+    """
+    if root == 0 or arena[root + LEVEL] == 0:
+        return root, position
+    node, e, begin = last[1], last[2], last[3]
+    anew = last[0] != root or position < begin
+    while True:
+        if anew:
+            node, e, begin = root, 0, 0
+            clear(last, KEPT, shape[1])
+            while arena[node + LEVEL] > 1:
+                e = 0
+                while e < arena[node + LENGTH] - 1 and begin + arena[node + HEAD + e] <= position:
+                    begin += arena[node + HEAD + e]
+                    e += 1
+                add_entries(arena, shape, node, e, last, KEPT)
+                node, e = arena[child_at(arena, shape, node, e)], 0
+        while e < arena[node + LENGTH] - 1 and begin + arena[node + HEAD + e] <= position:
+            begin += arena[node + HEAD + e]
+            add_sums(shape, last, KEPT, arena, sums_at(arena, shape, node, e))
+            e += 1
+        if anew or position < begin + arena[node + HEAD + e]:
+            break
+        anew = True
+    last[0], last[1], last[2], last[3] = root, node, e, begin
+    add_sums(shape, sums, s, last, KEPT)
+    return arena[child_at(arena, shape, node, e)], position - begin
+
+
+@device
+def leaves_at(arena, handles, k, shape, positions, i, n, sums, last):
+    """Fetches the leaves of the coming positions of trees, from number ``i`` of ``n`` on, and keeps them in
+    ``last``, behind its sums. Adds to ``sums``, of each position, those of all rows before its leaf. Returns the
+    first number for which it has not done so."""
+    end, at, size = min(n, i + TOGETHER), KEPT + shape[1] - 2 * i, node_words(shape, full(shape, 0), 0)
+    for j in range(i, end):
+        leaf, position = _leaf_at(
+            arena, arena[handles[j] + k], shape, positions[j], sums, j * shape[1], last
+        )  # fmt: skip
+        last[at + 2 * j], last[at + 2 * j + 1] = leaf, position
+        for word in range(0, size if leaf != 0 else 0, LINE):
+            prefetch(arena, leaf + word)
+    return end
+
+
+@device
+def in_leaf(arena, shape, i, first, sums, last):
+    """Returns the leaf and the entry of position number ``i`` of those that ``leaves_at`` has kept from ``first`` on,
+    and how many of its copies are before, and adds the sums, as ``at_position`` does. O(1)."""
+    at = KEPT + shape[1] + 2 * (i - first)
+    leaf, position, e = last[at], last[at + 1], 0
+    if leaf == 0:
+        return 0, 0, 0
+    while e < arena[leaf + LENGTH] and arena[leaf + HEAD + e] <= position:
+        position -= arena[leaf + HEAD + e]
+        e += 1
+    add_entries(arena, shape, leaf, e, sums, i * shape[1])
+    return leaf, e, position
+
+
+@device
+def at_number(arena, root, shape, word, number):
+    """Returns the position of the copy that is number ``number`` (from 0) of those that a word of the sums counts, each
+    copy of a row once or not at all; the number of all copies if there are fewer. O(log n)."""
+    node, position = root, 0
+    while node != 0:
+        e, length = 0, arena[node + LENGTH]
+        last = length if arena[node + LEVEL] == 0 else length - 1
+        while e < last and arena[sums_at(arena, shape, node, e) + word] <= number:
+            number -= arena[sums_at(arena, shape, node, e) + word]
+            position += arena[node + HEAD + e]
+            e += 1
+        if arena[node + LEVEL] == 0:
+            return position + number if e < length else position
+        node = arena[child_at(arena, shape, node, e)]
+    return position
+
+
+@device
+def here(arena, leaf, e):
+    """Returns an entry as a leaf and a place; that of the end of a leaf is the first one of the next, or leaf 0."""
+    if leaf != 0 and e == arena[leaf + LENGTH]:
+        return arena[leaf + NEXT], 0
+    return leaf, e
+
+
+@device
+def emit(arena, root, shape, first, end, sign, rows, weights, m, room):
+    """Writes the rows at positions ``first`` to ``end`` (copies counted) of a tree without sums, from row ``m`` of the
+    output on.
+
+    Returns (rows in the output, the first position not written): the output has room for ``room`` rows.
+    O(log n + rows).
+    """
+    if first >= end:
+        return m, end
+    leaf, e, before = at_position(arena, root, shape, first, rows, 0)
+    at, width = first, shape[0]
+    while at < end and m < room:
+        leaf, e = here(arena, leaf, e)
+        copies = min(arena[leaf + HEAD + e] - before, end - at)
+        source = row_at(arena, shape, leaf, e)
+        for c in range(width):
+            rows[m * width + c] = arena[source + c]
+        weights[m] = sign * copies
+        m += 1
+        at += copies
+        before = 0
+        e += 1
+    return m, at
+
+
+@device
+def codes(arena, root, shape, column, path, out, m, room):
+    """Writes a column of all rows of a tree, and of what its children's entries say, from ``out[m]`` on, as far as
+    there is room; returns how many there are then. O(n)."""
+    depth = -1
+    if root != 0:
+        depth, path[0], path[1] = 0, root, 0
+    while depth >= 0:
+        node, e = path[2 * depth], path[2 * depth + 1]
+        if e == arena[node + LENGTH]:
+            depth -= 1
+            continue
+        path[2 * depth + 1] = e + 1
+        if e > 0 or arena[node + LEVEL] == 0:
+            if m < room:
+                out[m] = arena[row_at(arena, shape, node, e) + column]
+            m += 1
+        if arena[node + LEVEL] > 0:
+            depth += 1
+            path[2 * depth], path[2 * depth + 1] = arena[child_at(arena, shape, node, e)], 0
+    return m
+
+
+@device
+def leftmost(arena, shape, root):
+    """Returns the first leaf of a tree, 0 of an empty one. O(log n)."""
+    node = root
+    while node != 0 and arena[node + LEVEL] > 0:
+        node = arena[child_at(arena, shape, node, 0)]
+    return node
+
+
+# Invariants
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def sound(arena, root, shape, spec, columns, strides, values, octets, path):
+    """Counts the rows of a tree by going over all; -1 if it is none: order, copies, sums, links, bounds.
+
+    ``strides`` is 0, 1, 2, ...; ``path`` has room for sums behind.
+    """
+    if root == 0:
+        return 0
+    found, before, leaf = 0, 0, 0
+    depth = 0
+    path[0], path[1] = root, 0
+    while depth >= 0:
+        node, e = path[2 * depth], path[2 * depth + 1]
+        length = arena[node + LENGTH]
+        if e == length:
+            if length == 0 or length > arena[node + ROOM]:
+                return -1
+            depth -= 1
+            continue
+        path[2 * depth + 1] = e + 1
+        if arena[node + HEAD + e] <= 0:
+            return -1
+        at = row_at(arena, shape, node, e)
+        if arena[node + LEVEL] == 0:
+            if before != 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
+                return -1
+            before = at
+            found += 1
+            if e == 0:
+                if arena[node + BACK] != leaf or (leaf != 0 and arena[leaf + NEXT] != node):
+                    return -1
+                leaf = node
+            continue
+        if e > 0 and compare(arena, before, spec, columns, arena, strides, at, values, octets) != 1:
+            return -1
+        child = arena[child_at(arena, shape, node, e)]
+        if arena[child + LEVEL] != arena[node + LEVEL] - 1 or arena[child + ROOM] != full(shape, arena[child + LEVEL]):
+            return -1
+        if not _sums_of(arena, shape, node, e, child, path):
+            return -1
+        if e > 0 and not _bounded(arena, shape, at, child, spec, columns, strides, values, octets):
+            return -1
+        depth += 1
+        path[2 * depth], path[2 * depth + 1] = child, 0
+    if arena[leaf + NEXT] != 0:
+        return -1
+    return found
+
+
+@device
+def _sums_of(arena, shape, node, e, child, path):
+    """Returns True iff an entry says what the child's own say together."""
+    copies, k, room = 0, shape[1], 2 * DEPTH
+    clear(path, room, k)
+    for c in range(arena[child + LENGTH]):
+        copies += arena[child + HEAD + c]
+        add_sums(shape, path, room, arena, sums_at(arena, shape, child, c))
+    at = sums_at(arena, shape, node, e)
+    for x in range(k):
+        if path[room + x] != arena[at + x]:
+            return False
+    return copies == arena[node + HEAD + e]
+
+
+@device
+def _bounded(arena, shape, bound, child, spec, columns, strides, values, octets):
+    """Returns True iff a row is not behind the first one below a child."""
+    node = leftmost(arena, shape, child)
+    at = row_at(arena, shape, node, 0)
+    return compare(arena, bound, spec, columns, arena, strides, at, values, octets) >= 0

@@ -1,0 +1,89 @@
+"""The first rows of groups, maintained: positions ``offset`` up to ``end`` of each group's rows in order.
+
+A group is a partition, whose tree has no sums (see ``crown.stages.kernels.over.partitions``). Rows that change in front
+of the window's end shift what lies behind them: the rows that cross the bounds of the window are its change. So a
+change costs O(log n), whatever the window holds; no group is read as a whole.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
+from crown.stages.kernels.over.partitions import ABSENT, DONE, OVER_BUDGET, entered, left
+from crown.stages.kernels.trees.ahead import near_keys
+from crown.stages.kernels.trees.ordered import EXACT, copies_there, locate, put, total
+from crown.stages.kernels.trees.scan import emit
+
+
+@device
+def _shifted(arena, root, shape, rank, copies, offset, end, sign, rows, weights, m, room):
+    """Returns what crosses the bounds of the window when ``copies`` rows come at position ``rank`` of a tree: with
+    sign 1 as it is before they come, with -1 as it is after they went."""
+    if rank >= end:
+        return m
+    n = total(arena, root)
+    m, _ = emit(arena, root, shape, max(offset, rank, end - copies), min(end, n), -sign, rows, weights, m, room)
+    m, _ = emit(
+        arena, root, shape, max(rank, offset - copies), min(offset, end - copies, n), sign, rows, weights, m, room
+    )
+    return m
+
+
+@device
+def _own(width, rank, change, offset, end, keys, strides, i, rows, weights, m):
+    """Writes the copies that come, or go, inside of the window."""
+    inside = min(rank + abs(change), end) - max(rank, offset)
+    if inside <= 0:
+        return m
+    for c in range(width):
+        rows[m * width + c] = keys[strides[c] + i]
+    weights[m] = inside if change > 0 else -inside
+    return m + 1
+
+
+@kernel("words, int, words, int, words, words, words, table, words, words, bytes, words, int, int, table, words, words")
+def change(
+    arena, t, keyed, k, spec, strides, shape, keys, changes, values, octets, path, offset, end, rows, weights, done
+):  # fmt: skip
+    """Adds ``changes`` (int64[n]) to the copies of rows, and writes what that does to the windows of their groups.
+
+    ``keys`` int64[width, n]; ``keyed``: the strides of the ``k`` columns that are the key of a group; ``rows`` and
+    ``weights`` have room for all that can come of the batch. ``done`` (int64[2], zeros at first): rows changed, rows
+    written. Returns DONE; OVER_BUDGET, call it again to go on; or ABSENT, where a delete finds too few copies. O(log n)
+    per row.
+    """
+    n, room = changes.size, weights.size
+    columns = spec.size // 4
+    arena, keyed, spec, strides = words(arena), constants(keyed), constants(spec), constants(strides)
+    shape, keys, changes, values = words(shape), words(keys), words(changes), words(values)
+    octets, path, rows, weights, done = words(octets), words(path), words(rows), words(weights), words(done)
+    m, near = done[1], done[0]
+    for i in range(done[0], n):
+        if i == near:
+            near = near_keys(arena, t, keyed, k, spec, columns, EXACT, strides, shape, keys, i, n, values, octets, path)
+        d = changes[i]
+        if d > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+            return OVER_BUDGET
+        tag, group = entered(arena, t, keyed, k, keys, i, d)
+        if group == 0:
+            return ABSENT
+        root_at = group + k
+        root = arena[root_at]
+        found, rank, steps = locate(arena, root, shape, spec, columns, EXACT, keys, strides, i, values, octets, path)
+        before = copies_there(arena, root, found, path)
+        if before + d < 0:
+            return ABSENT
+        if d > 0:
+            m = _shifted(arena, root, shape, rank, d, offset, end, 1, rows, weights, m, room)
+        m = _own(shape[0], rank, d, offset, end, keys, strides, i, rows, weights, m)
+        steps += put(
+            arena, root_at, shape, spec, columns, keys, strides, i, values, octets, found, d, changes, i, path
+        )  # fmt: skip
+        if d < 0:
+            m = _shifted(arena, arena[root_at], shape, rank, -d, offset, end, -1, rows, weights, m, room)
+        left(arena, t, tag, k, group, before, d)
+        arena[H_STEPS] += steps
+        done[0] = i + 1
+        done[1] = m
+    return DONE

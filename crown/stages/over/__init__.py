@@ -1,0 +1,1 @@
+"""Window functions: which rows a change reaches, and their values."""

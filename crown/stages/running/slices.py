@@ -1,0 +1,208 @@
+"""Slices: the rows for which a running sum is on one side of a bound, kept up to date.
+
+    net -> feed -> the trees of partitions -> the runs of selected rows, before and after -> what differs
+
+All rows are kept in order, with exact sums; a row with a bound lies among them, and a tree knows its bound as it knows
+its sums. Which rows are selected is read off a tree, as runs of rows that lie side by side, before a batch changes it
+and after. What differs are the rows of one that are not in the other, so the rows whose sum a change moves are not
+looked at, only those that it moves across the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crown.kernels.tables import table_at
+from crown.stages.feeds import Reader
+from crown.stages.kernels.over import slices as kernels
+from crown.stages.kernels.trees.ordered import BEHIND, FIRST
+from crown.stages.orders import order_words
+from crown.stages.over.sums import Sums
+from crown.stages.protocol import Part, Stage
+from crown.stages.trees import InOrder, Partitions
+from crown.store.zset import Zset
+from plans.expressions.build import call, cast, lit
+from plans.frames import Frame, Slice, WindowFunction
+from plans.plan import Output
+from plans.program import SliceStage
+from plans.queries.algebra import unused
+from plans.schema import Column
+from plans.types import exact_scale
+
+_BITS = 40  # of a position: there are fewer rows
+_EVERY = Frame("rows", None, 0)
+
+
+@dataclass(eq=False)
+class _Runs:
+    """Selected rows: those at positions ``firsts`` to ``ends`` of trees, number ``of`` some."""
+
+    of: np.ndarray
+    firsts: np.ndarray
+    ends: np.ndarray
+
+    def hold(self, of: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns whether positions of trees are selected (bool[n])."""
+        begins, ends = (np.append(0, (self.of << _BITS) + part) for part in (self.firsts, self.ends))
+        wanted = (of << _BITS) + positions
+        ends[0] = -1
+        return np.asarray(wanted < ends[np.searchsorted(begins, wanted, "right") - 1])
+
+
+def _rule(rule: Slice, sums: Sums, functions: Sequence[WindowFunction], bound: int) -> np.ndarray:
+    """Returns a slice as words for the kernel; ``functions``: the sums of all values, of those below 0, and of bounds,
+    which are in column ``bound``."""
+    places = [sums.summed(one) for one in functions]
+    (total, count), (fall, _), (bounds, number) = (
+        ((place.start, place.stop - place.start), sums.rules[one.name].counted(sums.layout))
+        for one, place in zip(functions, places, strict=True)
+    )
+    scales = [exact_scale(functions[i].type) or 0 for i in (0, 2)]
+    units = [10 ** max(0, other - mine) for mine, other in (scales, scales[::-1])]
+    limbs = max(total[1], bounds[1]) + 1 + (scales[0] != scales[1])
+    flags = rule.comparison in ("le", "gt"), rule.comparison in ("lt", "le"), rule.inclusive, rule.zero
+    return np.array([*total, count, *fall, *bounds, number, bound, limbs, *units, *flags], np.int64)
+
+
+class Slices(InOrder, Stage):
+    """Runs a slice stage; ``source``: the columns of what it reads."""
+
+    def __init__(self, stage: SliceStage, source: Sequence[Column], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.feed.source,)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        given, named = stage.feed.columns, {output.name: output for output in stage.feed.columns}
+        summed, bound = named[stage.slice.summed], named[stage.slice.bound]
+        falls = Output(unused("falls", named), "bool", call("lt", summed.expr, cast(lit(0), summed.type)))
+        self._reader = Reader(replace(stage.feed, columns=(*given, falls)), source, part.dictionary)
+        self._all = self._reader.columns
+        self._shown = len(given) - stage.hidden
+        self.columns = self._all[: self._shown]
+        place = {column.name: i for i, column in enumerate(self._all)}
+        keyed = [place[name] for name in stage.keys]
+        read = ((summed, None), (summed, falls.name), (bound, None))
+        functions = [
+            WindowFunction(str(i), one.type, "sum", (one.name,), where, _EVERY) for i, (one, where) in enumerate(read)
+        ]
+        self._sums = Sums(functions, self._all, part.dictionary, {})
+        self._trees = Partitions(
+            part, int(table_at(0)), [column.type for column in self._all], keyed,
+            order_words(self._all, stage.order, keyed), self._sums.shape,
+        )  # fmt: skip
+        self._ordered = len(self._all) - len(keyed)
+        self._rule = _rule(stage.slice, self._sums, functions, place[bound.name])
+        part.open(1)
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """Applies a batch. O(log n) per change, and O(1) per row that is selected or no longer is.
+
+        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
+        """
+        net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
+        if not len(net):
+            return Zset.empty(self._shown)
+        return self._part.whole(net, self._changed, self._change)
+
+    def _change(self, net: Zset, done: np.ndarray) -> None:
+        self._trees.change(net, lambda keys, weights: self._sums.of(keys, weights)[0], done, "of a slice")
+
+    def _changed(self, net: Zset, done: np.ndarray) -> Zset:
+        """Adds rows; returns what that does to the selected ones: of those whose values changed, by themselves, and
+        of all others between the ends of runs, as they lie after the batch."""
+        rows = Zset(net.rows[:, : self._shown], np.ones(len(net), np.int64)).net()
+        keys = np.zeros((len(self._all), len(rows)), np.int64)
+        keys[: self._shown] = rows.columns()
+        before = self._trees.find(keys)
+        old_trees, old_of = np.unique(before, return_inverse=True)
+        old = self._runs(old_trees)
+        firsts, lasts = self._ends(old_trees, old)
+        was = self._selected(old, old_of, before, keys)
+        self._change(net, done)
+        after = self._trees.find(keys)
+        trees, first, of = np.unique((before << 32) | after, return_index=True, return_inverse=True)
+        handles = after[first]
+        renumbered = np.zeros(len(old_trees), np.int64)
+        renumbered[old_of[first]] = np.arange(len(trees))
+        kept = self._moved(handles, renumbered[old.of], firsts, lasts)
+        new = self._runs(handles)
+        begins, ends = self._bounds(after, keys)
+        there = begins < ends
+        by_place = kept.hold(of, begins) & there
+        turned = by_place.astype(np.int64) - was
+        found = [self._between(handles, kept, new), Zset(rows.rows, turned)[turned != 0]]
+        return Zset.gathered(found, self._shown).net()
+
+    def _runs(self, handles: np.ndarray) -> _Runs:
+        """Returns the selected rows of trees. O(log n) per run."""
+        room = 2 * len(handles) + 16
+        numbers = np.zeros(4 * int(self._rule[kernels.LIMBS]), np.int64)
+        while True:
+            runs = np.empty((room, 3), np.int64)
+            found = int(
+                kernels.selected(
+                    self._part.arena, handles, self._trees.k, self._sums.shape, self._rule, self._trees.path, numbers,
+                    runs,
+                )
+            )  # fmt: skip
+            if found <= room:
+                return _Runs(*np.ascontiguousarray(runs[:found].T))
+            room = found
+
+    def _ends(self, handles: np.ndarray, runs: _Runs) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the first and the last row of runs, codes, int64[width, n]. O(log n) each."""
+        of = handles[runs.of]
+        return self._trees.row(of, runs.firsts), self._trees.row(of, runs.ends - 1)
+
+    def _moved(self, handles: np.ndarray, of: np.ndarray, firsts: np.ndarray, lasts: np.ndarray) -> _Runs:
+        """Returns where rows from one to another one lie in trees, where these rows would be. O(log n) each."""
+        begins = self._trees.located(handles[of], firsts, self._ordered, FIRST)[0]
+        ends = self._trees.located(handles[of], lasts, self._ordered, BEHIND)[0]
+        order = np.argsort((of << _BITS) + begins, kind="stable")
+        return _Runs(of[order], begins[order], ends[order])
+
+    def _bounds(self, handles: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns from where to where the rows with values of the order are."""
+        one, other = (self._trees.located(handles, keys, 1, mode)[0] for mode in (FIRST, BEHIND))
+        return one, other
+
+    def _selected(self, runs: _Runs, of: np.ndarray, handles: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Returns whether the rows with values of the order are selected (bool[n])."""
+        begins, ends = self._bounds(handles, keys)
+        return runs.hold(of, begins) & (begins < ends)
+
+    def _between(self, handles: np.ndarray, old: _Runs, new: _Runs) -> Zset:
+        """Returns the rows in new runs of trees that are in no old one, less those of old ones that are in no new
+        one."""
+        parts = ((new.firsts, new.of, 1), (new.ends, new.of, -1), (old.firsts, old.of, -1), (old.ends, old.of, 1))
+        places = np.concatenate([(of << _BITS) + at for at, of, _ in parts])
+        signs = np.concatenate([np.full(len(at), sign, np.int64) for at, _, sign in parts])
+        order = np.argsort(places, kind="stable")
+        places, signs = places[order], np.cumsum(signs[order])
+        some = ((signs[:-1] != 0) & (places[1:] > places[:-1])).nonzero()[0]
+        of, lows = places[some] >> _BITS, places[some] & ((1 << _BITS) - 1)
+        highs = lows + places[some + 1] - places[some]
+        rows, _ = self._trees.copied(handles[of], lows, highs, self._trees.unsummed)
+        return Zset.of_columns(rows[: self._shown], np.repeat(signs[some], highs - lows))
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the rows in order, partition by partition. O(1) per row, and O(log n) per run."""
+        for handles in self._trees.blocks():
+            none = _Runs(*np.zeros((3, 0), np.int64))
+            yield self._between(handles, none, self._runs(handles))
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """Returns how often a row is there. O(log n) per run of its partition."""
+        keys = np.zeros((len(self._all), 1), np.int64)
+        keys[: self._shown, 0] = row
+        handles = self._trees.find(keys)
+        return int(self._selected(self._runs(handles), np.zeros(1, np.int64), handles, keys)[0])

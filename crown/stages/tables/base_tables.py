@@ -1,0 +1,443 @@
+"""The base tables of a program: the one place that decides what a delete finds.
+
+Several stages may read one relation, each with columns of its own. If each stage decided what a delete of an absent row
+takes away, their counts would drift apart. So the base tables count the copies of every tuple, over all columns that
+some stage reads, and pass on the changes that took place. A join that stores these columns is asked instead, and no
+tuple is counted twice (``crown.stages.tables.join_as_table``). A relation with upserts keeps the row of each key
+(``crown.stages.tables.upsert_table``): an upsert passes on the deleted row and the inserted one. A relation with a
+window keeps the rows inside the window (``crown.stages.tables.windowed_table``), and passes on rows that leave it.
+Where a key is enforced, the rows of each key are counted, too (``crown.stages.tables.key_counts``).
+
+The last batch can be undone: what its deletes did not find is kept in the arena, so the batch as it was given says what
+took place. A batch whose deletes all found their rows keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from crown.errors import MissingDeleteError, UnusableStateError
+from crown.ingest.batch import Gated, PreparedBatch
+from crown.kernels.arena import T_COUNT, T_TALLIES, header_words
+from crown.kernels.batches import extent, negatives
+from crown.kernels.tables import table_at
+from crown.stages.protocol import Part
+from crown.stages.tables.counted_tuples import CountedTuples
+from crown.stages.tables.join_as_table import JoinAsTable
+from crown.stages.tables.key_counts import KeyCounts, enforced_of
+from crown.stages.tables.tombstones import Tombstones
+from crown.stages.tables.upsert_table import UpsertTable, upserts_of
+from crown.stages.tables.windowed_table import WindowedTable
+from crown.store.codec import named_values
+from crown.store.memory import numbers
+from crown.store.zset import Zset
+from plans.program import Program
+from plans.schema import Column
+from plans.wiring import Wires
+
+_MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
+_KNOWN = T_TALLIES  # of the table of what deletes did not find: 1 while it is that of the last batch
+
+
+class BaseTables:
+    """Counts the tuples of the relations of a program, of which those columns are taken that its ``wires`` say.
+
+    ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
+    through; then only relations that are read again are counted at all. No relation has two of upserts, a window and an
+    enforced key. ``enforced``: where the key stands in the tuples of relations whose key is enforced.
+    """
+
+    def __init__(self, part: Part, program: Program, wires: Wires, on_missing: str) -> None:
+        base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
+        columns = {name: wire.columns for name, wire in base.items()}
+        upserts, enforced = upserts_of(program.tables, columns), enforced_of(program.tables, columns)
+        self.on_missing = on_missing
+        self.enforced = enforced
+        self._shown = {table.name.lower(): table.name for table in program.tables}
+        self._selected = [name for name, wire in base.items() if wire.conditions]
+        self.missing: dict[str, np.ndarray] = {}  # copies that the deletes of the last batch did not find, per tuple
+        self._part = part
+        self._columns = columns
+        forgetful = [name for name, of in upserts.items() if of.behind is not None]
+        first = len(columns) + len(upserts)  # of the tables that those have besides
+        last = first + len(forgetful)
+        part.open(last + len(enforced) + 1)
+        self._header = numbers(part.arena[: header_words(last + len(enforced) + 1)])
+        self._number = {name: i for i, name in enumerate(columns)}
+        own = {window.relation.lower(): window for window in program.windows}
+        self.retained = {
+            name: WindowedTable(part, int(table_at(self._number[name])), columns[name], window)
+            for name, window in own.items()
+        }
+        self._tables = {
+            name: CountedTuples(part, i, len(columns[name]))
+            for name, i in self._number.items()
+            if name not in upserts and name not in own and (on_missing != "trust" or base[name].read_again)
+        }
+        gone = {
+            name: Tombstones(part, int(table_at(first + i)), len(upserts[name].key), upserts[name].behind or 0)
+            for i, name in enumerate(forgetful)
+        }
+        self._keyed = {
+            name: UpsertTable(part, self._number[name], len(columns) + i, of, gone.get(name))
+            for i, (name, of) in enumerate(upserts.items())
+        }
+        self._unique = {name: KeyCounts(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
+        self._absent = CountedTuples(part, last + len(enforced), 2)  # number of a relation, place in its net -> copies
+        self._known = self._absent.table + _KNOWN
+        self._kept: list[tuple[str, CountedTuples | UpsertTable]] = [*self._tables.items(), *self._keyed.items()]
+        self._key = {name: of.key for name, of in upserts.items()}
+        self._stored: dict[str, JoinAsTable] = {}
+
+    @property
+    def absent(self) -> list[str]:
+        """Returns the relations, as they are declared, in which deletes of the last batch found no row."""
+        return list(map(self._named, self.missing))
+
+    def _named(self, name: str) -> str:
+        """Returns a relation's name as it is declared."""
+        return self._shown.get(name, name)
+
+    def gate(self, name: str) -> tuple[int, bool] | None:
+        """Returns the table that counts the tuples of a relation, and whether no count falls below 0; None if they are
+        not counted. Of no relation with upserts, a window or an enforced key, or of which a join is asked."""
+        return (self._tables[name].table, self.on_missing != "trust") if name in self._tables else None
+
+    def counts_alone(self, name: str) -> bool:
+        """Returns True if what the deletes of a relation find depends on a table of counted tuples at most, or on a
+        join."""
+        return not any(name in other for other in (self._keyed, self.retained, self._unique))
+
+    def asked(self, name: str) -> int | None:
+        """Returns the record descriptor of the join that is asked what deletes of a relation find; None if none is."""
+        return self._stored[name].record if name in self._stored else None
+
+    def let_through(self) -> None:
+        """Notes that all deletes of a batch have found their rows."""
+        if self._header[self._absent.table + T_COUNT]:
+            self._remember({})
+        self._header[self._known] = 1
+        self.missing = {}
+
+    def ask(self, stored: Mapping[str, JoinAsTable]) -> None:
+        """Has joins asked for the copies of the tuples that they store, by relation."""
+        self._stored |= {name: of for name, of in stored.items() if name in self._tables}
+
+    def apply(self, batch: PreparedBatch) -> dict[str, Zset]:
+        """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
+
+        Raises MissingDeleteError, if deletes that find nothing are to be refused, ChangeError, if the batch was
+        prepared for another state, and MemoryBudgetError; nothing has changed then.
+        """
+        if batch.passed:
+            self.let_through()
+            return dict(batch.nets)
+        strict = self.on_missing == "raise" and not batch.fills
+        missing: dict[str, np.ndarray] = {}
+        done: dict[str, Zset] = {}
+        self._header[self._known] = 0
+        for keyed in self._keyed.values():
+            keyed.begin()
+        try:
+            for name, net in batch.nets.items():
+                if name in self.retained:
+                    done[name] = self.retained[name].apply(net, batch.advances.get(name), strict)
+                    continue
+                effective = self._let_through(name, net, strict, missing, batch.gated.get(name))
+                if name in self._unique:
+                    self._count_keys(name, effective)
+                done[name] = effective
+            if batch.fills:
+                missing = {}
+            if missing or self._header[self._absent.table + T_COUNT]:
+                self._remember(missing)
+            self._header[self._known] = 1
+        except BaseException:
+            self._take_out(done)
+            raise
+        self.missing = missing
+        return done
+
+    def _remember(self, missing: Mapping[str, np.ndarray]) -> None:
+        """Keeps what the deletes of a batch did not find, in place of that of the batch before. Amortized O(missing).
+
+        Raises MemoryBudgetError; nothing is known then.
+        """
+        for rows, counts in list(self._absent.scan()):
+            self._absent.put(_once(rows), counts, np.zeros_like(counts))
+        for name, absent in missing.items():
+            at = np.flatnonzero(absent)
+            rows = np.column_stack([np.full(len(at), self._number[name]), at])
+            counts = absent[at].reshape(-1, 1)
+            self._absent.put(_once(rows), np.zeros_like(counts), counts)
+
+    def _remembered(self, nets: Mapping[str, Zset]) -> dict[str, np.ndarray]:
+        """Returns, by relation and per tuple of its net, the copies that the deletes of the last batch did not find."""
+        found: dict[str, np.ndarray] = {}
+        names = list(self._number)
+        for rows, counts in self._absent.scan() if len(self._absent) else ():
+            for number in np.unique(rows[:, 0]).tolist():
+                here, name = rows[:, 0] == number, names[number]
+                absent = found.setdefault(name, np.zeros(len(nets[name]), np.int64))
+                absent[rows[here, 1]] = counts[here, 0]
+        return found
+
+    def _count_keys(self, name: str, effective: Zset) -> None:
+        """Counts the rows of each enforced key. If it raises, the changes of the relation are taken back."""
+        try:
+            self._unique[name].apply(effective)
+        except BaseException:
+            self._restore({name: effective})
+            raise
+
+    def refused_keys(self, name: str, net: Zset) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns the enforced keys of a relation that would not have one row or none after a net, and how many rows
+        they would have; see ``KeyCounts.refused``. Changes nothing. Expected O(n)."""
+        goes = net.weights < 0
+        if name in self._tables and self.on_missing != "trust" and goes.any():  # deletes that find nothing take nothing
+            gone = net[goes]
+            weights = net.weights.copy()
+            weights[goes] = np.maximum(gone.weights, -self._copies(name, gone))
+            net = _weighted(net, weights)
+        return self._unique[name].refused(net)
+
+    def _copies(self, name: str, net: Zset) -> np.ndarray:
+        """Returns how many copies of each tuple are there, int64[n]. Expected O(n)."""
+        table, stored = self._tables[name], self._stored.get(name)
+        if stored is None:
+            return table.of(net)[:, 0]
+        copies, rest = stored.copies(net), stored.rest(net)
+        if rest is not None:
+            copies[rest] = table.of(net[rest])[:, 0]
+        return copies
+
+    def _let_through(
+        self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray], gated: Gated | None
+    ) -> Zset:
+        """Returns the net of a relation as it takes place; ``missing`` gets the copies that its deletes did not
+        find. ``gated``: what of it was counted before."""
+        if name in self._keyed:
+            return self._replaced(name, net, strict, missing)
+        if name not in self._tables:
+            return net
+        stored = self._stored.get(name)
+        if stored is not None and stored.rest(net) is None:  # what goes stands before what comes
+            gone = int(negatives(net.weights))
+            if not gone:
+                return net
+            after = stored.copies(net[:gone]) + net.weights[:gone]
+            if extent(after)[0] >= 0:
+                return net
+            after = np.concatenate([after, np.zeros(len(net) - gone, np.int64)])
+        else:
+            after = self._before(name, net, gated)
+            after += net.weights
+            if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
+                return net
+        absent = np.maximum(-after, 0)
+        effective = _weighted(net, net.weights + absent)
+        if strict:
+            self._restore({name: effective})
+            at = int(absent.argmax())
+            raise self._part.missing_delete(self._named(name), self._columns[name], net.rows[at], -int(net.weights[at]))
+        missing[name] = absent
+        return effective
+
+    def _before(self, name: str, net: Zset, gated: Gated | None) -> np.ndarray:
+        """Returns the copies of each tuple before the batch (int64[n]), which is counted; 0 of one that a join stores
+        and that comes."""
+        table, clamp = self._tables[name], self.on_missing != "trust"
+        if name not in self._stored:
+            return table.add(net, np.zeros(len(net), np.int64), clamp, gated)[:, 0]
+        stored = self._stored[name]
+        rest, before = stored.rest(net), np.zeros(len(net), np.int64)
+        assert rest is not None, "else the join alone says it"
+        goes = (net.weights < 0) & ~rest
+        before[goes] = stored.copies(net[goes])
+        before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
+        return before
+
+    def _replaced(self, name: str, changes: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
+        """Returns the rows that go and come where a relation is updated by key."""
+        effective, absent = self._keyed[name].apply(changes)
+        if not absent.any():
+            return effective
+        if strict:
+            self._keyed[name].take_back()
+            key = self._shown_key(name, changes, int(absent.argmax()))
+            raise MissingDeleteError(
+                f"relation {self._named(name)!r}: the batch deletes the row of the key {key}, but there is "
+                'none; nothing was applied. Use on_missing="ignore" to count such deletes'
+            )
+        missing[name] = absent.astype(np.int64)
+        return effective
+
+    def demand_undo(self) -> None:
+        """Raises UnusableStateError if the last batch cannot be undone: it was already, or another one was refused."""
+        if not self._header[self._known]:
+            raise UnusableStateError("what the last batch replaced is not known any more")
+
+    def undo(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
+        """Undoes the last batch, which had these nets; returns them as they took place. No budget stands in its way."""
+        self.missing = missing = self._remembered(nets)
+        effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
+        effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
+        counted = {
+            name: _weighted(net, net.weights + missing[name]) if name in missing else net
+            for name, net in nets.items()
+            if name not in effective
+        }
+        self._restore(counted)
+        self._forget_keys(counted)
+        self._header[self._known] = 0
+        return {**counted, **effective}
+
+    def _take_out(self, done: Mapping[str, Zset]) -> None:
+        """Takes back the relations that were ``done`` when a batch was refused, as they took place."""
+        for name, keyed in self._keyed.items():
+            if name in done:
+                keyed.take_back()
+            else:
+                keyed.forget()
+        for name in done:
+            if name in self.retained:
+                self.retained[name].take_back()
+        self._restore(done)
+        self._forget_keys(done)
+
+    def _forget_keys(self, nets: Mapping[str, Zset]) -> None:
+        """Takes nets out of the relations whose rows are counted by key."""
+        for name, unique in self._unique.items():
+            if name in nets:
+                unique.take_back(nets[name])
+
+    def _restore(self, nets: Mapping[str, Zset]) -> None:
+        """Takes nets out of the relations that are counted."""
+        with self._part.budget.lifted():
+            for name, net in nets.items():
+                if name in self._tables:
+                    own = net
+                    if name in self._stored:
+                        rest = self._stored[name].rest(net)
+                        own = net[:0] if rest is None else net[rest]
+                    self._tables[name].add(own.negated(), np.zeros(len(own), np.int64))
+
+    def tally(self, batch: PreparedBatch, sign: int = 1) -> None:
+        """Counts what ``stats`` tells of the last batch, which stands, or (``sign`` -1) is undone."""
+        header, nets, counted = self._header, batch.nets, batch.counted
+        for name, table in self._kept:
+            if name in counted or name in nets:
+                changes = counted[name] if name in counted else nets[name].weights.size
+                header[table.table + _UPDATES] += sign * changes
+                if name in self.missing:
+                    header[table.table + _MISSING] += sign * int(self.missing[name].sum())
+        for name, rows in batch.filtered.items():
+            header[self._filtered(name)] += sign * rows
+
+    def _filtered(self, name: str) -> int:
+        """Returns the counter of the rows of a relation that nothing read."""
+        return int(table_at(self._number[name])) + _FILTERED
+
+    def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
+        """Returns the values of the key of a tuple."""
+        key = self._key[name]
+        columns = [self._columns[name][i] for i in key]
+        return named_values(net.rows[at][list(key)], columns, self._part.dictionary.extern)
+
+    def scan(self, name: str) -> Iterator[Zset]:
+        """Yields the tuples of a relation that is counted, with their copies."""
+        if name in self._keyed:
+            yield from self._keyed[name].scan()
+            return
+        if name in self.retained:
+            yield from self.retained[name].scan()
+            return
+        for rows, counts in self._tables[name].scan():
+            yield Zset(rows, counts[:, 0])
+        if name in self._stored:
+            yield self._stored[name].scan()
+
+    def carried(self, name: str) -> tuple[Column, ...] | None:
+        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted, and for a window by
+        arrival, whose rows do not say when they came."""
+        if name in self._keyed:
+            return self._keyed[name].carried
+        timed = name in self.retained and not self.retained[name].window.arrival
+        return self._columns[name] if timed or name in self._tables else None
+
+    def changes(self, name: str) -> Iterator[Zset]:
+        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too; with a
+        window together with ``reached``."""
+        yield from self._keyed[name].changes() if name in self._keyed else self.scan(name)
+
+    def reached(self, name: str) -> int | None:
+        """Returns the watermark of a relation, a code; None if it has none."""
+        return self.retained[name].reached() if name in self.retained else None
+
+    def forget_counters(self) -> None:
+        """Sets to zero what ``stats`` tells of the changes that came."""
+        for _, table in self._kept:
+            self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
+        for name in self._selected:
+            self._part.arena[self._filtered(name)] = 0
+        for retained in self.retained.values():
+            retained.forget_counters()
+
+    def mark_values(self) -> None:
+        """Marks what the tuples refer to in the dictionary. O(state)."""
+        for name, table in self._tables.items():
+            self._part.mark_words(table.table, self._columns[name])
+        for keyed in self._keyed.values():
+            keyed.mark_values()
+        for retained in self.retained.values():
+            retained.mark_values()
+        for name, unique in self._unique.items():
+            unique.mark_values(self._columns[name])
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if a tuple is there less than once, or two with one enforced key."""
+        for keyed in self._keyed.values():
+            keyed.check_invariants()
+        for name in self._tables:
+            for net in self.scan(name):
+                assert self.on_missing == "trust" or (net.weights > 0).all(), f"a tuple of {name} has no copy"
+        for retained in self.retained.values():
+            retained.check_invariants()
+        for name, unique in self._unique.items():
+            unique.check_invariants(self.scan(name) if name in self._tables else None)
+
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did
+        not find, and the net changes ever; the rows ever that were left out because nothing reads them; what is known
+        of windows; of those with upserts also the changes that were left out as too old, and the tombstones.
+        """
+        arena, kept, within = self._part.arena, self._kept, self.retained.items()
+        missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
+        updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
+        found: dict[str, dict[str, Any]] = {
+            "rows": {name: len(table) + len(self._stored.get(name, ())) for name, table in kept}
+            | {name: len(of) for name, of in within},
+            "missing_deletes": missing | {name: of.missing_deletes for name, of in within},
+            "updates": updates | {name: of.updates for name, of in within},
+        }
+        if self._selected:
+            found["filtered"] = {name: int(arena[self._filtered(name)]) for name in self._selected}
+        if self._keyed:
+            found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
+            found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
+        if self.retained:
+            found["windows"] = {name: of.stats() for name, of in within}
+        return {what: {self._named(name): of for name, of in by.items()} for what, by in found.items()}
+
+
+def _once(rows: np.ndarray) -> Zset:
+    """Returns rows, each once."""
+    return Zset(rows, np.ones(len(rows), np.int64))
+
+
+def _weighted(net: Zset, weights: np.ndarray) -> Zset:
+    """Returns the tuples with other weights, without those of weight 0."""
+    return Zset(net.rows, weights)[weights != 0]

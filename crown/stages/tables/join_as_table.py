@@ -1,0 +1,128 @@
+"""Relations that a join stores whole: the base tables ask its records what a delete finds.
+
+The join's record of a tuple has its copies as they were before the batch, for it is asked first. What the join
+does not store are the tuples that no alias of the relation reads, because a column that it joins on is NULL: those are
+the *rest*, which the base tables count themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.engine.kernels import layout as L
+from crown.engine.kernels import state as kernels
+from crown.engine.state import State
+from crown.ingest.masks import EVERY, null, reads
+from crown.kernels import geometry as at
+from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
+from crown.kernels.geometry import rows_table
+from crown.kernels.tables import LOW32, table_at
+from crown.stages.joins.core import Join
+from crown.store.zset import Zset
+from plans.reads import occurrences_of_plan
+from plans.schema import Column
+from plans.stored_relations import StoredRelation, stored_relations
+
+
+class JoinAsTable:
+    """A relation of which a join stores every column that is read, ``columns``, in the ``states`` of its cells.
+
+    A tuple that a cell has is there with all its copies; several cells may have it. ``masks``: the column that says
+    which occurrences read a tuple, which the join's records say, too. ``record``: their descriptor.
+    """
+
+    def __init__(
+        self, states: Sequence[State], relation: StoredRelation, columns: Sequence[Column], masks: str | None
+    ) -> None:
+        place = {column.name.lower(): i for i, column in enumerate(columns)}
+        self._words = [place[name.lower()] for name in relation.columns]
+        self._masks = None if masks is None else place[masks.lower()]
+        self._aliases = relation.aliases
+        # Does it leave out tuples that no alias can use?
+        self._leaves = masks is not None or all(alias.not_null for alias in relation.aliases)
+        self._columns = [self._words.index(i) for i in range(len(columns)) if i != self._masks]
+        self._states, self._relation = states, relation
+        self.record = states[0].compiled.record[relation.aliases[0].node]
+        self._table = int(table_at(rows_table(min(alias.node for alias in relation.aliases))))
+
+    def __len__(self) -> int:
+        if len(self._states) > 1:
+            return len(self.scan())
+        return int(self._states[0].arena[self._table + T_COUNT])
+
+    def scan(self) -> Zset:
+        """Returns the tuples that the join stores, each once, with their copies. O(tuples)."""
+        if len(self._states) == 1:
+            return self._scanned(self._states[0])
+        tuples = Zset.gathered(list(map(self._scanned, self._states)), len(self._columns)).net()
+        return Zset(tuples.rows, self.copies(tuples))
+
+    def _scanned(self, state: State) -> Zset:
+        handles = _handles(state, self._relation)
+        width, rows = self._relation.width, state.arena[handles[:, None] + np.array(self._columns)]
+        if self._masks is not None:
+            masks = np.zeros(len(handles), np.int64)
+            for alias in self._aliases:
+                place = at.row_place(state.halves, handles + state.compiled.offset[alias.node])
+                masks |= (place != at.UNREAD).astype(np.int64) << alias.occurrence
+            rows = np.insert(rows, self._masks, masks, axis=1)
+        return Zset(rows, at.copies(state.halves, handles, width).astype(np.int64))
+
+    def rest(self, net: Zset) -> np.ndarray | None:
+        """Returns the mask (bool[n]) of the tuples that the join does not store; None if it stores all. O(n)."""
+        if not self._leaves or (self._masks is None and not net.may_have_null()):
+            return None
+        rows, stored = net.rows[:, self._words], np.zeros(len(net), bool)
+        masks = EVERY if self._masks is None else net.rows[:, self._masks]
+        for alias in self._aliases:
+            stored |= reads(masks, alias.occurrence) & ~null(rows, alias.not_null)
+        return None if stored.all() else ~stored
+
+    def copies(self, net: Zset) -> np.ndarray:
+        """Returns how many copies of each tuple the join has, int64[n]. Expected O(n)."""
+        rows = net.project(self._words).flat()
+        found = self._copies_in(self._states[0], rows, len(net))
+        for state in self._states[1:]:
+            np.maximum(found, self._copies_in(state, rows, len(net)), out=found)
+        return found
+
+    def _copies_in(self, state: State, rows: np.ndarray, n: int) -> np.ndarray:
+        found = np.empty(n, np.int64)
+        kernels.copies_of(state.arena, state.halves, state.plan_array, self.record, rows, found)
+        return found
+
+
+def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, JoinAsTable]:
+    """Returns the relations (in lower case) of which a join stores all ``columns`` that are read, and all rows: it has
+    no predicate there, or one that is known to hold.
+
+    A bag keeps its relations in tables of its own, and is not asked; of a summed leaf no tuple is stored. Nor is a join
+    asked that does not know the whole mask of a tuple, because occurrences read the relation in another way.
+    """
+    found, state = {}, join.states[0]
+    read = Counter(atom.relation.lower() for atom in occurrences_of_plan(state.plan))
+    for relation in stored_relations(state.plan):
+        name = relation.name.lower()
+        names = {column.lower() for column in relation.columns}
+        wanted = [c.name.lower() for c in columns.get(name, ()) if c.name.lower() != (join.stage.masks or "").lower()]
+        whole = bool(wanted) and names == set(wanted) and relation.width == len(wanted)
+        held = relation.predicate is None or join.known.get(name, frozenset()).issuperset(
+            relation.predicate.conjuncts()
+        )
+        apart = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
+        known = join.stage.masks is None or read[name] == len(relation.aliases)
+        if whole and held and known and not apart:
+            found[name] = JoinAsTable(join.states, relation, columns[name], join.stage.masks)
+    return found
+
+
+def _handles(state: State, relation: StoredRelation) -> np.ndarray:
+    """Returns the records of a stored relation outside of bags, int64[tuples]. O(tuples)."""
+    table = int(state.plan_array[state.compiled.record[relation.aliases[0].node] + L.R_TABLE])
+    slots = int(state.arena[table + T_SLOTS])
+    words = state.arena[slots : slots + int(state.arena[table + T_CAPACITY])]
+    found: np.ndarray = words[words != 0] & LOW32
+    return found

@@ -1,0 +1,163 @@
+"""Rows that are there for a time: those whose period has the clock in it.
+
+    net of rows, net of the clock -> the trees of rows by their beginnings and ends -> what the clock has passed
+
+The clock is an input: a batch that moves it has its old and its new time. Every row is kept in a tree by the time at
+which it comes in, and in one by the time at which it goes out, so what changes when the clock moves are the rows of two
+ranges. That holds in both directions: the state is a function of the rows and of the time, and the inverse net takes a
+batch back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from crown.kernels import arena as A
+from crown.kernels.strings import NULL
+from crown.kernels.tables import table_at
+from crown.stages.feeds import Reader
+from crown.stages.kernels.trees import periods
+from crown.stages.orders import order_words
+from crown.stages.protocol import Part, Stage
+from crown.stages.trees import OrderedRows, Trees
+from crown.store.zset import Zset
+from plans.program import Order, TimedStage
+from plans.schema import Column
+
+_SCANNED = 1 << 12
+_LATEST = 2**63 - 1
+_SINCE, _UNTIL, _TIME = 0, 1, 2  # a record of words: the root of each tree, and the time
+_WORDS = 3
+
+
+class Timed(Stage):
+    """Runs a timed stage; ``source``: the columns of what it reads, ``clock``:
+    those of what its clock reads."""
+
+    def __init__(self, stage: TimedStage, source: Sequence[Column], clock: Sequence[Column], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.feed.source, stage.clock.source)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        self._reader = Reader(stage.feed, source, part.dictionary)
+        self._clock = Reader(stage.clock, clock, part.dictionary)
+        self._all = self._reader.columns
+        self._width = len(self._all)
+        self.columns = self._all[: self._width - stage.hidden]
+        place = {column.name: i for i, column in enumerate(self._all)}
+        self._since = None if stage.since is None else place[stage.since]
+        self._until = None if stage.until is None else place[stage.until]
+        part.open(1)
+        self._record, made = part.record(int(table_at(0)) + A.T_TALLIES, _WORDS)
+        if made:
+            part.arena[self._record + _TIME] = NULL
+        types = [column.type for column in self._all]
+        kept = [(root, at) for root, at in ((_SINCE, self._since), (_UNTIL, self._until)) if at is not None]
+        self._times = [at for _, at in kept]
+        self._rows = OrderedRows(
+            [
+                (self._record + root, Trees(part, types, order_words(self._all, (Order(self._all[at].name),))))
+                for root, at in kept
+            ]
+        )
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """Applies a batch. O(log n) per change, O(1) per row that the clock passes. MemoryBudgetError."""
+        net, clock = self._reader.zset(nets[0]).net(), self._clock.zset(nets[1]).net()
+        before = after = self._time()
+        if len(clock):
+            gone, come = clock.rows[clock.weights < 0, 0], clock.rows[clock.weights > 0, 0]
+            before, after = (int(gone[0]) if len(gone) else NULL), (int(come[0]) if len(come) else NULL)
+        self._rows.change(net)
+        found = [self._shown(net[self._within(net, before)])]
+        if before != after:
+            found += self._passed(before, after)
+            self._part.arena[self._record + _TIME] = after
+        return Zset.gathered(found, len(self.columns)).net()
+
+    def _time(self) -> int:
+        return int(self._part.arena[self._record + _TIME])
+
+    def _within(self, rows: Zset, time: int) -> np.ndarray:
+        """Returns of rows whether their periods have the time in them (bool[n])."""
+        found = np.full(len(rows), time != NULL)
+        if self._since is not None:
+            found &= rows.rows[:, self._since] <= time
+        if self._until is not None:
+            found &= rows.rows[:, self._until] > time
+        return found
+
+    def _passed(self, before: int, after: int) -> Iterator[Zset]:
+        """Yields the rows that come in and go out as the time changes from ``before`` to ``after``."""
+        low, high = min(before, after), max(before, after)
+        if low == NULL:  # there was no time, and so no row
+            for rows in self._scan(high):
+                yield self._shown(rows if after == high else rows.negated())
+            return
+        for number, at in enumerate(self._times):
+            for rows in self._between(number, low, high):
+                if at != self._since and self._since is not None:  # passed by its beginning, too: it was found by that
+                    starts = rows.rows[:, self._since]
+                    rows = rows[(starts <= low) | (starts > high)]
+                changes = self._within(rows, after).astype(np.int64) - self._within(rows, before)
+                yield self._shown(Zset(rows.rows, rows.weights * changes)[changes != 0])
+
+    def _between(self, number: int, low: int, high: int) -> Iterator[Zset]:
+        """Yields, some at a time, the rows of a tree with a time above ``low`` and not above ``high``."""
+        (root, trees), at = self._rows.trees[number], self._times[number]
+        cursor, above = np.zeros(3, np.int64), np.zeros(self._width, np.int64)
+        above[at] = low
+        room = 64
+        while not cursor[2]:
+            rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+            m = periods.between(
+                self._part.arena, root, trees.shape, trees.spec, trees.strides(1), above,
+                *self._part.dictionary.memory, trees.path, high, cursor, rows, weights,
+            )  # fmt: skip
+            yield Zset(rows[:m], weights[:m])
+            room = min(2 * room, _SCANNED)
+
+    def _shown(self, rows: Zset) -> Zset:
+        return rows.project(range(len(self.columns)))
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the rows. O(1) per row whose time has begun, or per row of the stage where all
+        begin at once."""
+        return (self._shown(rows) for rows in self._scan(self._time()))
+
+    def _scan(self, time: int) -> Iterator[Zset]:
+        """Yields the rows, with their hidden columns, whose periods have the time in them."""
+        at = self._times[0]
+        if time != NULL:
+            low, high = (NULL, time) if at == self._since else (time, _LATEST)
+            for rows in self._between(0, low, high):
+                yield rows[self._within(rows, time)]
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """Returns how often a row is there. Costs what ``scan`` costs."""
+        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @override
+    def mark_values(self) -> None:
+        self._rows.mark_values()
+
+    @override
+    def check_invariants(self) -> None:
+        self._rows.check_invariants()
+
+    def stats(self) -> dict[str, Any]:
+        """Returns distinct rows, whether they are there or not, and the entries that changes ever looked at."""
+        return {"rows": sum(map(len, self._rows.scan())), "steps": int(self._part.arena[A.H_STEPS])}

@@ -1,0 +1,86 @@
+"""Tombstones that are forgotten: the last sequence of each deleted key, until it is too far behind the greatest one.
+
+They are in a tree, in the order of their sequence, so those that go are the first ones: O(log n) for a tombstone that
+is inserted or deleted, and nothing is ever gone through as a whole. What is forgotten is a matter of the changes
+alone, never of a clock: the same batches forget the same keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crown.kernels.arena import T_TALLIES
+from crown.kernels.strings import NULL
+from crown.stages.kernels import retained as kernels
+from crown.stages.kernels.trees import orders
+from crown.stages.protocol import Part
+from crown.stages.trees import OrderedRows, Trees
+from crown.store.zset import Zset
+
+_ROOT, _GREATEST, _BEFORE, _WORDS = 0, 1, 2, 3
+_FEW, _ALL, _LATEST, _LEAST = 64, 1 << 62, 2**63 - 1, -(2**63)
+
+
+class Tombstones:
+    """The tombstones of one relation, whose record is named by ``table`` of a part.
+
+    ``width``: words of a key; ``behind``: how far behind the greatest sequence they are kept, in units of that.
+    """
+
+    def __init__(self, part: Part, table: int, width: int, behind: int) -> None:
+        self._part = part
+        self._behind = behind
+        self._width = width + 1  # the sequence first
+        order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
+        self._record, made = part.record(table + T_TALLIES, _WORDS)
+        if made:
+            part.arena[self._record + _GREATEST] = part.arena[self._record + _BEFORE] = NULL
+        self._tree = Trees(part, ["int64"] * self._width, order)
+        self._rows = OrderedRows([(self._record + _ROOT, self._tree)])
+
+    # The greatest sequence
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begins a batch that can be taken back."""
+        self._part.arena[self._record + _BEFORE] = self._part.arena[self._record + _GREATEST]
+
+    def reach(self, greatest: int) -> None:
+        """Notes the greatest sequence of a batch."""
+        arena = self._part.arena
+        arena[self._record + _GREATEST] = max(int(arena[self._record + _GREATEST]), greatest)
+
+    def go_back(self) -> None:
+        """Takes back what ``reach`` has noted since the batch began."""
+        self._part.arena[self._record + _GREATEST] = self._part.arena[self._record + _BEFORE]
+
+    def until(self, greatest: int = NULL) -> int:
+        """Returns up to which sequence nothing is kept, when ``greatest`` is reached, too; -2^63 before any change."""
+        reached = max(int(self._part.arena[self._record + _GREATEST]), greatest)
+        return _LEAST if reached == NULL else max(reached - self._behind, _LEAST)
+
+    # The tombstones
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def change(self, rows: np.ndarray, signs: np.ndarray) -> None:
+        """Adds and takes away tombstones: rows int64[n, width] of a sequence and a key, signs 1 and -1 (int64[n]).
+
+        Raises MemoryBudgetError, and has changed nothing then.
+        """
+        self._rows.change(Zset(rows, signs))
+
+    def first(self, until: int) -> np.ndarray:
+        """Returns the tombstones of that sequence or less, int64[n, width]. O(n + log) amortized. Changes nothing."""
+        room = _FEW
+        while True:
+            rows, copies = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+            m = int(
+                kernels.front(self._part.arena, self._record + _ROOT, self._tree.shape, 0, until, _ALL, rows, copies)
+            )
+            if m < room:
+                return rows[:m]
+            room *= 4
+
+    def every(self) -> np.ndarray:
+        """Returns all tombstones, in their order. O(n)."""
+        return self.first(_LATEST)

@@ -1,0 +1,276 @@
+"""Updates by key, without the row before: the row of each key is kept, and is the row that a change takes away.
+
+A change says which row a key has from now on, or that it has none. What other stages need is the row that goes; it is
+looked up here, inside of the transaction. So a batch that is applied again gives the same rows, and one that is taken
+back leaves the rows of before. With a sequence a change that is older than the last one of its key is left out and
+counted; so that this holds for keys that are gone, too, their last sequence is kept (a *tombstone*). Memory is linear
+in the keys: one record per live row, one per tombstone, and those of the last batch once more, to undo it by.
+
+A relation may say how far behind the greatest sequence tombstones are kept (``crown.stages.tables.tombstones``). What
+is older than that, and of a key without a record, may be older than a deletion that is forgotten, so it is too old as
+well.
+
+A record: the codes of the key, then of the other columns that are read, the sequence (0 without one), and a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from crown.kernels.arena import T_TALLIES
+from crown.stages.protocol import Part
+from crown.stages.tables.counted_tuples import CountedTuples
+from crown.stages.tables.tombstones import Tombstones
+from crown.store.codec import NULL
+from crown.store.zset import Zset
+from plans.schema import Column, Table
+
+THERE, DELETED, WAS_ABSENT = 1, 2, 3
+"""States of a record: a live row; a tombstone; of a row before, that there was no record. 0: there is none."""
+_LATE = T_TALLIES + 2  # with the rows, after what the base tables count there: changes that were too old
+_TOMBSTONES, _LATE_NOW = T_TALLIES, T_TALLIES + 1  # with the rows before the last batch
+
+
+class Upserts:
+    """Where the parts of a change stand: ``used`` are the columns of a table that are read.
+
+    ``carried``: columns of a change, those and the sequence behind them, if it is ``ordered`` by one; ``key`` and
+    ``rest``: positions in ``columns``; ``behind``: how far behind the greatest sequence tombstones are kept, None: for
+    ever.
+    """
+
+    def __init__(self, table: Table, used: Sequence[Column]) -> None:
+        place = {column.name.lower(): i for i, column in enumerate(used)}
+        sequence = None if table.sequence is None else table.column(table.sequence)
+        self.columns = tuple(used)
+        self.ordered = sequence is not None
+        self.behind = table.kept_behind
+        self.carried: tuple[Column, ...] = self.columns if sequence is None else (*self.columns, sequence)
+        self.key = [place[name.lower()] for name in table.key]
+        self.rest = [i for i in range(len(used)) if i not in self.key]
+
+    def last(self, changes: Zset) -> Zset:
+        """Returns the last change of each key, in the order of the batch: by sequence, deletes first, then by place.
+
+        Without a sequence it is the place alone. Changes of weight 0 are left out. O(n log n).
+        """
+        changes = changes[changes.weights != 0]
+        rows, n = changes.rows, len(changes)
+        order = [np.arange(n), *([changes.weights, rows[:, -1]] if self.ordered else [])]
+        keys = [rows[:, i] for i in self.key]
+        by_key = np.lexsort([*order, *keys])
+        last = np.ones(n, bool)
+        last[:-1] = np.any([key[by_key][1:] != key[by_key][:-1] for key in keys], axis=0)
+        return changes[np.sort(by_key[last])].copy()
+
+
+def upserts_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) -> dict[str, Upserts]:
+    """Returns, by name in lower case, the tables with upserts, of which ``used`` columns are read."""
+    return {table.name.lower(): Upserts(table, used[table.name.lower()]) for table in tables if table.upserts}
+
+
+class UpsertTable:
+    """The rows of a relation by their key, in table ``current``; those before the last batch in table ``before``.
+
+    ``gone``: the order of its tombstones, if they are forgotten.
+    """
+
+    def __init__(self, part: Part, current: int, before: int, upserts: Upserts, gone: Tombstones | None = None) -> None:
+        self._part = part
+        self._upserts = upserts
+        self._gone = gone
+        words = len(upserts.rest) + 2
+        self._rows = CountedTuples(part, current, len(upserts.key), words)
+        self._before = CountedTuples(part, before, len(upserts.key), words)
+
+    @property
+    def table(self) -> int:
+        """Returns the table of the rows."""
+        return self._rows.table
+
+    def __len__(self) -> int:
+        return len(self._rows) - self.tombstones
+
+    @property
+    def tombstones(self) -> int:
+        """Returns how many keys are kept for their sequence alone."""
+        return int(self._part.arena[self._before.table + _TOMBSTONES])
+
+    @property
+    def late(self) -> int:
+        """Returns how many changes were left out because they were older than the last one of their key."""
+        return int(self._part.arena[self._rows.table + _LATE])
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Forgets the batch before, and begins one that can be undone. Amortized O(1) per change."""
+        self.forget()
+        if self._gone is not None:
+            self._gone.begin()
+
+    def forget(self) -> None:
+        """Forgets the rows before the last batch: there is nothing left to undo."""
+        before = self._before
+        self._part.arena[before.table + _LATE_NOW] = 0
+        if len(before):
+            for rows, words in list(before.scan()):
+                before.put(_each(rows), words, np.zeros_like(words))
+
+    def apply(self, changes: Zset) -> tuple[Zset, np.ndarray]:
+        """Returns the rows that go and those that come, and bool[n]: which deletes found no row.
+
+        ``changes``: at most one per key, what ``Upserts.last`` returns. Raises MemoryBudgetError; no row has changed
+        then, and the batch is to be forgotten. Expected O(n).
+        """
+        keys = changes.project(self._upserts.key)
+        old = self._rows.of(keys)
+        new, late = self._replaced(changes, old)
+        absent = (changes.weights < 0) & ~late & (old[:, -1] != THERE)
+        rows, was, now = self._forgotten(keys.rows, old, new, changes)
+        changed = (now != was).any(axis=1)
+        rows, was, now = rows[changed], was[changed], now[changed]
+        kept = was.copy()
+        kept[kept[:, -1] == 0, -1] = WAS_ABSENT
+        each = _each(rows)
+        self._before.put(each, np.zeros_like(kept), kept)
+        self._bury(rows, was, now)
+        try:
+            self._rows.put(each, was, now)
+        except BaseException:
+            with self._part.budget.lifted():
+                self._bury(rows, now, was)
+            raise
+        if self._gone is not None and len(changes):
+            self._gone.reach(int(changes.rows[:, -1].max()))
+        self._count(was, now, int(np.count_nonzero(late)))
+        return self._difference(rows, was, now), absent
+
+    def _forgotten(
+        self, keys: np.ndarray, old: np.ndarray, new: np.ndarray, changes: Zset
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the keys and their records before and after the batch, without tombstones whose time is over."""
+        if self._gone is None or not len(changes):
+            return keys, old, new
+        until = self._gone.until(int(changes.rows[:, -1].max()))
+        new[(new[:, -1] == DELETED) & (new[:, -2] <= until)] = 0
+        over = self._gone.first(until)[:, 1:]
+        if len(keys) and len(over):  # those that the batch changes are among its own already
+            both, number = np.unique(np.concatenate([keys, over]), axis=0, return_inverse=True)
+            mine = np.zeros(len(both), bool)
+            number = number.reshape(-1)
+            mine[number[: len(keys)]] = True
+            over = over[~mine[number[len(keys) :]]]
+        was = self._rows.of(_each(over))
+        return np.concatenate([keys, over]), np.concatenate([old, was]), np.concatenate([new, np.zeros_like(was)])
+
+    def _bury(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> None:
+        """Keeps the order of tombstones, where records turn from ``old`` to ``new``. MemoryBudgetError: nothing has
+        changed."""
+        if self._gone is None:
+            return
+        went, came = old[:, -1] == DELETED, new[:, -1] == DELETED
+        rows = np.concatenate([np.column_stack([of[here, -2], keys[here]]) for of, here in ((old, went), (new, came))])
+        self._gone.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(went), np.count_nonzero(came)]))
+
+    def take_back(self) -> Zset:
+        """Undoes the last batch; returns the rows that went and came in it. No budget stands in its way. O(changes)."""
+        found = list(self._before.scan())
+        rows = np.concatenate([keys for keys, _ in found])
+        old = np.concatenate([words for _, words in found])
+        keys = _each(rows)
+        new = self._rows.of(keys)
+        old[old[:, -1] == WAS_ABSENT] = 0
+        with self._part.budget.lifted():
+            self._rows.put(keys, new, old)
+            self._bury(rows, new, old)
+        if self._gone is not None:
+            self._gone.go_back()
+        self._count(new, old, -int(self._part.arena[self._before.table + _LATE_NOW]))
+        self.forget()
+        return self._difference(rows, old, new)
+
+    def _replaced(self, changes: Zset, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the records of the keys after the batch (int64[n, words]), and bool[n]: which changes are too old."""
+        ordered, come = self._upserts.ordered, changes.weights > 0
+        new = np.zeros_like(old)
+        new[:, :-2] = np.where(come[:, None], changes.rows[:, self._upserts.rest], NULL)
+        new[:, -2] = changes.rows[:, -1] if ordered else 0
+        new[:, -1] = np.where(come, THERE, DELETED)
+        if not ordered:
+            new[~come] = 0
+        late = (old[:, -1] != 0) & (new[:, -2] < old[:, -2])
+        if self._gone is not None:
+            late |= (old[:, -1] == 0) & (new[:, -2] <= self._gone.until())
+        new[late] = old[late]
+        return new, late
+
+    def _difference(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> Zset:
+        """Returns the rows that go, then those that come, where records turn from ``old`` to ``new``."""
+        upserts, n = self._upserts, len(self._upserts.rest)
+        was, now = old[:, -1] == THERE, new[:, -1] == THERE
+        same = was & now & (old[:, :n] == new[:, :n]).all(axis=1)
+        gone, come = was & ~same, now & ~same
+        weights = np.repeat(np.array([-1, 1]), [np.count_nonzero(gone), np.count_nonzero(come)])
+        rows = np.empty((len(weights), len(upserts.columns)), np.int64)
+        rows[:, upserts.key] = np.concatenate([keys[gone], keys[come]])
+        rows[:, upserts.rest] = np.concatenate([old[gone, :n], new[come, :n]])
+        return Zset(rows, weights)
+
+    def _count(self, old: np.ndarray, new: np.ndarray, late: int) -> None:
+        arena = self._part.arena
+        gained = np.count_nonzero(new[:, -1] == DELETED) - np.count_nonzero(old[:, -1] == DELETED)
+        arena[self._before.table + _TOMBSTONES] += gained
+        arena[self._before.table + _LATE_NOW] = late
+        arena[self._rows.table + _LATE] += late
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def scan(self) -> Iterator[Zset]:
+        """Yields the live rows, once each."""
+        for keys, words in self._rows.scan():
+            yield self._difference(keys, np.zeros_like(words), words)
+
+    @property
+    def carried(self) -> tuple[Column, ...]:
+        """Returns the columns of a change."""
+        return self._upserts.carried
+
+    def changes(self) -> Iterator[Zset]:
+        """Yields changes that make an empty relation this one: of weight -1 those that left a tombstone."""
+        upserts = self._upserts
+        for keys, words in self._rows.scan():
+            rows = np.full((len(keys), len(upserts.carried)), NULL, np.int64)
+            rows[:, upserts.key] = keys
+            rows[:, upserts.rest] = words[:, :-2]
+            if upserts.ordered:
+                rows[:, -1] = words[:, -2]
+            yield Zset(rows, np.where(words[:, -1] == THERE, 1, -1))
+
+    def mark_values(self) -> None:
+        """Marks what rows, and those before the last batch, refer to in the dictionary. O(state)."""
+        columns = [self._upserts.columns[i] for i in (*self._upserts.key, *self._upserts.rest)]
+        for table in (self._rows, self._before):
+            self._part.mark_words(table.table, columns)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError unless the counters are those of the records. O(state)."""
+        states = np.concatenate([words[:, -1] for _, words in self._rows.scan()])
+        assert np.isin(states, [THERE, DELETED]).all(), "a record has a state that there is not"
+        assert np.count_nonzero(states == DELETED) == self.tombstones, "the tombstones are not those counted"
+        if self._gone is not None:
+            found = [
+                np.column_stack([words[:, -2], keys])[words[:, -1] == DELETED] for keys, words in self._rows.scan()
+            ]
+            wanted = sorted(map(tuple, np.concatenate(found).tolist()))
+            assert wanted == list(map(tuple, self._gone.every().tolist())), "the tombstones are not in order"
+            assert all(row[0] > self._gone.until() for row in wanted), "a tombstone is there whose time is over"
+
+
+def _each(keys: np.ndarray) -> Zset:
+    """Returns keys, each once."""
+    return Zset(keys, np.ones(len(keys), np.int64))

@@ -1,0 +1,307 @@
+"""Functions of functions: the elements of all arrays are one column, over which the body is evaluated at once.
+
+What the body reads of the row around an element is repeated for each of its elements. No step is taken per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.errors import PlanError
+from plans.expressions import intervals
+from plans.expressions.arrays import on_arrays, validity
+from plans.expressions.coercion import INTEGERS
+from plans.expressions.functions.function import KINDS, HigherOrder, place
+from plans.expressions.functions.nested.collections import kept, of_kind, rows_of, where
+from plans.expressions.packed import BY_KEY, elements_of, listed, mapped, places_of
+from plans.nested import ARRAY, MAP, Parts, array_of
+
+
+def _over(body: Any, given: Sequence[pa.Array], outer: Sequence[pa.Array], rows: np.ndarray) -> pa.Array:
+    """Returns the values of a body: one per element, `given` its parameters and `rows` the row of each element."""
+    columns = {place(number): values for number, values in enumerate(given)}
+    taken = pa.array(rows)
+    for number, values in enumerate(outer, len(given)):
+        if place(number) in body.columns:
+            columns[place(number)] = values.take(taken)
+    return intervals.carried(body.evaluate(columns, len(rows)), body.type)
+
+
+def _arrays(evaluate: Callable[..., pa.Array]) -> Callable[..., Any]:
+    """Returns an evaluator of arrays alone."""
+    return lambda type_, body, *values: on_arrays(lambda *arrays: evaluate(type_, body, *arrays), *values)
+
+
+def _of_elements(body: Any, value: pa.Array, outer: Sequence[pa.Array]) -> pa.Array:
+    """Returns the values of a body over the elements of arrays and their places."""
+    sizes, elements = elements_of(value)
+    given = [elements, pa.array(places_of(sizes).astype(np.int32))]
+    return _over(body, given, outer, rows_of(sizes))
+
+
+def _true(values: pa.Array) -> np.ndarray:
+    found: np.ndarray = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _transform(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    return listed(elements_of(value)[0], _of_elements(body, value, outer), type_, validity(value))
+
+
+def _filter(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    return kept(value, _true(_of_elements(body, value, outer)), type_, validity(value))
+
+
+def _quantified(wanted: bool) -> Callable[..., Any]:
+    """Returns an evaluator of whether the condition is `wanted` for any element; NULL if only NULLs could be."""
+
+    def evaluate(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+        sizes, _ = elements_of(value)
+        elements = rows_of(sizes)
+        met = _over(body, [elements_of(value)[1]], outer, elements)
+        hits = _true(met if wanted else pc.invert(met))
+        found, doubt = np.zeros(len(sizes), bool), np.zeros(len(sizes), bool)
+        found[elements[hits]] = True
+        doubt[elements[~validity(met)]] = True
+        return where(validity(value) & (found | ~doubt), pa.array(found if wanted else ~found))
+
+    return _arrays(evaluate)
+
+
+def _zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *outer: pa.Array) -> pa.Array:
+    there = validity(left) & validity(right)
+    sides = [elements_of(side) for side in (left, right)]
+    sizes = np.where(there, np.maximum(sides[0][0], sides[1][0]), 0)
+    rows, places = rows_of(sizes), places_of(sizes)
+    given = []
+    for counts, elements in sides:
+        inside = places < counts[rows]
+        at = np.where(inside, (np.cumsum(counts) - counts)[rows] + places, 0)
+        given.append(elements.take(pa.array(at, mask=~inside)))
+    return listed(sizes, _over(body, given, outer, rows), type_, there)
+
+
+def _reduce(type_: pa.DataType, body: Any, value: pa.Array, start: pa.Array, *outer: pa.Array) -> pa.Array:
+    """Goes through all arrays at once, one element of each in a step, the longest first: those that have ended are
+    behind those that go on. O(elements), and one step per element of the longest."""
+    sizes, elements = elements_of(value)
+    firsts, order = np.cumsum(sizes) - sizes, np.argsort(-sizes, kind="stable")
+    longer = np.searchsorted(-sizes[order], -np.arange(int(sizes.max(initial=0))), "left")  # how many go on at a step
+    state, ended = start.take(pa.array(order)), []
+    for step, count in enumerate(longer.tolist()):
+        ended.append(state[count:])
+        going = order[:count]
+        state = _over(body, [state[:count], elements.take(pa.array(firsts[going] + step))], outer, going)
+    found = pa.concat_arrays([state, *reversed(ended)]).take(pa.array(np.argsort(order)))
+    return where(validity(value), found)
+
+
+def _sort(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    """Returns arrays in the order that the body says of two elements: below 0, 0 or above 0. Equal ones stay in order.
+
+    The pairs of all arrays that one step of Batcher's odd-even merge sort compares are compared at once: O(n log^2 n)
+    comparisons, in O(log^2 n) steps of the longest array. NULL where a comparison is.
+    """
+    sizes, elements = elements_of(value)
+    firsts, longest = np.cumsum(sizes) - sizes, int(sizes.max(initial=0))
+    order, there = np.arange(len(elements)), validity(value)
+    for low, high in _merges(longest):
+        inside = high[None, :] < sizes[:, None]
+        rows, pair = np.nonzero(inside)
+        one, two = firsts[rows] + low[pair], firsts[rows] + high[pair]
+        given = [elements.take(pa.array(order[one])), elements.take(pa.array(order[two]))]
+        said = _over(body, given, outer, rows)
+        there[rows[~validity(said)]] = False
+        way = pc.fill_null(said, 0).to_numpy(zero_copy_only=False)
+        swap = (way > 0) | ((way == 0) & (order[one] > order[two]))
+        order[one[swap]], order[two[swap]] = order[two[swap]], order[one[swap]]
+    made = listed(sizes, elements.take(pa.array(order)), type_, np.ones(len(sizes), bool))
+    return where(there, made)
+
+
+def _merges(count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields the places that each step of the sort compares, the lower ones and the higher ones."""
+    block = 1
+    while block < count:
+        apart = block
+        while apart:
+            starts = np.arange(apart % block, max(count - apart, 0), 2 * apart)
+            low = (starts[:, None] + np.arange(apart)[None, :]).reshape(-1)
+            low = low[low + apart < count]
+            low = low[low // (2 * block) == (low + apart) // (2 * block)]
+            if len(low):
+                yield low, low + apart
+            apart //= 2
+        block *= 2
+
+
+def _entries(value: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    sizes, entries = elements_of(value)
+    return sizes, *entries.flatten()
+
+
+def _with_keys(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    sizes, keys, items = _entries(value)
+    return mapped(sizes, _over(body, [keys, items], outer, rows_of(sizes)), items, type_, validity(value))
+
+
+def _with_values(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    sizes, keys, items = _entries(value)
+    made = pa.StructArray.from_arrays([keys, _over(body, [keys, items], outer, rows_of(sizes))], ["key", "value"])
+    return listed(sizes, made, type_, validity(value))
+
+
+def _map_filter(type_: pa.DataType, body: Any, value: pa.Array, *outer: pa.Array) -> pa.Array:
+    sizes, keys, items = _entries(value)
+    return kept(value, _true(_over(body, [keys, items], outer, rows_of(sizes))), type_, validity(value))
+
+
+def _map_zip(type_: pa.DataType, body: Any, left: pa.Array, right: pa.Array, *outer: pa.Array) -> pa.Array:
+    """Puts the entries of both maps into one order: of a key that both have, the two stand side by side."""
+    there = validity(left) & validity(right)
+    sides = [_entries(where(there, side)) for side in (left, right)]
+    rows = np.concatenate([rows_of(sizes) for sizes, _, _ in sides])
+    keys = pa.concat_arrays([keys for _, keys, _ in sides])
+    order = pc.sort_indices(pa.table({"of": rows, "key": keys}), BY_KEY).to_numpy().astype(np.int64)
+    keys, rows, count = keys.take(pa.array(order)), rows[order], len(sides[0][1])
+    first = np.ones(len(order), bool)
+    if len(order) > 1:
+        same = pc.equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        first[1:] = ~(same & (rows[1:] == rows[:-1]))
+    entry, given = np.cumsum(first) - 1, [keys.filter(pa.array(first))]
+    for (_, _, items), mine, before in zip(sides, (order < count, order >= count), (0, count), strict=True):
+        at = np.full(int(first.sum()), -1)
+        at[entry[mine]] = order[mine] - before
+        given.append(items.take(pa.array(at, mask=at < 0)))
+    rows = rows[first]
+    made = pa.StructArray.from_arrays([given[0], _over(body, given, outer, rows)], ["key", "value"])
+    return listed(np.bincount(rows, minlength=len(there)), made, type_, there)
+
+
+# The types of parameters and results
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _element(name: str, *more: str) -> Callable[[Sequence[str]], Sequence[str]]:
+    return lambda types: (*of_kind(ARRAY, types[0], name).types, *more)
+
+
+def _entry(name: str) -> Callable[[Sequence[str]], Sequence[str]]:
+    return lambda types: of_kind(MAP, types[0], name).types
+
+
+def _both(types: Sequence[str]) -> Sequence[str]:
+    return [of_kind(ARRAY, type_, "ZIP_WITH").types[0] for type_ in types]
+
+
+def _state(types: Sequence[str]) -> Sequence[str]:
+    return types[1], of_kind(ARRAY, types[0], "REDUCE").types[0]
+
+
+def _twice(types: Sequence[str]) -> Sequence[str]:
+    return of_kind(ARRAY, types[0], "ARRAY_SORT").types * 2
+
+
+def _sorted(types: Sequence[str], values: Sequence[Any]) -> str:
+    if types[1] not in INTEGERS:
+        raise PlanError(f"the function of ARRAY_SORT returns a whole number, not {types[1]}")
+    return types[0]
+
+
+def _reduced(types: Sequence[str], values: Sequence[Any]) -> str:
+    _, start, made = types
+    if start != made:
+        raise PlanError(
+            f"REDUCE begins with a value of type {start}, and its function makes one of type {made}",
+            hint=f"begin with CAST(... AS {KINDS.get(made, made.upper())})",
+        )
+    return made
+
+
+def _new_keys(types: Sequence[str], values: Sequence[Any]) -> str:
+    (_, value), made = of_kind(MAP, types[0], "TRANSFORM_KEYS").types, types[1]
+    if made.endswith(">"):
+        raise PlanError("the keys of a map have no parts", hint="make the key a text or a number")
+    return Parts(MAP, (made, value)).named()
+
+
+def _new_values(types: Sequence[str], values: Sequence[Any]) -> str:
+    return Parts(MAP, (of_kind(MAP, types[0], "TRANSFORM_VALUES").types[0], types[1])).named()
+
+
+def _array(types: Sequence[str], values: Sequence[Any]) -> str:
+    return array_of(types[-1])
+
+
+def _three(types: Sequence[str]) -> Sequence[str]:
+    (key, value), (other, second) = (of_kind(MAP, type_, "MAP_ZIP_WITH").types for type_ in types)
+    if key != other:
+        raise PlanError(f"MAP_ZIP_WITH takes maps with keys of one type, not {key} and {other}", hint="use CAST")
+    return key, value, second
+
+
+def _zipped(types: Sequence[str], values: Sequence[Any]) -> str:
+    return Parts(MAP, (_three(types[:2])[0], types[2])).named()
+
+
+def _same(types: Sequence[str], values: Sequence[Any]) -> str:
+    return types[0]
+
+
+TABLE = (
+    HigherOrder(
+        name="transform", takes=("any",), names=("x", "i"), least=1, parameters=_element("TRANSFORM", "int32"),
+        gives=_array, evaluate=_arrays(_transform), also=("list_transform", "list_apply", "array_transform"),
+        note="With `(x, i) -> ...` the place of the element: from 0 on, under the names of DuckDB from 1 on.",
+    ),
+    HigherOrder(
+        name="filter", takes=("any",), names=("x", "i"), least=1, parameters=_element("FILTER", "int32"),
+        gives=_same, evaluate=_arrays(_filter), condition=True, also=("list_filter", "array_filter"),
+        note="With `(x, i) -> ...` the place of the element: from 0 on, under the names of DuckDB from 1 on.",
+    ),
+    HigherOrder(
+        name="exists", takes=("any",), names=("x",), least=1, parameters=_element("EXISTS"), gives="bool",
+        evaluate=_quantified(True), condition=True, also=("any_match",),
+    ),
+    HigherOrder(
+        name="forall", takes=("any",), names=("x",), least=1, parameters=_element("FORALL"), gives="bool",
+        evaluate=_quantified(False), condition=True, also=("all_match",),
+    ),
+    HigherOrder(
+        name="reduce", takes=("any", "any"), names=("x", "y"), least=2, parameters=_state, gives=_reduced,
+        evaluate=_arrays(_reduce), also=("aggregate", "list_reduce", "array_reduce"),
+        note="It begins with the second argument; LIST_REDUCE is DuckDB's, `LIST_REDUCE(a, (sum, x) -> sum + x)`, and "
+        "begins with the first element, or a third argument. A function of the result may follow: "
+        "`REDUCE(a, 0, (sum, x) -> sum + x, sum -> sum * 2)`.",
+    ),
+    HigherOrder(
+        name="array_sort", takes=("any",), names=("x", "y"), least=2, parameters=_twice, gives=_sorted,
+        evaluate=_arrays(_sort), null="a comparison is NULL",
+        note="The function says below 0, 0 or above 0 as the first comes before the second, with it, or behind it.",
+    ),
+    HigherOrder(
+        name="zip_with", takes=("any", "any"), names=("x", "y"), least=2, parameters=_both, gives=_array,
+        evaluate=_arrays(_zip), note="The shorter array is filled up with NULL.",
+    ),
+    HigherOrder(
+        name="transform_keys", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_KEYS"),
+        gives=_new_keys, evaluate=_arrays(_with_keys), null="A key is NULL, or there twice.",
+    ),
+    HigherOrder(
+        name="transform_values", takes=("any",), names=("k", "v"), least=2, parameters=_entry("TRANSFORM_VALUES"),
+        gives=_new_values, evaluate=_arrays(_with_values),
+    ),
+    HigherOrder(
+        name="map_zip_with", takes=("any", "any"), names=("k", "x", "y"), least=3, parameters=_three, gives=_zipped,
+        evaluate=_arrays(_map_zip), note="Of all keys; the value in a map that has it not is NULL.",
+    ),
+    HigherOrder(
+        name="map_filter", takes=("any",), names=("k", "v"), least=2, parameters=_entry("MAP_FILTER"), gives=_same,
+        evaluate=_arrays(_map_filter), condition=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Functions of numbers and their bits."""

@@ -1,0 +1,351 @@
+"""GROUP BY and aggregates: the group that the rows of FROM and WHERE become. Part of `plans.frontends.sql`.
+
+Aggregates and grouped expressions become columns, named as the keys and aggregates of `plans.queries.algebra.Group`;
+what is left over of other columns is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
+from plans.expressions.functions.user import NAMED, UserAggregate
+from plans.frontends.aggregates import result_type
+from plans.frontends.fields import struct
+from plans.frontends.picked import VALUE, pick
+from plans.frontends.rewrites import PICKED, Called, firsts, rewritten, where_of
+from plans.frontends.sessions import behind
+from plans.frontends.sql.groups.aggregates import aggregates, function_of
+from plans.frontends.sql.groups.groupings import Grouping
+from plans.frontends.sql.groups.ordered import OrderedCall, ordered_call
+from plans.frontends.sql.relations.sessions import Session, asked, is_session, session_of
+from plans.frontends.sql.scalars.interval import SESSION_WINDOW
+from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
+from plans.frontends.sql.text.place import spelling
+from plans.frontends.sql.values import Meaning, scalar
+from plans.payloads.sums import ONCE
+from plans.program import Aggregate, Order
+from plans.queries.algebra import Group, Query, replaced, split, unused
+
+# What the call of an aggregate may carry besides; anything else changes what it means.
+_CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int", "accuracy", "own"}
+_ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_distinct", "bit_and", "bit_or")
+_OWN = {
+    "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
+    "max": "max_or_null", "min": "min_or_null", "string_agg": "plain_string_agg",
+}  # fmt: skip
+"""What other dialects than Spark mean by aggregates: all of them by those of structs, DuckDB by the others."""
+_OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
+
+
+def _keep_constants_apart(scope: Scope) -> None:
+    """Lets columns of FROM that are constants differ from constants that are written beside them: a column is NULL in a
+    grouping that leaves it out, a constant is not."""
+    for relation in scope.relations:
+        constants = [expr for _, expr in relation.columns.values() if expr.op == "literal" and expr.type != "null"]
+        relation.rename({expr: call("coalesce", expr) for expr in constants})
+
+
+class Groups:
+    """The groups of a SELECT under construction: its rows, with a column per key and per argument of an aggregate.
+
+    `beside` is the scope of what stands beside the aggregates: subqueries there join the groups, not the rows.
+    """
+
+    def __init__(self, node: exp.Select, scope: Scope, grouping: Grouping) -> None:
+        self.scope, self.grouping = scope, grouping
+        self.beside = replace(scope, frame=Frame(scope.frame.names))
+        self.columns: dict[str, Expr] = {}
+        self.keys: dict[Expr, str] = {}
+        self.calls: dict[tuple[object, ...], Aggregate] = {}
+        self.picks: dict[Called, str] = {}  # what one row of a group says, with the alias of the source that has it
+        self.session: Session | None = None
+        self.absent: dict[Expr, Expr] = {}  # what other groupings of the query group by: it is NULL
+        if grouping.several:
+            _keep_constants_apart(scope)
+        for item in grouping.every:
+            scope.text.check_no_aggregate(item, "GROUP BY")
+            if is_session(value_of(item)):
+                hint = "write a query for each grouping"
+                raise scope.text.error("a session in GROUPING SETS, ROLLUP or CUBE is not supported", item, hint)
+            self._one_of_several(scalar(value_of(item), scope))
+        for item in grouping.items:
+            if next(aggregates(item), None) is not None:
+                raise scope.text.error("GROUP BY an aggregate is not possible", item, "group by columns of the tables")
+            if is_session(value_of(item)):
+                scope.text.guarded(item, partial(self._session, value_of(item)))
+                continue
+            wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
+            self._key(scalar(value_of(item), scope), wish or "key")
+
+    # columns ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Returns the columns of a group: name to type."""
+        keys = {name: expr.type for expr, name in self.keys.items()}
+        return keys | {call.name: call.type for call in self.calls.values()}
+
+    def _key(self, expr: Expr, wish: str) -> None:
+        """Groups by an expression."""
+        if expr.type == "null":
+            raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
+        if expr not in self.keys:
+            self.keys[expr] = self._column(expr, wish)
+
+    def _column(self, expr: Expr, wish: str) -> str:
+        """Returns the name of a column of the rows."""
+        if expr in self.columns.values():
+            return next(name for name, known in self.columns.items() if known == expr)
+        name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
+        self.columns[name] = expr
+        return name
+
+    def _session(self, node: exp.Expression) -> None:
+        """Groups by sessions: by the start of each."""
+        found = session_of(node, lambda part: scalar(part, self.scope))
+        if self.session not in (None, found):
+            raise PlanError("GROUP BY has two sessions", hint="group by one of them")
+        self.session = found
+        self._column(found.time, "at")
+        self._key(found.key, "session_start")
+
+    def _of_session(self, node: exp.Expression) -> Expr | None:
+        """Returns start or end of a session; None if a node asks for none."""
+        word = asked(node)
+        if not word or self.session is None:
+            return None
+        called = node.this if isinstance(node, exp.Dot) else node
+        if is_session(called) and session_of(called, lambda part: scalar(part, self.scope)) != self.session:
+            hint = "write the time and the gap of GROUP BY"
+            raise PlanError(f"{word} is of another session than that in GROUP BY", hint=hint)
+        if word in ("SESSION", "SESSION_START", "SESSION_WINDOW.START"):
+            return self.session.key
+        end = behind(rewritten(Called("max", (self.session.time,)), self._added), self.session.gap)
+        if word in ("SESSION_END", "SESSION_WINDOW.END"):
+            return end
+        if word != SESSION_WINDOW:
+            message = f"session_window has start and end, and no {word.rpartition('.')[2]}"
+            raise PlanError(message, hint="write session_window.start or session_window.end")
+        return struct([self.session.key, end], ["start", "end"])
+
+    def _one_of_several(self, expr: Expr) -> None:
+        """Notes that some grouping of the query groups by an expression: here it is NULL outside of aggregates, unless
+        it is a key. The rows have it as a column, so that they are the same for all groupings."""
+        self._column(expr, split(expr.value)[1] if expr.op == "col" else "key")
+        self.absent[expr] = cast(NULL, expr.type)
+
+    def known(self) -> dict[Expr, Expr]:
+        """Returns what is grouped by, as columns of a group."""
+        return self.absent | {expr: col(name, expr.type) for expr, name in self.keys.items()}
+
+    # values -----------------------------------------------------------------------------------------------------------
+
+    def value(self, node: exp.Expression, meaning: Meaning | None = None) -> Expr:
+        """Returns an expression over keys and aggregates."""
+        called = {id(part): self._call(part) for part in list(aggregates(node))}
+
+        def of(part: exp.Expression) -> Expr | None:
+            found = meaning(part) if meaning is not None else None
+            if found is not None:
+                return found
+            session = self.scope.text.guarded(part, partial(self._of_session, part))
+            if session is not None:
+                return session
+            if isinstance(part, (exp.Grouping, exp.GroupingId)) and self.grouping.several:
+                return self._grouping_value(part)
+            if isinstance(part, exp.Filter) or function_of(part) is not None:
+                return called.get(id(part)) or self._call(part)
+            return None
+
+        made = replaced(scalar(node, self.beside, of), self.known())
+        self._check(made, node)
+        return replaced(made, self.known())
+
+    def _grouping_value(self, node: exp.Expression) -> Expr:
+        """Returns what GROUPING or GROUPING_ID is in this grouping."""
+        bits = self.grouping.bits(list(node.expressions), self.scope.text)
+        return lit(bits, "int32" if isinstance(node, exp.Grouping) else "int64")
+
+    def _check(self, expr: Expr, node: exp.Expression) -> None:
+        """Checks that every column that is left follows from the keys: then it is one more key."""
+        for name in sorted(expr.columns):
+            alias, column = split(name)
+            source = next((s for s in self.scope.frame.sources if s.alias == alias), None)
+            if source is None or name in self.names:
+                continue
+            whole = source.qualified(column)
+            if source.table.key and all(source.qualified(key) in self.keys for key in source.table.key):
+                self._key(whole, column)
+                continue
+            place = next((c for c in node.find_all(exp.Column) if c.name.lower() == column.lower()), node)
+            raise self.scope.text.error(
+                f"column {column} is neither grouped by nor inside an aggregate", place, "add it to GROUP BY"
+            )
+
+    def _call(self, node: exp.Expression) -> Expr:
+        """Returns the column that an aggregate is."""
+        text, where = self.scope.text, None
+        inner = node
+        if isinstance(node, exp.Filter):
+            where, inner = node.expression.this, node.this
+        function = function_of(inner)
+        inner = inner.this if isinstance(inner, exp.IgnoreNulls) else inner
+        flagged = (inner.this if isinstance(inner, exp.WithinGroup) else inner).args.get("own")
+        if function is None:
+            raise text.error(f"FILTER behind {spelling(text.text, inner)} is not supported", node)
+        meant = _OWN.get(function, function) if flagged else function
+        ordered = ordered_call(inner, text, isinstance(node if where is None else node.this, exp.IgnoreNulls))
+        if ordered is not None:
+            conditions = [] if where is None else [where]
+            return text.guarded(node, partial(self._ordered, meant, ordered, conditions))
+        if isinstance(inner, exp.WithinGroup) and function == "mode":  # MODE() WITHIN GROUP (ORDER BY x)
+            order = inner.expression.expressions
+            if len(order) != 1 or order[0].args.get("desc") or inner.this.this is not None:
+                raise text.error("MODE is ordered by one value, rising", node, "write MODE(x)")
+            inner = exp.Mode(this=order[0].this)
+        given = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
+        if isinstance(inner, exp.Anonymous):
+            given = list(inner.expressions)
+        else:
+            given += [part for part in inner.expressions if function != "count" or part not in given]
+            more = inner.args.get("zero_on_all_null")  # of COUNT_IF: a second argument, or what Snowflake's is anyway
+            given += [more] if isinstance(more, exp.Expression) else []
+        distinct = bool(given) and isinstance(given[0], exp.Distinct)
+        if distinct:
+            given = list(given[0].expressions)
+        word = spelling(text.text, inner)
+        text.check_arguments(inner, _CARRIED, word)
+        takes = 2 if function.startswith(("covar", "corr", "regr")) else PICKED.get(function, (1, True))[0]
+        own = NAMED.get(function)
+        takes = len(own.lift.takes) if isinstance(own, UserAggregate) else takes
+        if len(given) < takes:
+            raise text.error(f"{word} lacks an argument", node)
+        if len(given) > takes and function != "count":
+            hint = _OF_SEVERAL.get(function, "count one column")
+            raise text.error(f"{word} of {len(given)} columns is not supported", node, hint)
+        star = isinstance(given[0], exp.Star)
+        if star:
+            text.check_arguments(given[0], set(), f"{word}(*)")
+        if star and (distinct or not isinstance(inner, exp.Count)):
+            raise text.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
+        once = (*_ONCE, "count", "sum", "avg", "min", "max")
+        if distinct and (isinstance(inner, exp.CountIf) or function not in once):
+            raise text.error(f"{word}(DISTINCT ...) is not supported", node)
+        conditions = [where] if where is not None else []
+        if isinstance(inner, exp.CountIf):
+            conditions, given = [*conditions, *given], []
+        if star:
+            given = []
+        return text.guarded(node, partial(self._add, meant, given, distinct, conditions))
+
+    def _add(
+        self, function: str, given: list[exp.Expression], distinct: bool, conditions: list[exp.Expression]
+    ) -> Expr:
+        """Returns the value of an aggregate."""
+        values = [self._argument(part) for part in given]
+        if function == "count":
+            values = [cast(value, "bool") if value.type == "null" else value for value in values]
+        where = tuple(self._argument(part) for part in conditions)
+        called = Called(function, tuple(values), distinct, where)
+        return self._picked(called) if function in PICKED else rewritten(called, self._added)
+
+    def _ordered(self, function: str, one: OrderedCall, conditions: list[exp.Expression]) -> Expr:
+        """Returns the value of an aggregate of values in order."""
+        values = (self._argument(one.value),)
+        by = tuple((self._argument(i.this), bool(i.args.get("desc")), not i.args.get("nulls_first")) for i in one.by)
+        where = tuple(self._argument(part) for part in conditions)
+        called = Called(function, values, one.distinct, where, one.share, one.separator, by)
+        if one.first is None and not one.nulls:
+            return rewritten(called, self._added)
+        return firsts(called, one.first, one.nulls, self._added)
+
+    def _added(self, given: Called) -> Expr:
+        """Returns the column of an aggregate, which is added unless it is there."""
+        function, distinct, values = given.function, given.distinct, list(given.values)
+        certain = values and self.scope.frame.never_null(values[0], self.scope.reading.schema)
+        if function == "count" and not distinct and certain:
+            values = []  # COUNT(1), COUNT of a NOT NULL column
+        types = [result_type(function, value.type) for value in values]
+        type_ = types[0] if types else "int64"
+        condition = where_of(given.where)
+        where = None if condition is None else self._column(condition, "p")
+        arguments = tuple(self._column(value, split(value.value)[1] if value.op == "col" else "x") for value in values)
+        distinct = distinct and function not in ONCE
+        order = tuple(Order(self._column(value, "o"), falling, last) for value, falling, last in given.order)
+        assert not isinstance(given.share, tuple), "several shares are several aggregates"
+        which = (function, arguments, distinct, where, given.share, given.separator, order)
+        if which not in self.calls:
+            wish = function if not arguments else f"{function}_{arguments[0]}"
+            name = unused(wish, [*self.columns, *(call.name for call in self.calls.values()), "_weight"])
+            self.calls[which] = Aggregate(name, type_, *which)
+        return col(self.calls[which].name, type_)
+
+    def _picked(self, given: Called) -> Expr:
+        """Returns the value that one row of a group has: a column of a source that `relation` joins to the groups."""
+        if self.session is not None:
+            raise PlanError(f"{given.function.upper()} of a session is not supported", hint="pick from SESSION in FROM")
+        if given not in self.picks:
+            self.picks[given] = self.beside.frame.names.alias(given.function)
+        return col(f"{self.picks[given]}.{VALUE}", given.values[0].type)
+
+    def _argument(self, node: exp.Expression) -> Expr:
+        """Returns a value of the rows; subqueries in it join the rows."""
+        if next(aggregates(node), None) is not None:
+            raise self.scope.text.error("an aggregate inside an aggregate is not possible", node)
+        return scalar(node, self.scope)
+
+    # the relation -----------------------------------------------------------------------------------------------------
+
+    def relation(self, outputs: Outputs, having: Expr | None) -> Group | Query:
+        """Returns the groups, joined with what subqueries beside the aggregates need."""
+        if not self.beside.frame.sources and not self.picks:
+            return self._group(outputs, having)
+        text, frame = self.scope.text.text, self.beside.frame
+        columns = [(name, col(name, type_)) for name, type_ in self.names.items()]
+        source = frame.derived(self._group(tuple(columns), None), "groups")
+        names = {expr: source.qualified(name) for name, expr in columns}
+        names |= {expr: names.get(known, known) for expr, known in self.known().items()}  # as subqueries wrote them
+        conditions = [*frame.conditions, *([having] if having is not None else [])]
+        sources = [replace(s, on=tuple(replaced(e, names) for e in s.on)) for s in frame.sources]
+        known = {source.alias, *(s.alias for s in sources), *self.picks.values()}
+        for expr in (*(replaced(one, names) for one in conditions), *(e for s in sources for e in s.on)):
+            for name in expr.columns:
+                if split(name)[0] not in known:
+                    raise PlanError(
+                        f"a subquery in SELECT or HAVING reads {name}, which is not grouped by", hint="group by it"
+                    )
+        keys = [(expr, source.qualified(name)) for expr, name in self.keys.items()]
+        rows = partial(self.scope.frame.query, text)
+        return Query(
+            text,
+            (source, *sources, *(pick(given, alias, rows, keys) for given, alias in self.picks.items())),
+            tuple(replaced(one, names) for one in conditions),
+            tuple((name, replaced(expr, names)) for name, expr in outputs),
+            False,
+            tuple((g, tuple(replaced(e, names) for e in es)) for g, es in frame.keys),
+        )
+
+    def _group(self, outputs: Outputs, having: Expr | None) -> Group | Query:
+        """Returns the group; without aggregates and HAVING, the rows once each are all there is to it."""
+        calls, keys = tuple(self.calls.values()), tuple(self.keys.values())
+        shown = {expr.value for _, expr in outputs if expr.op == "col"}
+        if self.session is not None:
+            return Group(self._in_sessions(self.session), keys, calls, outputs, having)
+        columns = tuple(self.columns.items()) or (("one", TRUE),)
+        rows = self.scope.frame.query(self.scope.text.text, columns)
+        if calls or having is not None or self.grouping.whole or not shown.issuperset(keys):
+            return Group(rows, keys, calls, outputs, having, self.grouping.whole)
+        names = {col(name, expr.type): expr for expr, name in self.keys.items()}
+        return replace(rows, outputs=tuple((n, replaced(e, names)) for n, e in outputs), distinct=True)
+
+    def _in_sessions(self, session: Session) -> Query:
+        """Returns the rows with the starts of their sessions."""
+        start, time = self.keys[session.key], self._column(session.time, "at")
+        columns = tuple((name, expr) for name, expr in self.columns.items() if name != start)
+        rows = self.scope.frame.query(self.scope.text.text, columns)
+        return session.starts(rows, [key for key in self.keys.values() if key != start], time, start)

@@ -1,0 +1,131 @@
+"""What a SELECT groups by: one list of expressions, or several of GROUPING SETS, ROLLUP and CUBE.
+
+Part of `plans.frontends.sql`. With several, the result is the union all of the groupings. What others group by is NULL
+in a grouping, outside of aggregates, and GROUPING() is a number. The grouping by nothing has a row only where there are
+rows, as in Spark, unless it is the only one: that is an aggregate without GROUP BY. Other dialects always have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from sqlglot import exp
+
+from plans.frontends.sql.groups.aggregates import aggregates
+from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.scope import Scope
+
+_MOST = 64
+_BEHIND = ("grouping_sets", "rollup", "cube")
+_Set = list[exp.Expression]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One grouping: what it groups by, and what `every` grouping of the query together groups by, if there are several.
+
+    `whole`: there is one row, also where there are no rows.
+    """
+
+    items: tuple[exp.Expression, ...]
+    every: tuple[exp.Expression, ...] = ()
+    whole: bool = False
+    several: bool = False
+    written: tuple[exp.Expression, ...] = ()  # `every` as it is written
+    chosen: tuple[exp.Expression, ...] = ()  # `items` as they are written
+
+    def bits(self, asked: _Set, text: Text) -> int:
+        """Returns the number whose bits say which of these expressions are not grouped by here."""
+        asked = asked or list(self.written)
+        for one in asked:
+            if one not in self.written:
+                raise text.error("GROUPING asks for what is not grouped by", one)
+        return sum((one not in self.chosen) << (len(asked) - 1 - i) for i, one in enumerate(asked))
+
+
+def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
+    """Returns the groupings of a SELECT with groups. PlanError for too many."""
+    group, text = node.args.get("group"), scope.text
+    if group is None:
+        return [Grouping((), whole=True)]
+    several = _sets(group, text)
+    if several is None:
+        if group.args.get("all"):
+            plain = tuple(item for item in node.expressions if next(aggregates(item), None) is None)
+            return [Grouping(plain, whole=not plain)]
+        for name, value in group.args.items():
+            if name not in ("expressions", "always") and value:
+                word = name.upper().replace("_", " ")
+                raise text.error(f"{word} is not supported", group, "list the columns", text.words.phrase(word))
+        return [Grouping(tuple(_meant(item, node, scope) for item in group.expressions))]
+    if len(several) > _MOST:
+        raise text.error(f"{len(several)} groupings in one query are too many", group, f"{_MOST} are maintained")
+    written = _once(item for one in several for item in one)
+    every = tuple(_meant(item, node, scope) for item in written)
+    whole = several == [[]] and not group.args.get("grouping_sets")  # behind a list, there is one of columns, too
+    found = []
+    for one in several:
+        chosen = tuple(_once(one))
+        items = tuple(_meant(item, node, scope) for item in chosen)
+        always = not chosen and bool(group.args.get("always"))
+        found.append(Grouping(items, every, whole or always, True, tuple(written), chosen))
+    return found
+
+
+def _meant(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
+    """Returns what an item of GROUP BY stands for: an ordinal or the name of an output column for what is selected, if
+    no table has a column of that name."""
+    if isinstance(item, exp.Literal) and not item.is_string:
+        position = int(item.this) if str(item.this).isdigit() else 0
+        if not 1 <= position <= len(node.expressions):
+            raise scope.text.error(f"GROUP BY {item.this}: there is no such output column", item)
+        return node.expressions[position - 1]
+    if isinstance(item, exp.Column) and not item.table and not scope.lookup(item.name):
+        named = [part for part in node.expressions if part.alias.lower() == item.name.lower()]
+        return named[0] if named else item
+    return item
+
+
+def _sets(group: exp.Group, text: Text) -> list[_Set] | None:
+    """Returns the expressions of every grouping; None if there is only one."""
+    if group.args.get("all") is False:
+        raise text.error("GROUP BY DISTINCT is not supported", group, "leave the groupings out that stand twice")
+    behind = [item for name in _BEHIND for item in group.args.get(name) or ()]
+    if len(behind) > 1 or (behind and not group.expressions):
+        raise text.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS behind its columns", group)
+    plain: list[Any] = list(group.expressions)
+    if group.args.get("grouping_sets"):  # Spark: GROUP BY a, b GROUPING SETS ((a, b), (a))
+        return [found for part in group.args["grouping_sets"] for found in _of(part)]
+    for name, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):  # GROUP BY a, b WITH ROLLUP
+        if group.args.get(name):
+            return _of(kind(expressions=plain))
+    if not any(isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)) for item in plain):
+        return None
+    return [[item for part in parts for item in part] for parts in product(*map(_of, plain))]
+
+
+def _of(item: Any) -> list[_Set]:
+    """Returns the groupings that an item of GROUP BY stands for."""
+    if isinstance(item, exp.GroupingSets):
+        return [found for part in item.expressions for found in _of(part)]
+    if isinstance(item, (exp.Rollup, exp.Cube)):
+        parts = [_of(part)[0] for part in item.expressions]
+        if isinstance(item, exp.Rollup):
+            chosen = [tuple(parts[:n]) for n in range(len(parts), -1, -1)]
+        else:
+            chosen = [some for n in range(len(parts), -1, -1) for some in combinations(parts, n)]
+        return [[one for part in some for one in part] for some in chosen]
+    if isinstance(item, exp.Tuple):
+        return [list(item.expressions)]
+    return [[item.this if isinstance(item, exp.Paren) else item]]
+
+
+def _once(items: Iterable[exp.Expression]) -> _Set:
+    found: _Set = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found

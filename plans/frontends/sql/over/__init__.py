@@ -1,0 +1,1 @@
+"""Window functions in SQL, and what keeps the first rows of an order."""

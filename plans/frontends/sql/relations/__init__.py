@@ -1,0 +1,1 @@
+"""What stands in FROM: tables, joins, windows of time, elements of arrays, constants."""

@@ -1,0 +1,449 @@
+"""FROM: tables, CTEs and subqueries, and the joins between them. Part of `plans.frontends.sql`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from sqlglot import exp
+
+from plans.clock import CLOCK
+from plans.expressions.build import NULL, Expr, call, cast
+from plans.frontends.asof import MATCHED, RIGHT, match_of, matched
+from plans.frontends.sql.columns import listed
+from plans.frontends.sql.conditions import add_conditions
+from plans.frontends.sql.relations.asof import VERSIONS, moment_of, version_of
+from plans.frontends.sql.relations.pivots import pivoted
+from plans.frontends.sql.relations.sessions import arguments_of, in_sessions, is_sessions
+from plans.frontends.sql.relations.unnest import add_generated, is_generator
+from plans.frontends.sql.relations.windows import is_windows, query_of
+from plans.frontends.sql.scope import Ctes, Frame, Relation, Scope, kept, one_source
+from plans.frontends.sql.shape import conjuncts, flat, joins_of, tables_in, unwrapped
+from plans.frontends.sql.subqueries import of_whole, subquery, tied
+from plans.frontends.sql.text.place import NO_TABLE, extent, spelling
+from plans.frontends.sql.values import scalar
+from plans.queries.algebra import Query, SetOperation, Source
+from plans.queries.algebra import Relation as Algebra
+from plans.schema import tables_hint
+from plans.stack import MAX_NESTING
+
+_OUTER = ("LEFT", "RIGHT", "FULL", "ANTI")
+
+
+def with_clause(node: exp.Expression, scope: Scope) -> Ctes:
+    """Returns the CTEs that a query sees."""
+    clause, text = node.args.get("with_") or node.args.get("with"), scope.text
+    if clause is None:
+        return scope.ctes
+    if clause.args.get("recursive"):
+        hint, at = "join the relation with itself as often as there are levels", text.words.phrase("WITH RECURSIVE")
+        raise text.error("WITH RECURSIVE is not supported", clause, hint, at)
+    if len(clause.expressions) > MAX_NESTING:
+        raise text.error(f"WITH names more than {MAX_NESTING} queries", clause, "leave some of them out")
+    known = dict(scope.ctes)
+    for cte in clause.expressions:
+        known[cte.alias.lower()] = (cte.this, tuple(cte.alias_column_names), dict(known))
+    return known
+
+
+def add_relation(node: exp.Expression, scope: Scope) -> None:
+    """Adds a table, a CTE, a subquery or a join in parentheses to the scope."""
+    if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins"):
+        _add_joined(node, scope)
+    elif isinstance(node, (exp.Table, exp.Subquery)) and len(node.args.get("pivots") or ()) == 1:
+        _add_pivoted(node, scope)
+    elif isinstance(node, exp.Paren):
+        add_relation(node.this, scope)
+    elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        scope.text.check_table(node)
+        _add_named(node, scope)
+    elif isinstance(node, exp.Subquery):
+        inner = tables_in(node)
+        if inner is None:
+            _add_subquery(node.this, _alias(node, scope), node.alias_column_names, scope, node)
+        elif node.args.get("alias"):
+            hint = f"write (SELECT * FROM ...) AS {node.alias}"
+            raise scope.text.error("a name for tables in parentheses is not supported", node, hint)
+        else:
+            add_relation(inner, scope)
+    elif isinstance(node, exp.Table) and is_sessions(node):
+        _add_sessions(node, scope)
+    elif isinstance(node, exp.Table) and is_windows(node):
+        body = scope.text.guarded(node, partial(query_of, node))
+        _add_subquery(body, _alias(node, scope), node.alias_column_names, scope, node)
+    else:
+        if isinstance(node, exp.Values):
+            raise scope.text.error("VALUES alone has nothing to maintain", node, "join it with a table")
+        called = (node.this if isinstance(node, exp.Table) else None) or node
+        what = spelling(scope.text.text, called)
+        if is_generator(called):
+            raise scope.text.error(f"{what} without a table before it in FROM is not supported", node, NO_TABLE)
+        raise scope.text.error(f"{what} in FROM is not supported", node, "use tables and subqueries")
+
+
+def _add_sessions(node: exp.Table, scope: Scope) -> None:
+    """Adds the rows of a table with their sessions."""
+    table, columns, gap = scope.text.guarded(node, partial(arguments_of, node))
+    inner = scope.apart()
+    add_relation(table, inner)
+    source = one_source(inner.frame, inner.relations, scope)
+    shown = tuple((name, expr) for _, name, expr in inner.visible())
+    given = [inner.column(column) for column in columns]
+    build = partial(in_sessions, source, shown, given, gap, scope.frame, scope.text.text)
+    _add_source(scope.text.guarded(node, build), _alias(node, scope), node.alias_column_names, scope, node)
+
+
+def _add_pivoted(node: exp.Expression, scope: Scope) -> None:
+    """Adds what PIVOT or UNPIVOT makes of a table or subquery."""
+    (pivot,), rows = node.args["pivots"], node.copy()
+    rows.set("pivots", None)
+    probe = scope.apart()
+    add_relation(rows.copy(), probe)
+    names = [name for _, name, _ in probe.visible()]
+    listed(pivot, names, scope)
+    body = scope.text.guarded(pivot, partial(pivoted, pivot, rows, names, scope.text))
+    _add_subquery(body, pivot.alias or _alias(node, scope), pivot.alias_column_names, scope, pivot)
+
+
+def _alias(node: exp.Expression, scope: Scope) -> str:
+    return node.alias or f"subquery{len(scope.frame.sources)}"
+
+
+def _add_named(node: exp.Table, scope: Scope) -> None:
+    """Adds a CTE or a base table."""
+    schema, text = scope.reading.schema, scope.text
+    name = ".".join(part.name for part in node.parts)
+    alias, names = node.alias or node.name, node.alias_column_names
+    if name.lower() in scope.ctes:
+        _add_cte(name, alias, names, scope, node)
+        return
+    if name not in schema:
+        close = difflib.get_close_matches(name, list(schema), 1)
+        hint = f"did you mean {close[0]}?" if close else tables_hint(schema, name)
+        places = [place for part in node.parts if (place := extent(part)) is not None]
+        raise text.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
+    table = schema[name]
+    _check_names(alias, names, len(table.columns), scope, node)
+    _add_source(Source(scope.frame.names.alias(alias), table), alias, names, scope, node)
+
+
+def _check_names(alias: str, names: Sequence[str], count: int, scope: Scope, node: exp.Expression) -> None:
+    """Raises PlanError if a relation of so many columns cannot have these names for them; none is right, too."""
+    if names and len(names) != count:
+        raise scope.text.error(f"{alias} has {count} columns, and names for {len(names)}", node, "name all of them")
+    twice = [name for i, name in enumerate(names) if name.lower() in {other.lower() for other in names[:i]}]
+    if twice:
+        raise scope.text.error(f"two columns of {alias} are called {twice[0]}", node)
+
+
+def _add_source(source: Source, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a source under a name, with its columns under `names` if there are any."""
+    scope.frame.sources.append(source)
+    spelled = names or tuple(column.name for column in source.table.columns)
+    pairs = zip(spelled, source.table.columns, strict=True)
+    scope.add(Relation.of(alias, ((name, source.qualified(column.name)) for name, column in pairs)), node)
+
+
+def _add_subquery(body: exp.Expression, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a subquery: flattened if it can be, else as a relation of its own."""
+    body = unwrapped(body)
+    if flat(body):
+        distinct = bool(body.args.get("distinct"))
+        found = scope.reading.flatten(body, scope, unique=not names, typed=distinct, wish=alias)
+        _add_frame(found, alias, names, scope, node)
+    else:
+        _add_derived(scope.reading.read(body, scope, unique=not names), alias, names, scope, node)
+
+
+def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a CTE, as a subquery. It is read once, however often it is named: what reads one twice may be read twice."""
+    body, columns, visible = scope.ctes[name.lower()]
+    names = names or columns
+    body, known = unwrapped(body), scope.reading.ctes
+    key = id(body), not names
+    if key not in known:
+        inside, wanted = replace(scope, ctes=visible), {"unique": not names}
+        if flat(body):
+            wanted |= {"typed": bool(body.args.get("distinct"))}
+            known[key] = (
+                body,
+                kept(scope.reading.flatten(body, inside, wish=name, apart=True, **wanted), name, body, scope),
+            )
+        else:
+            known[key] = body, scope.reading.read(body, inside, **wanted)
+    found = known[key][1]
+    if isinstance(found, Frame):
+        _add_frame(found.among(scope.frame.names), alias, names, scope, node)
+    else:
+        _add_derived(found, alias, names, scope, node)
+
+
+def _add_derived(found: Algebra, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a relation under a name, with its columns under `names` if there are any."""
+    _check_names(alias, names, len(found.columns), scope, node)
+    _add_source(scope.frame.derived(found, alias), alias, names, scope, node)
+
+
+def _add_frame(found: Frame, alias: str, names: Sequence[str], scope: Scope, node: exp.Expression) -> None:
+    """Adds a join core under a name, with its columns under `names` if there are any."""
+    group = scope.frame.names.group() if found.distinct else 0
+    scope.frame.merge(found, group)
+    if found.distinct:
+        scope.frame.keys.append((group, tuple(expr for _, expr in found.outputs)))
+    _check_names(alias, names, len(found.outputs), scope, node)
+    named = zip(names or [name for name, _ in found.outputs], [expr for _, expr in found.outputs], strict=True)
+    scope.add(Relation.of(alias, named), node)
+
+
+# JOIN -----------------------------------------------------------------------------------------------------------------
+
+
+def add_join(join: exp.Join, scope: Scope) -> None:
+    """Adds what JOIN names, and its conditions."""
+    kind, method = scope.text.check_join(join)
+    on = join.args.get("on")
+    if on is not None:
+        scope.text.check_no_aggregate(on, "ON")
+    written = [] if on is None else conjuncts(on)
+    generated = join.this.this if isinstance(join.this, exp.Lateral) else join.this
+    if is_generator(generated):
+        _add_generated(generated, join, kind, written, scope)
+        return
+    if isinstance(join.this, exp.Lateral):
+        _add_lateral(join, kind, written, scope)
+        return
+    if kind in ("RIGHT SEMI", "RIGHT ANTI"):
+        _add_right(join, kind, method, written, scope)
+        return
+    moment = moment_of(join)
+    if moment is not None and (kind not in ("INNER", "LEFT") or method):
+        raise scope.text.error(f"{VERSIONS} in this join is not supported", join, "use JOIN or LEFT JOIN")
+    if method == "ASOF" or moment is not None:
+        _add_asof(join, kind, moment, written, scope)
+        return
+    if kind in _OUTER:
+        _add_outer(join, kind, method, written, scope)
+        return
+    other = scope.apart() if kind == "SEMI" else scope.side()
+    add_relation(join.this, other)
+    if kind == "SEMI":
+        _semi_join(other, scope)
+    _merge(join, kind, method, scope, other)
+    add_conditions(written, scope)
+    if kind == "SEMI":
+        scope.remove(other)
+
+
+def _add_generated(
+    node: exp.Expression, join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope
+) -> None:
+    """Adds the rows that UNNEST, or EXPLODE and its kin, make of an array that stands before them in FROM."""
+    if kind not in ("INNER", "LEFT") or join.args.get("using"):
+        raise scope.text.error(f"a {kind} JOIN with rows of an array is not supported", join, "use JOIN or LEFT JOIN")
+    certain = all(isinstance(part, exp.Boolean) and part.this for part in written)
+    if kind == "LEFT" and not certain:
+        raise scope.text.error("a condition of this LEFT JOIN is not supported", join, "write ON TRUE")
+    made = add_generated(node, scope, join.this, kind == "LEFT")
+    _merge(join, kind, "", scope, made)
+    add_conditions(written, scope)
+
+
+def _add_lateral(join: exp.Join, kind: str, written: list[exp.Expression], scope: Scope) -> None:
+    """Adds a subquery that reads what stands before it in FROM."""
+    lateral, text = join.this, scope.text
+    if kind not in ("INNER", "LEFT") or not isinstance(lateral.this, exp.Subquery) or join.args.get("using"):
+        raise text.error("LATERAL of this form is not supported", join, "write [LEFT] JOIN LATERAL (SELECT ...) ON ...")
+    sub = subquery(lateral.this, scope)
+    frame, found = sub.frame, sub.relation
+    if frame is not None and (kind == "LEFT" or frame.distinct):
+        found = tied(frame.query(text.text, frame.outputs, frame.distinct), lateral, scope)
+    source, pairs = None, [] if frame is None else list(frame.outputs)
+    if found is not None and found.ties and found.whole:
+        source, values = text.guarded(lateral, partial(of_whole, found, scope.frame))
+        pairs = [(name, value) for name, value in zip(found.names, values, strict=True)]
+    elif found is not None:
+        source = scope.frame.derived(found.relation, "lateral")
+        pairs = [(name, source.qualified(name)) for name in found.names]
+    alias, spelled = _alias(lateral, scope), lateral.alias_column_names
+    _check_names(alias, spelled, len(pairs), scope, lateral)
+    named = zip(spelled or [name for name, _ in pairs], [expr for _, expr in pairs], strict=True)
+    inner = scope.side()
+    inner.add(Relation.of(alias, named), lateral)
+    if source is None:
+        assert frame is not None, "a subquery is a frame or a relation"
+        scope.frame.merge(frame)
+    elif source.join == "inner" and kind == "LEFT":
+        assert found is not None, "a source is a relation"
+        on = _outer_condition(join, kind, "", scope, inner, written)
+        scope.frame.sources.append(replace(source, join="left", on=(*found.on(source), *on)))
+        return
+    else:
+        assert found is not None, "a source is a relation"
+        if kind == "LEFT" and not all(isinstance(part, exp.Boolean) and part.this for part in written):
+            raise text.error("a condition of this LEFT JOIN LATERAL is not supported", join, "write ON TRUE")
+        scope.frame.sources.append(source)
+        scope.frame.conditions += found.on(source) if source.join == "inner" else ()
+    _merge(join, kind, "", scope, inner)
+    add_conditions(written, scope)
+
+
+def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Expression], scope: Scope) -> None:
+    """Adds a SEMI or ANTI JOIN that keeps rows of its right side: from there it is one of the left side."""
+    frame, left, right = scope.frame, scope.side(), scope.apart()
+    left.relations, left.order = scope.relations, scope.order
+    add_relation(join.this, right)
+    source = one_source(frame, left.relations, scope)
+    frame.merge(right.frame)
+    scope.relations, scope.order = right.relations, right.order
+    if kind == "RIGHT ANTI":
+        frame.sources.append(
+            replace(source, join="anti", on=_outer_condition(join, kind, method, scope, left, written))
+        )
+    else:
+        frame.sources.append(replace(source, group=frame.names.group()))
+        _merge(join, kind, method, scope, left)
+        add_conditions(written, scope)
+    scope.remove(left)
+
+
+def _semi_join(right: Scope, scope: Scope) -> None:
+    """Adds the sources of the right side of a SEMI JOIN, which only ask for existence."""
+    group = scope.frame.names.group()
+    if all(source.join == "inner" for source in right.frame.sources):
+        scope.frame.merge(right.frame, group)
+    else:
+        scope.frame.sources.append(replace(one_source(right.frame, right.relations, scope), group=group))
+
+
+def _add_joined(node: exp.Expression, scope: Scope) -> None:
+    """Adds a join in parentheses. What a RIGHT or FULL JOIN in them joins is in a frame of its own: the sources that
+    are there already stand outside of the parentheses.
+    """
+    first, joins = node.copy(), node.args["joins"]
+    first.set("joins", None)
+    padded = any((join.side or "").upper() in ("RIGHT", "FULL") for join in joins_of(node))
+    inside = scope.apart() if padded and scope.frame.sources else scope
+    add_relation(first, inside)
+    for join in joins:
+        add_join(join, inside)
+    if inside is not scope:
+        scope.frame.sources.append(one_source(inside.frame, inside.relations, scope))
+        scope.join(inside, [])
+
+
+def _merge(join: exp.Join, kind: str, method: str, left: Scope, right: Scope) -> None:
+    """Adds the right side of a join to the scope of the left one; USING and NATURAL merge columns."""
+    if method == "NATURAL":
+        names = [name for name in dict.fromkeys(s for _, s, _ in left.visible()) if right.having(name)]
+    else:
+        names = [identifier.name for identifier in join.args.get("using") or ()]
+    merged = []
+    for name in names:
+        (relation, one), (_, two) = _using(name, left, right, join)
+        left.frame.conditions.append(left.text.guarded(join, partial(call, "eq", one, two)))
+        if kind in ("RIGHT", "FULL"):
+            relation.shown[name.lower()] = two if kind == "RIGHT" else call("coalesce", one, two)
+        merged.append((relation.alias.lower(), name.lower()))
+    for relation in right.relations:
+        left.check_alias(relation, join)
+    left.join(right, merged)
+
+
+def _using(name: str, left: Scope, right: Scope, join: exp.Join) -> tuple[tuple[Relation, Expr], tuple[Relation, Expr]]:
+    """Returns the two columns of a USING name, with what shows them; only that of the left is shown from now on."""
+    ours, theirs = left.having(name), right.having(name)
+    if not ours or not theirs:
+        raise left.text.error(f"USING({name}): both sides of the join must have this column", join)
+    if len(ours) > 1 or len(theirs) > 1:
+        raise left.text.error(f"USING({name}) is ambiguous: several tables have it", join, "join with ON")
+    theirs[0][0].hidden.add(name.lower())
+    return ours[0], theirs[0]
+
+
+def _add_outer(join: exp.Join, kind: str, method: str, written: list[exp.Expression], scope: Scope) -> None:
+    """Adds an outer or anti join: both sides become one source each where they are more."""
+    frame = scope.frame
+    if kind in ("RIGHT", "FULL"):
+        left = one_source(frame, scope.relations, scope)
+    inner = scope.apart()
+    add_relation(join.this, inner)
+    right = one_source(inner.frame, inner.relations, scope)
+    on = _outer_condition(join, kind, method, scope, inner, written)
+    if kind in ("LEFT", "ANTI"):
+        frame.sources.append(replace(right, join=kind.lower(), on=on))
+    elif kind == "RIGHT":
+        frame.sources[:] = [right, replace(left, join="left", on=on)]
+    else:
+        frame.sources[:] = [_full(left, right, on, scope)]
+    if kind == "ANTI":
+        scope.remove(inner)
+
+
+def _add_asof(
+    join: exp.Join, kind: str, moment: exp.Expression | None, written: list[exp.Expression], scope: Scope
+) -> None:
+    """Adds an ASOF JOIN, or a join with versions at a `moment`: the rows of both sides in order become one source."""
+    frame, nearest = scope.frame, join.args.get("match_condition")
+    if nearest is not None and not isinstance(nearest, (exp.GTE, exp.GT, exp.LTE, exp.LT)):
+        message, hint = "MATCH_CONDITION takes one comparison by >=, >, <= or <", "write equalities behind ON"
+        raise scope.text.error(message, nearest, hint)
+    left = one_source(frame, scope.relations, scope)
+    at = None if moment is None else scalar(moment, scope)
+    inner, table = scope.apart(), join.this.copy()
+    table.set("version", None if moment is not None else table.args.get("version"))
+    add_relation(table, inner)
+    right = one_source(inner.frame, inner.relations, scope)
+    written = [*written, *([] if nearest is None else conjuncts(nearest))]
+    on = list(_outer_condition(join, kind, "", scope, inner, written))
+    if join.args.get("using") and nearest is None and at is None:
+        on[-1] = call("ge", *on[-1].args)
+    if at is not None:
+        since = scope.text.guarded(join, partial(version_of, on, right))
+        on.append(scope.text.guarded(moment or join, partial(call, "ge", at, since)))
+    words = "ASOF JOIN" if at is None else VERSIONS
+    match = scope.text.guarded(join, partial(match_of, on, left, right, words))
+    over, names = matched(scope.text.text, left, right, match)
+    made = frame.derived(over, f"{left.alias}_{right.alias}")
+    for relation in scope.relations:
+        relation.rename({expr: made.qualified(name) for expr, name in names.items()})
+    frame.sources[:] = [made]
+    frame.conditions.append(call("not", made.qualified(RIGHT)))
+    if kind == "INNER":
+        frame.conditions.append(made.qualified(MATCHED))
+
+
+def _outer_condition(
+    join: exp.Join, kind: str, method: str, scope: Scope, right: Scope, written: list[exp.Expression]
+) -> tuple[Expr, ...]:
+    """Returns the conditions of an outer join, which stay with it; its right side comes into the scope, and USING
+    merges columns.
+    """
+    frame = scope.frame
+    conditions, count = frame.conditions, len(frame.sources)
+    frame.conditions = []
+    _merge(join, kind, method, scope, right)
+    add_conditions(written, scope)
+    on, frame.conditions = tuple(frame.conditions), conditions
+    added = frame.sources[count:]
+    if added and not (kind in ("LEFT", "ANTI") and all(source.table == CLOCK for source in added)):
+        raise scope.text.error(
+            f"a subquery in ON of a {kind} JOIN is not supported", join, "put it into a subquery in FROM"
+        )
+    return on
+
+
+def _full(left: Source, right: Source, on: tuple[Expr, ...], scope: Scope) -> Source:
+    """Returns FULL JOIN: the left join, and the right rows without a partner padded with NULLs."""
+    text = scope.text.text
+    ours = [(f"l_{c.name}", left.qualified(c.name)) for c in left.table.columns]
+    theirs = [(f"r_{c.name}", right.qualified(c.name)) for c in right.table.columns]
+    padded = [(name, cast(NULL, expr.type)) for name, expr in ours]
+    matched = Query(text, (left, replace(right, join="left", on=on)), (), (*ours, *theirs), False)
+    alone = Query(text, (right, replace(left, join="anti", on=on)), (), (*padded, *theirs), False)
+    both = SetOperation((matched, alone), ("union_all", 0, 1))
+    made = scope.frame.derived(both, f"{left.alias}_{right.alias}")
+    for relation in scope.relations:
+        relation.rename({expr: made.qualified(name) for name, expr in (*ours, *theirs)})
+    return made

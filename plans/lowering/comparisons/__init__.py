@@ -1,0 +1,1 @@
+"""Comparisons between relations: as bands, as the best row, as slices of running sums."""

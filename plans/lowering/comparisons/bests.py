@@ -1,0 +1,124 @@
+"""EXISTS by a comparison asks of the best row alone: `EXISTS (SELECT 1 FROM q WHERE q.g = t.g AND q.p < t.x)` holds if
+the least `p` of that `g` is below `x`.
+
+So the subquery becomes a group with a MIN or MAX, of which each row meets one, and the comparison a band with one
+bound (`plans.lowering.comparisons.bands`). A change of the subquery then costs the rows for which the answer changes,
+where all pairs were looked at. NOT EXISTS, and EXISTS as a value, ask of the same group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from plans.expressions.build import MIRROR, Expr, call, col
+from plans.lowering.comparisons.offsets import ORDERING
+from plans.lowering.joins.matches import aliases_of
+from plans.nested import is_nested
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, Relation, Source, rebuilt
+from plans.schema import Column, Table
+
+_BEST, _VALUE = "best", "value"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a subquery is asked: its own conditions, pairs of equal expressions (`eq` or `nseq`, outer, inner), and the
+    one comparison of an inner value with an outer one."""
+
+    own: tuple[Expr, ...]
+    keys: tuple[tuple[str, Expr, Expr], ...]
+    op: str
+    value: Expr
+    outer: Expr
+
+
+def by_bests(relation: Relation) -> Relation:
+    """Returns an equivalent relation in which subqueries that are compared are groups with the best row."""
+    return rebuilt(relation, lambda part: _by_bests(part) if isinstance(part, Query) else part)
+
+
+def _by_bests(query: Query) -> Query:
+    counted = {source.alias for source in query.sources if source.group == 0}
+    keyed = {group for group, _ in query.keys}
+    for group in sorted({source.group for source in query.sources} - keyed - {0}):
+        query = _existing(query, group, counted)
+    sources = tuple(
+        _absent(query, one, counted - {one.alias}) if one.join in ("anti", "mark") else one for one in query.sources
+    )
+    return query if sources == query.sources else replace(query, sources=sources)
+
+
+def _existing(query: Query, group: int, counted: set[str]) -> Query:
+    """Returns the query in which an existential group is joined as the best of its rows; itself, if that is not all
+    that it is asked."""
+    inside = [source for source in query.sources if source.group == group]
+    aliases = {source.alias for source in inside}
+    rest = [source for source in query.sources if source.group != group]
+    if any(source.join != "inner" for source in inside) or any(aliases_of(on) & aliases for s in rest for on in s.on):
+        return query
+    parts = [part for one in query.conditions for part in one.conjuncts()]
+    mine = [part for part in parts if aliases_of(part) & aliases]
+    asked = _asked(mine, aliases, counted)
+    if asked is None:
+        return query
+    source, conditions = _best_of(query.text, [replace(one, group=0) for one in inside], asked)
+    others = tuple(part for part in parts if part not in mine)
+    return replace(query, sources=(*rest, source), conditions=(*others, *conditions))
+
+
+def _absent(query: Query, source: Source, counted: set[str]) -> Source:
+    """Returns a source that is asked for partners as the best of its rows; itself, if that is not all it is asked."""
+    parts = [part for one in source.on for part in one.conjuncts()]
+    asked = _asked(parts, {source.alias}, counted)
+    if source.group or asked is None:
+        return source
+    made, conditions = _best_of(query.text, [replace(source, join="inner", on=())], asked)
+    return replace(made, join=source.join, on=conditions)
+
+
+def _asked(parts: Iterable[Expr], inside: set[str], counted: set[str]) -> _Asked | None:
+    """Returns what conditions ask of a subquery; None unless it is equalities and one comparison with what counts."""
+    own: list[Expr] = []
+    keys: list[tuple[str, Expr, Expr]] = []
+    compared: list[tuple[str, Expr, Expr]] = []
+    for part in parts:
+        if aliases_of(part) <= inside:
+            own.append(part)
+            continue
+        if part.op not in ("eq", "nseq", *ORDERING):
+            return None
+        inner, outer, op = *part.args, part.op
+        if aliases_of(outer) & inside:
+            inner, outer, op = outer, inner, MIRROR.get(op, op)
+        read = aliases_of(outer)
+        if not aliases_of(inner) or not aliases_of(inner) <= inside or not read or not read <= counted:
+            return None
+        if op in ORDERING:
+            compared.append((op, inner, outer))
+        else:
+            keys.append((op, outer, inner))
+    if len(compared) != 1:
+        return None
+    op, value, outer = compared[0]
+    if value.type != outer.type or value.type == "bool" or is_nested(value.type):
+        return None
+    return _Asked(tuple(own), tuple(keys), op, value, outer)
+
+
+def _best_of(text: str, inside: Sequence[Source], asked: _Asked) -> tuple[Source, tuple[Expr, ...]]:
+    """Returns the best row for each combination of the keys as a source, and the conditions that join it."""
+    named = tuple((f"k{i}", inner) for i, (_, _, inner) in enumerate(asked.keys))
+    rows = Query(text, tuple(inside), asked.own, (*named, (_VALUE, asked.value)), False)
+    function = "min" if asked.op in ("lt", "le") else "max"
+    best = Aggregate(_BEST, asked.value.type, function, (_VALUE,))
+    shown = tuple((name, col(name, expr.type)) for name, expr in (*named, (_BEST, asked.value)))
+    made = Group(rows, tuple(name for name, _ in named), (best,), shown, None, not named)
+    source = Source(
+        inside[0].alias, Table(inside[0].alias, tuple(Column(c.name, c.type) for c in made.columns)), 0, made
+    )
+    ties = [
+        call(op, outer, source.qualified(name)) for (op, outer, _), (name, _) in zip(asked.keys, named, strict=True)
+    ]
+    return source, (*ties, call(asked.op, source.qualified(_BEST), asked.outer))

@@ -1,0 +1,1 @@
+"""Groups over joins: their sums are formed inside the join tree."""

@@ -1,0 +1,1 @@
+"""Join cores, outer joins and subqueries that ask for existence."""

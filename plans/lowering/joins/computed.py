@@ -1,0 +1,96 @@
+"""Joins of values that are computed: `CAST(a.t AS DATE) = b.d`, `a.x % 10 = b.y`, or columns whose types differ. They
+become columns.
+
+A join core joins columns of one type. So a value that is cast to another one, or by which alone two sources are tied,
+is computed where the rows of its source enter: a linear stage without state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plans.errors import PlanError
+from plans.expressions.build import TRUE, Expr, call
+from plans.lowering.joins.matches import aliases_of, together
+from plans.lowering.stages import Stages, columns_read, local, origin, visible_columns
+from plans.plan import Output, passed
+from plans.program import Feed
+from plans.queries.algebra import Query, replaced, unused
+from plans.queries.variables import join_type
+
+
+def has_computed_joins(query: Query) -> bool:
+    """Returns whether a query joins by values that are computed."""
+    return bool(_computed(query))
+
+
+def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
+    """Returns equalities that are to tie two sources, with the sides that are computed.
+
+    `CAST(a.x AS ...) = b.y` where the columns themselves do not join; other values, of one source each, where the
+    columns that are equal leave the two sources in different parts of a product.
+    """
+    parts = [part for one in query.conditions for part in one.conjuncts() if part.op in ("eq", "nseq")]
+    ties, loose = [], []
+    found: dict[Expr, tuple[Expr, ...]] = {}
+    for part in parts:
+        if len(aliases_of(part)) != 2 or any(len(aliases_of(side)) != 1 for side in part.args):
+            continue
+        bare = [side.args[0] if side.op == "cast" else side for side in part.args]
+        if any(side.op != "col" for side in bare):
+            loose.append(part)
+            continue
+        ties.append(aliases_of(part))
+        if not _join(*bare):
+            found[part] = tuple(side for side in part.args if side.op == "cast")
+    for part in loose:
+        tied = aliases_of(part)
+        if _join(*part.args) and not any(tied <= one for one in together(query.sources, ties)):
+            found[part] = tuple(side for side in part.args if side.op != "col")
+            ties.append(tied)
+    return {part: sides for part, sides in found.items() if sides}
+
+
+def _join(one: Expr, two: Expr) -> bool:
+    """Returns whether values of the types of both can be joined."""
+    try:
+        join_type(one, two, one.type, two.type)
+    except PlanError:
+        return False
+    return True
+
+
+def with_columns_for_joins(query: Query, stages: Stages) -> Query:
+    """Returns an equivalent query that joins by columns."""
+    computed = _computed(query)
+    if not computed:
+        return query
+    read = columns_read(query)
+    conditions: list[Expr] = []
+    for part in (part for one in query.conditions for part in one.conjuncts()):
+        columns = {}
+        for side in computed.get(part, ()):
+            query, columns[side] = _with_column(query, side, read, stages)
+        conditions.append(call(part.op, *(columns.get(arg, arg) for arg in part.args)) if columns else part)
+    return replace(query, conditions=tuple(conditions))
+
+
+def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tuple[Query, Expr]:
+    """Returns the query in which the source of a value has it as a column, and that column, which is then `read`.
+
+    A DISTINCT subquery whose select list gives the value has this one, too.
+    """
+    (alias,) = aliases_of(side)
+    source = query.source(alias)
+    name = unused("k", [column.name for column in source.table.columns])
+    rows = Feed(origin(source.table), (*passed(visible_columns(source, read)), Output(name, side.type, local(side))))
+    made = stages.source(source.alias, stages.linear(rows), source.table.key, source.table.distinct)
+    made = replace(made, group=source.group, join=source.join, on=source.on)
+    column = made.qualified(name)
+    read.add(str(column.value))
+    sources = tuple(made if s.alias == source.alias else s for s in query.sources)
+    keys = tuple(
+        (group, exprs if replaced(side, dict.fromkeys(exprs, TRUE)).columns else (*exprs, column))
+        for group, exprs in query.keys
+    )
+    return replace(query, sources=sources, keys=keys), column

@@ -1,0 +1,177 @@
+"""Relations that are joined first, and become one: where declared keys undo a cycle, and where a product is tested.
+
+TPC-H Q5 has a cycle: line, order, customer, nation, supplier, line. But a line has one order, and that one customer:
+joined with both it is as many rows as it was, and has the nation itself. What is left has no cycle. So where joins by
+declared keys undo all cycles of a query that counts, the relations in question are *folded*: they are a stage of their
+own, with no more rows than the first of them, and the rest of the query reads that. Bags, which cost more per change,
+are for the cycles that stay.
+
+A product, `FROM bids b, asks a` with no condition between them, has parts that nothing ties together. A part in which
+a condition is tested pair by pair, such as `b.volume > s.least`, is a stage of its own: tested in the product, it would
+be tested once for each row of the other parts.
+
+Source: queries that are acyclic by their functional dependencies, Carmeli and Kroell, "Enumeration Complexity of
+Conjunctive Queries with Functional Dependencies" (Theory of Computing Systems 64, 2020), the FD-extended query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from plans.expressions.build import Expr, call
+from plans.lowering.joins.matches import aliases_of, together
+from plans.lowering.stages import Stages, columns_read
+from plans.queries.algebra import Query, Source, replaced, split, unused
+from plans.queries.conjunction import Atom, column_pair, conjunction
+from plans.search.counted.fans import closure, declared_key
+from plans.theory.hypergraph import Hypergraph, acyclic, union
+
+MOST_FOLDED = 6
+MOST_SOURCES = 16
+"""What is searched: sets of so many relations, in queries of so many."""
+
+
+def folded(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
+    """Returns an equivalent query without cycles, if folding a few relations into one makes it so; else the query.
+
+    `query` counts its rows, and joins by columns. `stage` makes a stage of the join of what is folded.
+    """
+    if not 2 < len(query.sources) <= MOST_SOURCES:
+        return query
+    made = conjunction(query, True)
+    graph = Hypergraph.of(tuple(made.attributes), [atom.attributes for atom in made.atoms])
+    if acyclic(graph.edges):
+        return query
+    exprs = [*(expr for _, expr in made.outputs), *made.residual]
+    shown = graph.mask(frozenset().union(*(expr.columns for expr in exprs)))
+    for members in _chains(query, made.atoms, graph):
+        if _undoes(graph, members, shown):
+            found = _fold(query, made.atoms, members, stages, stage)
+            if found is not None:
+                return found
+    return query
+
+
+def divided(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
+    """Returns an equivalent query in which each part of a product whose conditions are no equalities of columns is one
+    relation.
+
+    `query` counts its rows. `stage` makes a stage of a part.
+    """
+    parts = [part for given in query.conditions for part in given.conjuncts()]
+    members = together(query.sources, map(aliases_of, parts))
+    if len(members) < 2 or any(source.join != "inner" for source in query.sources):
+        return query
+    for part in members:
+        own = [one for one in parts if one.columns and aliases_of(one) <= part]
+        if any(len(aliases_of(one)) > 1 and column_pair(one) is None for one in own):
+            inside = [source for source in query.sources if source.alias in part]
+            note = f"product: {', '.join(source.alias for source in inside)} are joined first; nothing ties the others"
+            query = _as_one(query, inside, own, [], note, stages, stage)
+    return query
+
+
+def _chains(query: Query, atoms: Sequence[Atom], graph: Hypergraph) -> Iterator[tuple[int, ...]]:
+    """Yields the sets of relations of which one finds all others by their keys, small ones first."""
+    usable = [i for i, source in enumerate(query.sources) if source.group == 0 and source.join == "inner"]
+    declared = {i: declared_key(atoms[i], query.sources[i].table) for i in usable}
+    keys = {i: graph.mask(key) for i, key in declared.items() if key is not None}
+    for size in range(2, min(MOST_FOLDED, len(usable)) + 1):
+        for members in combinations(usable, size):
+            fixes = [(keys[i], graph.edges[i]) for i in members if i in keys]
+            for first in members:
+                known = closure(graph.edges[first], fixes)
+                if all(i == first or (i in keys and keys[i] & ~known == 0) for i in members):
+                    yield members
+                    break
+
+
+def _undoes(graph: Hypergraph, members: Collection[int], shown: int) -> bool:
+    """Returns whether neither the join of the members, nor that of what they become with the others, has a cycle.
+
+    What they become has the attributes that others have, or that are `shown`.
+    """
+    inside = [graph.edges[i] for i in members]
+    rest = [edge for i, edge in enumerate(graph.edges) if i not in members]
+    seen = shown | union(rest, (1 << len(rest)) - 1)
+    return acyclic(inside) and acyclic([*rest, union(inside, (1 << len(inside)) - 1) & seen])
+
+
+def _fold(
+    query: Query, atoms: Sequence[Atom], members: Sequence[int], stages: Stages, stage: Callable[[Query], int]
+) -> Query | None:
+    """Returns the query that reads a stage of the join of the members in their place; None if what they join by is not
+    of one type."""
+    inside = [query.sources[i] for i in members]
+    aliases = {source.alias for source in inside}
+    own = [part for given in query.conditions for part in given.conjuncts() if part.columns]
+    own = [part for part in own if aliases_of(part) <= aliases]
+    tied = _tied_outside(query, atoms, members, own)
+    if tied is None:
+        return None
+    names = ", ".join(source.alias for source in inside)
+    note = f"cycle: {names} are joined first, by declared keys; what is left has no cycle"
+    return _as_one(query, inside, own, tied, note, stages, stage)
+
+
+def _as_one(
+    query: Query,
+    inside: Sequence[Source],
+    own: Sequence[Expr],
+    tied: Sequence[Expr],
+    note: str,
+    stages: Stages,
+    stage: Callable[[Query], int],
+) -> Query:
+    """Returns the query that reads a stage of the join of some sources in their place: by their `own` conditions, which
+    the query no longer has, and those by which they are `tied` as well."""
+    aliases = [source.alias for source in inside]
+    parts = [part for given in query.conditions for part in given.conjuncts()]
+    rest = replace(
+        query,
+        sources=tuple(source for source in query.sources if source not in inside),
+        conditions=tuple(part for part in parts if part not in own),
+    )
+    columns: dict[str, Expr] = {}
+    for qualified in sorted(columns_read(rest)):
+        alias, name = split(qualified)
+        if alias in aliases:
+            columns[unused(name, columns)] = query.source(alias).qualified(name)
+    number = stage(Query(query.text, tuple(inside), (*own, *tied), tuple(columns.items()), False))
+    made = stages.source(unused("_".join(aliases), [source.alias for source in query.sources]), number)
+    known = stages.rates
+    rates = [known.get(s.alias.lower(), known.get(s.table.name.lower(), 1.0)) for s in inside]
+    stages.rates = {**known, made.alias.lower(): sum(rates)}  # it changes with each of them
+    names = {column: made.qualified(name) for name, column in columns.items()}
+    return replace(
+        rest,
+        sources=(made, *rest.sources),
+        conditions=tuple(replaced(part, names) for part in rest.conditions),
+        outputs=tuple((name, replaced(expr, names)) for name, expr in rest.outputs),
+        notes=(*rest.notes, note),
+    )
+
+
+def _tied_outside(
+    query: Query, atoms: Sequence[Atom], members: Sequence[int], own: Sequence[Expr]
+) -> list[Expr] | None:
+    """Returns the equalities between members that hold only by way of a relation outside; None if one is between
+    columns of two types. `own`: the conditions over members alone."""
+    holders: dict[str, list[Expr]] = {}
+    for i in members:
+        for column, name in zip(atoms[i].columns, atoms[i].attributes, strict=True):
+            holders.setdefault(name, []).append(query.sources[i].qualified(column))
+    pairs = [{side.value for side in pair} for part in own if (pair := column_pair(part)) is not None]
+    found = []
+    for first, *others in holders.values():
+        tied = {first.value}
+        while new := {name for pair in pairs if pair & tied for name in pair} - tied:
+            tied |= new
+        for other in others:
+            if other.value not in tied:
+                if first.type != other.type:
+                    return None
+                found.append(call("eq", first, other))
+    return found

@@ -1,0 +1,149 @@
+"""How the files of a micro-batch become part of a table: all of them, once, by one process.
+
+The cells have written to ``_attempts`` (``spark_jobs.tables.deltas.parts``); the driver knows which attempts won. What
+a commit is depends on the table's log: a transaction of a Delta table (``delta``), or a manifest (``manifests``).
+Common to both is what is said here:
+
+- The newest batch that is committed is read from the log. A batch that is there is not committed again: it was executed
+  twice. Any other but the one that follows it is refused: table and checkpoint do not belong together.
+- A file gets its place in the table by a hard link, or a copy that an object store makes; its name in ``_attempts``
+  goes afterwards. So whatever is left in ``_attempts`` when a batch has been committed is of an attempt that lost, or
+  of a driver that died, and is removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from spark_jobs.errors import BrokenChainError, CheckpointError
+from spark_jobs.folders import LOCK
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
+from spark_jobs.tables.deltas.parts import ATTEMPTS, Part
+
+_NAME = re.compile(r"part-(\d+)-\w+-[0-9a-f]{32}\.parquet")
+OURS = frozenset({ATTEMPTS, LOCK, "_crown.json"})
+"""What may be in the folder of a table that has nothing yet."""
+
+
+class Log(Protocol):
+    """The log of a table of deltas."""
+
+    def newest(self) -> int:
+        """Returns the newest batch that is committed, −1 if there is none."""
+        ...
+
+    def commit(self, batch: int, parts: Sequence[Part]) -> None:
+        """Commits a batch that follows the newest one, and puts its files into their places."""
+        ...
+
+    def holds(self, file: str) -> bool:
+        """Returns True if a file, by its name in the table, belongs to a committed batch."""
+        ...
+
+
+class Commits:
+    """The commits of one stream to the table in ``folder``, one after the other."""
+
+    def __init__(self, folder: Folder | Path, log: Log) -> None:
+        self.folder = folder_at(folder)
+        self._log = log
+        self._swept = False
+
+    def commit(self, batch: int, parts: Sequence[Part]) -> bool:
+        """Commits the files of a batch; False if it was committed before, and these files go.
+
+        Raises :class:`BrokenChainError` if batches before it are missing. Cost: the log's own, and a listing of
+        ``_attempts``.
+        """
+        newest = self._log.newest()
+        new = follows(self.folder, newest, batch)
+        try:
+            if not self._swept:
+                self._sweep(newest)
+            if new:
+                self._log.commit(batch, parts)
+            drop_attempts(self.folder, batch)
+        except OSError as error:
+            raise unwritten(self.folder, error) from None
+        return new
+
+    def _sweep(self, newest: int) -> None:
+        """Removes what a driver that died has linked into the table and not committed. O(attempts that are left)."""
+        left = [name for name, batch in attempts(self.folder) if batch <= newest + 1]
+        self.folder.delete([name for name in left if not self._log.holds(name)])
+        self._swept = True
+
+
+def follows(table: Folder | str, newest: int, batch: int, after: int | None = None) -> bool:
+    """Returns True if a batch is the next one of a table, False if it is the newest there: it is executed again.
+
+    ``after``: the batch that it follows, where that is not the one before it: the table goes back. Raises
+    :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
+    """
+    if newest in (batch, batch - 1 if after is None else after):
+        return batch != newest
+    has = "no batch" if newest < 0 else f"batches up to {newest}"
+    why = (
+        "what lies between is missing" if batch > newest else "the checkpoint was set back, or belongs to another table"
+    )
+    raise BrokenChainError(
+        f"the table {table} has {has} of this stream, which is at batch {batch}: {why}. Put back the one that "
+        "belongs to the other, or begin again with a new table and checkpoint"
+    )
+
+
+def foreign(folder: Folder, what: str) -> CheckpointError:
+    """Returns the error for a folder that holds something else than this stream's table."""
+    return CheckpointError(
+        f"{folder} holds {what}, and the deltas would be mixed with it: give this stream a folder of its own, or go on "
+        "with the checkpoint that belongs to that table"
+    )
+
+
+def beaten(folder: Folder, batch: int) -> CheckpointError:
+    """Returns the error for a batch that another driver has committed to a table."""
+    return CheckpointError(
+        f"another job has committed batch {batch} of this stream to {folder}: end it, or give this one a "
+        "checkpoint and a table of its own"
+    )
+
+
+def unwritten(folder: Folder, error: OSError) -> CheckpointError:
+    """Returns the error for a table that cannot be written."""
+    return CheckpointError(f"cannot write to the table {folder}: {error.strerror}")
+
+
+def entries(folder: Folder) -> set[str]:
+    """Returns the names of all that is in a folder. O(entries)."""
+    return {*folder.files(), *folder.folders()}
+
+
+def attempts(folder: Folder) -> list[tuple[str, int]]:
+    """Returns the names in ``_attempts`` and the batches they are of."""
+    found = ((name, _NAME.fullmatch(name)) for name in (folder / ATTEMPTS).files())
+    return [(name, int(match[1])) for name, match in found if match is not None]
+
+
+def drop_attempts(folder: Folder, batch: int) -> None:
+    """Removes the names in ``_attempts`` of batches up to this one; files that are in the table stay there."""
+    (folder / ATTEMPTS).delete([name for name, of in attempts(folder) if of <= batch])
+
+
+def place(folder: Folder, files: Iterable[str]) -> None:
+    """Gives files that were attempts their places in the table; done before, it does nothing. Durable.
+
+    Raises :class:`CheckpointError` if a file is gone.
+    """
+    try:
+        folder.adopt(files, folder / ATTEMPTS)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"{folder.at(error.filename)} is gone, though a batch was committed with it: put it back, or begin again "
+            "with a new table and checkpoint"
+        ) from None
+    except OSError as error:
+        raise unwritten(folder, error) from None

@@ -1,0 +1,133 @@
+"""``write_deltas``: a stream whose cells write the table of its deltas; ``read_deltas`` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs import cluster
+from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.feeds.delta_source import columns
+from spark_jobs.folders import local_folder
+from spark_jobs.operator import Query, stream
+from spark_jobs.options import Options, StreamOptions
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.tables.deltas import delta
+from spark_jobs.tables.deltas.commits import Commits, Log
+from spark_jobs.tables.deltas.manifests import MANIFESTS, Manifests, delta_files
+from spark_jobs.tables.deltas.parts import manifest
+from spark_jobs.tables.results.fetched import fetched
+
+DELTA, PARQUET = "delta", "parquet"
+TABLES = (DELTA, PARQUET)
+_LOGS: dict[str, Callable[[Folder, str], Log]] = {DELTA: delta.DeltaLog, PARQUET: Manifests}
+
+
+def write_deltas(
+    spark: SparkSession,
+    query: Query,
+    changes: Mapping[str, DataFrame],
+    path: str,
+    *,
+    format: str = DELTA,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    **options: Unpack[StreamOptions],
+) -> StreamingQuery:
+    """Starts a stream that maintains ``query`` and writes its deltas to the table in the folder ``path``; returns it.
+
+    The cells write the files themselves, without a way through Spark, and the driver commits those of a micro-batch in
+    one step. Exactly once, through retries, kills and restarts from the checkpoint.
+
+    - ``path``: a folder of this host, or one that is mounted here and at the executors; or ``s3://``, ``gs://``,
+      ``az://``, with ``storage_options``, obstore's, for the table and the state; by default the environment's.
+    - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch says stream
+      and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
+    - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default a batch follows
+      the other. ``name``: the stream's.
+    - ``options``: those of ``maintain``: ``checkpoint``, the stream's ``checkpointLocation``, is required; also
+      ``compression`` of the files (``spark_jobs.options.Output``). With ``emit="weights"`` the table has
+      the columns of the output, ``_weight`` and ``_batch``; else those of ``maintain``, and the rows take the way
+      through Spark once.
+
+    A table that has rows of another writer, other columns, or not all batches of this stream is refused, when the first
+    batch comes. Cost per batch: O(changes + deltas), and a commit of some 10 ms. Raises what ``maintain`` raises.
+    """
+    if format not in TABLES:
+        raise SparkJobError(f'format={format!r}: the cells write "delta" or "parquet"')
+    if cluster.remote(spark):
+        raise SparkJobError(
+            "write_deltas() needs a session of the classic API: with Spark Connect write the frame of maintain() with "
+            "writeStream"
+        )
+    if format == DELTA:
+        delta.require()
+    return write_stream(spark, query, changes, path, Options.of("write_deltas", options), format, trigger, name)
+
+
+def write_stream(
+    spark: SparkSession,
+    query: Query,
+    changes: Mapping[str, DataFrame],
+    path: str,
+    options: Options,
+    format: str,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> StreamingQuery:
+    """Does what ``write_deltas`` does."""
+    place = options.place
+    folder = folder_at(path, "path", place.storage_options)
+    ready(folder, "path")
+    found = stream(spark, query, changes, options, str(folder))
+    if not found.isStreaming:
+        raise SourceError(
+            "write_deltas() takes streams: write the result of batch tables with maintain(...).write, or load them "
+            "with bulk_load()"
+        )
+    writer = found.writeStream.foreachBatch(committer(folder, format, place.operator))
+    writer = writer.option("checkpointLocation", str(local_folder(str(place.checkpoint))))
+    if name is not None:
+        writer = writer.queryName(name)
+    return (writer if trigger is None else writer.trigger(**trigger)).start()
+
+
+def committer(folder: Folder, format: str, operator: str) -> Callable[[DataFrame, int], None]:
+    """Returns what ``foreachBatch`` is given: it has the cells write, and commits what they have written."""
+    open_tables: dict[str, Commits] = {}
+
+    def commit(frame: DataFrame, batch: int) -> None:
+        stream = f"{frame.sparkSession.sparkContext.getLocalProperty('sql.streaming.queryId')}/{operator}"
+        parts = manifest(frame.collect())  # first of all: reading is what applies the batch
+        if stream not in open_tables:
+            open_tables[stream] = Commits(folder, _LOGS[format](folder, stream))
+        open_tables[stream].commit(batch, parts)
+
+    return commit
+
+
+def read_deltas(spark: SparkSession, path: str, storage_options: Mapping[str, str] | None = None) -> DataFrame:
+    """Returns the table of deltas in a folder, of either format, as a batch DataFrame: committed batches only.
+
+    ``storage_options``: obstore's, if it is on an object store; by default the environment's. Spark needs no package
+    for Delta to read it this way, and none for the store, from which the workers read. Raises :class:`SourceError` if
+    there is no table.
+    """
+    folder = folder_at(path, "path", storage_options)
+    try:
+        plain = MANIFESTS in folder.folders()
+    except OSError as error:
+        raise SourceError(f"cannot read the table {folder}: {error.strerror}") from None
+    files = delta_files(folder) if plain else delta.table_files(folder)
+    if not files:
+        raise SourceError(f"{folder} has no deltas yet: wait for the first batch")
+    if isinstance(folder, LocalFolder):
+        table = None if plain else delta.opened(folder)
+        reader = spark.read if table is None else spark.read.schema(columns(table))  # files may have more, or fewer
+        return reader.parquet(*files)
+    return fetched(spark, folder, [file.rpartition("/")[2] for file in files])

@@ -1,0 +1,1 @@
+"""Tables that hold a result: Delta, Iceberg, Kafka, PostgreSQL."""

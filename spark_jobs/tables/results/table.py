@@ -1,0 +1,71 @@
+"""``to_table``: a table that holds the present result, kept current by a stream of deltas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_jobs.errors import SourceError
+from spark_jobs.ingest.names import key_columns
+from spark_jobs.tables.places import place_at
+from spark_jobs.tables.results.net import net_of
+
+
+def to_table(
+    target: str,
+    keys: Sequence[str] | None = None,
+    *,
+    table: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Callable[[DataFrame, int], None]:
+    """Returns a function for ``foreachBatch`` that keeps the table of a result current, once per micro-batch.
+
+    The deltas are those of ``maintain`` with ``emit="weights"``. The function reads its batch, whole, into the driver;
+    several such functions that are given the same frame read it once.
+
+    - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), changed by
+      MERGE; ``postgresql://user@host/db?table=name`` (needs ``psycopg``), where ``table=`` may say the table, too; or
+      ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a row that is gone;
+      or ``iceberg:CATALOG.NAMESPACE.TABLE`` (needs ``pyiceberg``), with a catalog of pyiceberg's.
+      What is not there is made. ``storage_options``: obstore's, of an object store; by default the environment's.
+    - ``keys``: columns that no two rows of the result share; then the table has the result's columns, and a batch
+      inserts, updates and deletes rows by key. None: the table has a column ``_count`` more, the copies of each row.
+
+    A batch and the note that it was applied are one transaction: a batch that Spark executes again changes nothing. The
+    table belongs to the stream: changed by others, it is found out when a batch does not fit, and refused.
+    """
+    if isinstance(keys, str):
+        raise SourceError(f"keys={keys!r}: give a list of columns, [{keys!r}]")
+    if not (keys is None or (isinstance(keys, (list, tuple)) and all(isinstance(name, str) for name in keys))):
+        raise SourceError(f"keys={keys!r:.100}: give a list of columns")
+    if keys is not None and not keys:
+        raise SourceError("keys=[]: name the columns of the key, or leave out keys=")
+    place = place_at(target, table, storage_options)
+    if keys is not None and place.keys is not None:
+        raise SourceError(f"keys={keys!r}, and {place.name}: say the key once")
+    by = place.keys if keys is None else key_columns(keys, place.name)
+    if place.needs_key and by is None:
+        raise SourceError(f"{place.name} needs keys=: columns that no two rows of the result share")
+    where = place.target()
+
+    def apply(frame: DataFrame, batch: int) -> None:
+        stream = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+        where.apply(stream, batch, net_of(_read(frame, batch), by, batch))
+
+    return apply
+
+
+_read_already: WeakKeyDictionary[DataFrame, tuple[int, pa.Table]] = WeakKeyDictionary()
+
+
+def _read(frame: DataFrame, batch: int) -> pa.Table:
+    """Returns the rows of a frame. Kept while the frame is there, and the batch is the same: every other execution has
+    the cells take the batch back and apply it once more."""
+    known, rows = _read_already.get(frame, (-1, None))
+    if rows is None or known != batch:
+        rows = frame.toArrow()
+        _read_already[frame] = batch, rows
+    return rows
