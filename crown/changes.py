@@ -1,4 +1,4 @@
-"""Deltas in the words of others, and theirs as deltas: Flink's RowKind, a change data feed, Debezium.
+"""Converts deltas to and from other formats: Flink's RowKind, Delta's change data feed, Debezium.
 
 A delta is a Z-set: weights, no order. Given the ``key`` of the result, the rows that go and those that come with the
 same key are paired into updates; where a key has several, the first that goes is paired with the first that comes.

@@ -1,4 +1,4 @@
-"""What views and databases have in common: they take batches of changes, tell their followers, and are closed."""
+"""The common base of views and databases: both apply batches, notify subscribers, and can be closed."""
 
 from __future__ import annotations
 

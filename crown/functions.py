@@ -1,4 +1,4 @@
-"""Functions and aggregates of one's own in queries: `crown.function` and `crown.aggregate`."""
+"""User-defined functions and aggregates: `crown.function` and `crown.aggregate`."""
 
 from __future__ import annotations
 

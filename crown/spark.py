@@ -1,4 +1,4 @@
-"""What runs on Spark: ``maintain`` and its kin, from ``spark_jobs``. Needs ``pip install 'crown-ivm[spark]'``.
+"""``crown.spark``: ``maintain`` and the other functions of ``spark_jobs``. Needs ``pip install 'crown-ivm[spark]'``.
 
 >>> import crown
 >>> sorted(crown.spark.__all__)

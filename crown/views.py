@@ -1,4 +1,4 @@
-"""``View``: what a user of the embedded engine holds."""
+"""``View``: the result of a query, kept up to date in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in the user's code a warning belongs."""
+"""Finds the line of the user's code to which a warning belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions as the planner has them: what each reads, the frame of rows that it sees, and slices by values.
+"""Window functions in plans: their arguments, their frames, and slices by values.
 
 The rows of a partition are in an order, and every copy of a row has a position. *Peers* are the rows that an order says
 nothing about: they have the same values in its columns.

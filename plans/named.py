@@ -1,4 +1,4 @@
-"""Programs with several named results, over tables and over one another: a result is added, or dropped, one at a time.
+"""Programs with several named results over tables and one another; results are added and dropped one at a time.
 
 A result that is added is lowered onto the stages that are there: what it has in common with others, and the results
 that it reads, are stages already. It reads only results that are older, so there are no cycles.

@@ -1,4 +1,4 @@
-"""What a plan or a program reads of its base relations: every occurrence, with the columns and rows that it uses."""
+"""The reads of a plan or program: each occurrence of a base relation, with the columns and rows that it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner knows of the tables: names, typed columns, keys.
+"""The schema of tables as the planner knows it: names, typed columns, keys.
 
 Types are those of ``plans.types``. Names are looked up as SQL does, without regard to case, and keep the spelling they
 were declared with. All dataclasses here are immutable and know their JSON form.

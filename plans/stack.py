@@ -1,4 +1,4 @@
-"""Recursion that Python's stack does not end: work for which little of it is left goes on in a thread of its own.
+"""Deep recursion: work that would exceed Python's stack continues in a thread with a stack of its own.
 
 A query may be nested deeper, or planned from deeper inside a program, than the interpreter's recursion limit allows.
 Each thread has a limit of its own, and none has to be changed.

@@ -1,4 +1,4 @@
-"""Windows of relations: which rows of a stream are still in, by their number, or by event time and a watermark.
+"""Windows of relations: the rows of a stream that are kept, by number, or by event time and a watermark.
 
 A window is declared beside a query (`plans.planner.program(..., windows={"events": ttl("at", "1 hour")})`) and says how
 long the rows of a relation stay. The result is at every time that of the query over the rows that are in.

@@ -1,4 +1,4 @@
-"""What goes between the parts of a program: of each base relation and stage, what its rows are like and who reads them.
+"""The wiring of a program: the form of the rows of each base relation and stage, and its readers.
 
 An engine decides nothing of this itself. Which columns and rows of a relation are read, what is known of all rows of a
 source, and whether equal rows of it may stand apart follows from the program and from what deletes may be trusted to

@@ -1,4 +1,4 @@
-"""A query as Spark reads it: its analyzed plan, which `plans.frontends.catalyst` turns into the query algebra.
+"""Asks Spark for the analyzed plan of a query, which `plans.frontends.catalyst` turns into the query algebra.
 
 Spark's analyzer resolves names, types, casts and views. Of Spark's optimizer only the rules run that make joins of
 correlated subqueries, and the one that drops unread columns where some number rows: no rule looks at data, at

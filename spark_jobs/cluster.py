@@ -1,4 +1,4 @@
-"""What a session says of its cluster, asked without its JVM: a Spark Connect session has none."""
+"""Facts about a session's cluster, read without its JVM, which a Spark Connect session does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deltas of a stream in the words of others: a change data feed, Flink's RowKind, Debezium's envelopes.
+"""Converts the deltas of a stream to other formats: a change data feed, Flink's RowKind, Debezium's envelopes.
 
 A stage of its own behind the cells: it reads the deltas of a partition and micro-batch, pairs what goes and what comes
 with the same key (``crown.changes``), and keeps nothing. If a key's rows may come out of several cells, a shuffle by

@@ -1,4 +1,4 @@
-"""The folders that a job is given: of this host, not of a file system that cannot be served, and fit to be written.
+"""Checks the folders of a job: on a file system that is supported, and writable.
 
 The command line and the API ask here, so that both say the same, before anything is made.
 """

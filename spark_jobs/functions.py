@@ -1,4 +1,4 @@
-"""Functions of users (``crown.function``, ``crown.aggregate``) as functions of a session of Spark.
+"""Registers user-defined functions (``crown.function``, ``crown.aggregate``) with a Spark session.
 
 So Spark's analyzer knows their names and types, and its plan names them; the front-end finds them by these names. Views
 that Spark computes call them, too.

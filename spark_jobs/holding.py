@@ -1,4 +1,4 @@
-"""Streams of ``maintain`` hold their checkpoints while they run, as jobs of ``crown submit`` do.
+"""Locks the checkpoint of a ``maintain`` stream while it runs, as jobs of ``crown submit`` do.
 
 The user starts and stops them. So a thread asks Spark every second which streams are running: a checkpoint whose
 ``metadata`` has the id of one of them is held (``spark_jobs.folders.held``) until that has ended.

@@ -1,4 +1,4 @@
-"""The JVM under PySpark, started so that it does not say on every start what you can do nothing about."""
+"""Starts the JVM of PySpark without warnings that users cannot act on."""
 
 from __future__ import annotations
 

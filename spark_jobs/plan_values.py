@@ -1,4 +1,4 @@
-"""Values that Spark leaves out where it writes a plan as JSON: the rows of VALUES, and what PIVOT asks for."""
+"""Adds values that Spark leaves out of a plan's JSON: the rows of VALUES, and those of PIVOT."""
 
 from __future__ import annotations
 

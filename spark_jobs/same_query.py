@@ -1,4 +1,4 @@
-"""The query of a checkpoint, written in another way: the stream goes on with the plan that its state is laid out by.
+"""Recognizes the query of a checkpoint in another spelling; the stream then continues with the checkpoint's plan.
 
 A plan's fingerprint names variables and aliases, because the layout of state follows them. A query that only renames
 them, or changes the order of its atoms, has another fingerprint and the same result. So the query that is stored is

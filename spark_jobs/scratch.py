@@ -1,4 +1,4 @@
-"""Where live engines are: a directory on this host, one per Spark application, that may vanish at any time.
+"""The directory of live engines on this host, one per Spark application, which may vanish at any time.
 
 A live engine is a memory-mapped file, a cache of what the state log can rebuild. It must not outlive the machine's
 memory: after a power failure its header could say "clean" while its pages never reached the disk. So a directory

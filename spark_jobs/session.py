@@ -1,4 +1,4 @@
-"""A Spark session with the settings of a laptop, and clear words when Spark cannot start.
+"""Starts a Spark session with the settings of a laptop, and explains when Spark cannot start.
 
 The settings are what the operator was measured with; none of them is needed for it to be right. In a session of your
 own, ``spark.python.unix.domain.socket.enabled`` alone saves some 40 ms per task.

@@ -1,4 +1,4 @@
-"""Rewrites that would make a view cheaper, as far as its data so far speak for them."""
+"""Suggests rewrites that would make a view cheaper, judged by the data that it holds."""
 
 from __future__ import annotations
 

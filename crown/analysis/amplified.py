@@ -1,4 +1,4 @@
-"""Changes that are amplified: a few changed rows that gave a great many deltas, and the value by which to find them.
+"""Finds amplified changes: a few changed rows that caused very many deltas, and the value that they share.
 
 A change of a hub in a join gives as many deltas as the hub has partners, and all of them hold its key. So the value
 that most deltas have, and few of the changed rows, names the change. It is looked for in a batch that has more deltas

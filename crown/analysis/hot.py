@@ -1,4 +1,4 @@
-"""The hottest keys of a join: those that most rows of a parent have, found by a scan of the groups.
+"""Finds the hottest keys of a join, those of the most rows of a parent, by a scan of the groups.
 
 A change of the group of such a key touches all of them.
 """

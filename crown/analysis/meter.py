@@ -1,4 +1,4 @@
-"""What the last batch cost: the counters of all stages before it and after it, and how long it took."""
+"""Measures the last batch: the counters of all stages before and after it, and its duration."""
 
 from __future__ import annotations
 

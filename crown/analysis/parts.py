@@ -1,4 +1,4 @@
-"""The stages of an engine, with the memory that each of them has."""
+"""The stages of an engine and the memory of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a view says of itself while it runs: EXPLAIN with what was counted, as text and as JSON."""
+"""EXPLAIN ANALYZE: the plan of a running view with its counters, as text and as JSON."""
 
 from __future__ import annotations
 

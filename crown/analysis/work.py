@@ -1,4 +1,4 @@
-"""What a stage has done so far, or in one batch: its counters, of a join in all and by node."""
+"""Counters of the work of a stage, in total or in one batch; a join has them by node, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tries a generic bag keeps of its atoms, and the plan array by which kernels find their way in them.
+"""Chooses the tries that a generic bag keeps of its atoms, and writes the plan array that kernels read.
 
 The search from a changed row of one atom binds attributes in a fixed order. Of another atom it knows first the columns
 that the row binds, then one more, and so on to all: a path of sets of columns. The trie of an atom has the sets, and

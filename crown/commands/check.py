@@ -1,4 +1,4 @@
-"""``crown check``: is a saved state whole?"""
+"""``crown check``: verifies that a saved state is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``crown completion``: what makes a shell complete the subcommands of ``crown``, their options and their choices."""
+"""``crown completion``: prints the script with which a shell completes subcommands, options and choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``crown doctor``: is everything here that crown needs, and does it work?"""
+"""``crown doctor``: checks that everything that crown needs is installed and works."""
 
 from __future__ import annotations
 

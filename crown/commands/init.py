@@ -1,4 +1,4 @@
-"""``crown init``: a folder with an example that runs, to change into something of one's own."""
+"""``crown init``: writes a folder with a runnable example to start from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser of the command line: a mistake is one sentence with what to do, and no list of all options."""
+"""The parser of the command line. An error is one sentence that says what to do."""
 
 from __future__ import annotations
 

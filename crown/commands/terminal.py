@@ -1,4 +1,4 @@
-"""What a terminal shows: ASCII where it has no more, and a sign of life where something takes time."""
+"""Output for terminals: ASCII where the encoding has nothing else, and progress for long work."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Compiled kernels: from which sources they are made, and where they are kept."""
+"""Compiled kernels: their sources, their build, and where they are kept."""

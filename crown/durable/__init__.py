@@ -1,1 +1,1 @@
-"""Views whose batches survive crashes: a log of what was applied, snapshots, and the rules by which they are read."""
+"""Views whose batches survive crashes: a log of applied batches, snapshots, and recovery from both."""

@@ -1,4 +1,4 @@
-"""``DurableDatabase``: a database whose batches, and whose views, are written down before they stand."""
+"""``DurableDatabase``: a database that logs batches and changes of its views before they take effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What durability asks of a file system: bytes that are on the disk, names that are, and a folder that one process has.
+"""What durability needs of a file system: synced bytes, synced names, and a folder locked by one process.
 
 A file is on the disk once it was synced, its name once the folder was. A name is given in one step, by a rename or, if
 it must be new, by a link; so a file is there whole or not at all. What is written here is its owner's alone to read.

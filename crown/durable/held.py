@@ -1,4 +1,4 @@
-"""``InFolder``: what a durable view and a durable database have in common: the folder that holds their batches."""
+"""``InFolder``: the common base of durable views and databases, which keep their batches in a folder."""
 
 from __future__ import annotations
 

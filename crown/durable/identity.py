@@ -1,4 +1,4 @@
-"""Whose a folder is: ``meta.json`` says which query, with which options, and gives the view an id.
+"""``meta.json`` of a folder: the query and options of its view, and the view's id.
 
 It is written once, last of all files of a new view, and never changed. Every other file names the id, so that none can
 be taken for another view's.

@@ -1,4 +1,4 @@
-"""The open folder of a durable view: where its batches are written down before they stand.
+"""The open folder of a durable view, where each batch is logged before it takes effect.
 
     lock             held while the view is open
     meta.json        whose folder this is (``crown.durable.identity``)

@@ -1,4 +1,4 @@
-"""How many batches were acknowledged, and how many of them are surely on the disk: two numbers beside the log.
+"""Two numbers beside the log: how many batches were acknowledged, and how many of them are synced to disk.
 
 They are overwritten after the log was written, and not synced. So they never say too much; and after the death of a
 process they say exactly how far it came. That tells the end of a batch that was never acknowledged from a batch that

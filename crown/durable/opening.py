@@ -1,4 +1,4 @@
-"""``crown.open``: a durable view, made or brought back."""
+"""``crown.open``: creates or recovers a durable view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing a view back: the newest snapshot that is whole, and every batch of the log since.
+"""Recovers a view from its newest whole snapshot and the batches logged since.
 
 The log is read as far as it is whole, and what is missing at its end is judged by the mark (``crown.durable.mark``):
 

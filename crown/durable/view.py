@@ -1,4 +1,4 @@
-"""``DurableView``: a view whose every applied batch is written down before it stands."""
+"""``DurableView``: a view that logs each batch before it takes effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a folder of ``crown.open`` or ``crown.open_database`` is doing, seen from outside: nothing is locked or written.
+"""Health of a folder of ``crown.open`` or ``crown.open_database``, read without locks or writes.
 
 What the process that has it open knows of its state is ``stats()`` there.
 """

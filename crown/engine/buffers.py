@@ -1,4 +1,4 @@
-"""Output buffers of kernels: what a kernel fills goes out as it is, and is written to again when nothing refers to it.
+"""Output buffers of kernels: delivered without a copy, and reused when nothing refers to them.
 
 To copy what was enumerated costs as much as to enumerate it, and fresh memory costs more than both. So a buffer that is
 filled for the most part changes hands: the reader has it for as long as he likes, and the kernel goes on in another.

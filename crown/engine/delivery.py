@@ -1,4 +1,4 @@
-"""The deltas of one batch, handed out while it is applied, and what may not be done meanwhile."""
+"""Delivers the deltas of a batch while it is applied, and rejects calls that may not be made meanwhile."""
 
 from __future__ import annotations
 

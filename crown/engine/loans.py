@@ -1,4 +1,4 @@
-"""What results are worth leaves the arena: their far parts become rows beside theirs.
+"""Copies the sums of results out of the arena: far parts become rows beside them.
 
 A payload that travels has a word behind the limbs of each part of doubles. It is 0, or says that the limbs are a slice
 of a far part (``crown.engine.kernels.enumeration.loans``). Rows add up, so a row with its slices is worth what it was.

@@ -1,4 +1,4 @@
-"""Which groups may lose or gain their padding by a batch, and the kernels that see to it. See ``kernels.padding``.
+"""Finds the groups that a batch may pad or unpad, and runs the kernels of ``kernels.padding``.
 
 Before the insertions: those that tuples of a padded relation enter. After them: those that tuples of it have left, and
 those that new rows above it are parents in. A group is found by its key, so it does not matter if it is looked at in

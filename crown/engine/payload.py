@@ -1,4 +1,4 @@
-"""Which integers a payload plan keeps where: the parts of every node's payload, and of a result's.
+"""The layout of payloads: which integers each node and each result keeps, and where.
 
 Terms whose factors agree below a node share a part there, so a leaf keeps only what is different about its rows. Parts
 with fewer limbs come first, the count is the very first. A part of doubles has a word behind its limbs, for its far

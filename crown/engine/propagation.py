@@ -1,4 +1,4 @@
-"""Propagation of a batch: net changes of relations through bags and tree, and back again if the batch is stopped.
+"""Propagates a batch: net changes go through bags and tree, and are undone if the batch is stopped.
 
     RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
 

@@ -1,4 +1,4 @@
-"""What a join core keeps: its own arena and one per bag.
+"""The state of a join core: its own arena, and one per bag.
 
 All of it is plain words, so a state is created, attached to and copied as those.
 """

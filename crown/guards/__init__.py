@@ -1,1 +1,1 @@
-"""What keeps an object from misuse: checked arguments, a batch that Ctrl-C cannot tear, state that is never copied."""
+"""Protection from misuse: checked arguments, batches that Ctrl-C cannot tear, objects that cannot be copied."""

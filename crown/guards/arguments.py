@@ -1,4 +1,4 @@
-"""Arguments of the public functions, checked where they come in: a value of the wrong kind is one sentence.
+"""Checks arguments of public functions. A wrong value is an error of one sentence.
 
 Sizes, whole numbers and paths are understood in the same way by every function that takes one.
 """

@@ -1,4 +1,4 @@
-"""Ctrl-C while a batch is applied: it waits until the state is whole.
+"""Delays Ctrl-C while a batch is applied, until the state is whole.
 
 Python raises ``KeyboardInterrupt`` between any two instructions, also between a kernel's return and the line that notes
 what it did. While a batch is applied SIGINT is therefore only noted, and delivered at a point where the batch can be

@@ -1,4 +1,4 @@
-"""A pool of threads that is there in every process: a forked one has none of its parent's threads."""
+"""A pool of threads per process: a forked process starts its own."""
 
 from __future__ import annotations
 

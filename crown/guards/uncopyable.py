@@ -1,4 +1,4 @@
-"""Objects over a large mapping of memory, of which Python must not make copies behind anyone's back."""
+"""Objects over mapped memory, which `copy` and `pickle` reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch that is ready to be applied: the nets of base relations, and what a join makes of them.
+"""A prepared batch: the net changes of base relations, and a join's form of them.
 
     PreparedBatch -> nets of what a join reads, in codes -> a RelationChange per stored relation
 

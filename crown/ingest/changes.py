@@ -1,4 +1,4 @@
-"""Change batches: what users hand in, checked and brought to Arrow columns.
+"""Checks the change batches of users and converts them to Arrow columns.
 
 A batch of one relation is a table (Arrow, pandas, columns by name, or a list of dicts) with the relation's columns and,
 if it is not all inserts, a column ``_weight`` of whole numbers: +n adds n copies of the row, -n removes n. A batch is a

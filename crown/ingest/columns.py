@@ -1,4 +1,4 @@
-"""Access to the columns of whatever a user hands in as a table: Arrow, pandas, Polars, columns by name, or a list of
+"""Access to the columns of a table given as Arrow, pandas, Polars, columns by name, or a list of
 dicts.
 
 A column that is not read is not looked at, whatever its type. ``crown.ingest.changes`` checks the values.

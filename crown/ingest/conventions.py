@@ -1,4 +1,4 @@
-"""How others say whether a row is inserted or deleted: change codes, and the columns that hold them.
+"""Change conventions of other systems: the columns and codes that say whether a row is inserted or deleted.
 
 Delta's change data feed and Spark's CHANGES have ``_change_type`` with insert, delete, update_preimage and
 update_postimage; Iceberg's changelog views the same column with INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER; Flink's

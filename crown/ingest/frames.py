@@ -1,4 +1,4 @@
-"""Other people's frames as tables: whatever speaks Arrow's C interface, NumPy arrays, tuples and dataclasses.
+"""Converts frames of other libraries to tables: Arrow's C interface, NumPy arrays, tuples, dataclasses.
 
 ``tabular`` brings them to the few forms that ``crown.ingest.columns.opened`` reads. Columns that speak Arrow are not
 copied. Values are not looked at here; ``crown.ingest.changes`` checks them.

@@ -1,4 +1,4 @@
-"""Rows that could not be taken, kept with the reason: one Parquet file per batch in a side folder, never overwritten.
+"""Keeps rejected rows with the reason: one Parquet file per batch in a side folder, never overwritten.
 
 Columns: ``batch`` (number of the batch since the view was made), ``relation``, ``row`` (0-based position in the
 batch), ``reason``, ``data`` (the row as JSON text). A file appears whole or not at all, and before its batch is

@@ -1,4 +1,4 @@
-"""Which rows of a relation are read at all: the others are dropped before anything else is done with them.
+"""Selects the rows of a relation that the query reads, before anything else is done with them.
 
 Where every occurrence of a relation asks for something, a row for which no occurrence's conditions hold is not read.
 """

@@ -1,4 +1,4 @@
-"""Rows that are all inserted, or all deleted: no row says so itself."""
+"""Batches whose rows are all inserted or all deleted, so they have no weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a column as its declared type: what fits, and what is to blame where something does not."""
+"""Converts the values of a column to its declared type, and names the value that does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watermarks that come with a batch, not with its rows: time has gone on, whether or not there is a row to say so.
+"""Watermarks that a batch states itself, beside those that its rows imply.
 
 An Arrow table of changes, mostly one without rows, may have a watermark in its metadata. So it goes the way of all
 changes: through the preparation of a batch, into the log of a durable view, and out of it.

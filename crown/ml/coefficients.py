@@ -1,4 +1,4 @@
-"""What a linear regression is: its coefficients, from the exact sums of the products of its columns."""
+"""Coefficients of a linear regression, from exact sums of products of its columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row of a batch has the NaN or the infinity that no sum can take."""
+"""Finds the row of a batch with a NaN or an infinity, which sums reject."""
 
 from __future__ import annotations
 

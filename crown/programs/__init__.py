@@ -1,1 +1,1 @@
-"""Programs of stages, run as one transaction: their engines, what they take in, what results are asked."""
+"""Programs of stages, run as one transaction: engines, prepared batches, and reads of results."""

@@ -1,4 +1,4 @@
-"""What the result of a program is asked: all rows, how often one is there, the row of a group."""
+"""Reads of a result: all rows, the multiplicity of a row, the row of a group."""
 
 from __future__ import annotations
 

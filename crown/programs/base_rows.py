@@ -1,4 +1,4 @@
-"""What the base tables of a program keep of its base relations, as Arrow tables of changes."""
+"""Exports the rows of a program's base tables as Arrow tables of changes."""
 
 from __future__ import annotations
 

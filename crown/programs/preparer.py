@@ -1,4 +1,4 @@
-"""What a program takes of its base relations: which columns, and batches as nets in codes."""
+"""Prepares batches for a program: reads its columns, and nets the rows in codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's engine: one result, out of the last stage of a program.
+"""The engine of a program with one result, that of its last stage.
 
     changes -> BatchPreparer -> nets in codes -> base tables and stages (``crown.programs.runtime``)
         -> the last stage -> record batches

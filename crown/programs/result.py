@@ -1,4 +1,4 @@
-"""One result of a program: the rows of a stage for the outside, where codes become Arrow and may be asked for."""
+"""One result of a program: converts the rows of a stage from codes to Arrow, and answers reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base tables and stages of a program over its memory: a batch goes through all of them, or through none.
+"""Runs the base tables and stages of a program: a batch is applied to all of them or to none.
 
     nets in codes -> base tables -> stages in topological order -> the net of every stage -> what is delivered
 

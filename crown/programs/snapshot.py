@@ -1,4 +1,4 @@
-"""Reading a snapshot of a program, which ``crown.stages.state.saving`` wrote.
+"""Reads a snapshot of a program, which ``crown.stages.state.saving`` wrote.
 
 A file is opened whole or not at all: its checksums, its program, and that every part belongs to that program are
 checked before an engine sees any of it.

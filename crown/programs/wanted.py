@@ -1,4 +1,4 @@
-"""What is to be delivered of a batch."""
+"""Says which deltas of a batch are delivered, and in which form."""
 
 from __future__ import annotations
 

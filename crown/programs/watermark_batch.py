@@ -1,4 +1,4 @@
-"""Time that goes on without rows: the batch with which a relation's watermark is moved by hand."""
+"""A batch without rows that advances the watermark of a relation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of codes that turn into Arrow arrays where an expression reads them, and back: each at most once.
+"""Columns that are converted between codes and Arrow when an expression reads them, each at most once.
 
 Most columns pass through a stage as codes; only what a predicate or a computed column reads is ever decoded.
 """

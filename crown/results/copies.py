@@ -1,4 +1,4 @@
-"""Rows and how often they are there: written that often, or once with the column ``_weight``."""
+"""Rows with multiplicities, written once per copy or once with the column ``_weight``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The output head: from rows of the free attributes, which leave a join core, to output tuples and record batches.
+"""The output head: converts rows of the free attributes of a join core to output tuples and record batches.
 
 Most queries output free attributes as they are: nothing is evaluated, and codes stay codes. Else rows are decoded,
 residual predicates filter them, and output expressions are evaluated on what is left. A plan has one of these mappings.

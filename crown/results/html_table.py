@@ -1,4 +1,4 @@
-"""Rows as tables of HTML, for notebooks: a delta is green where rows come and red where they go.
+"""Rows as HTML tables for notebooks. Inserted rows of a delta are green, deleted ones red.
 
 Colours are thin enough for light and dark pages alike. Nothing is loaded, nothing runs.
 """

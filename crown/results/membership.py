@@ -1,4 +1,4 @@
-"""Whether a row, given by its values, is in the result: what is looked up, and how values are compared."""
+"""Tests whether a row, given by its values, is in the result."""
 
 from __future__ import annotations
 

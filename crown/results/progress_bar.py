@@ -1,4 +1,4 @@
-"""A sign of life in notebooks: a bar that moves while a batch takes long, and goes when it is done."""
+"""A progress bar for notebooks, shown while a batch takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deltas in ranges as record batches: inserted rows, deleted rows, and rows that say which others move, and how far.
+"""Deltas with ranges as record batches: inserted rows, deleted rows, and ranges of rows that move together.
 
 the delta's columns, _weight      | _until
 a row of the result, -1 or +1     | NULL

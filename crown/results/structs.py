@@ -1,4 +1,4 @@
-"""Rows with structs: plain columns put together as a ``Shape`` says, and taken apart again."""
+"""Packs plain columns into structs as a ``Shape`` says, and unpacks them."""
 
 from __future__ import annotations
 

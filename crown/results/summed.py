@@ -1,4 +1,4 @@
-"""Rows with weights, each once: of Arrow tables, which have no groups by values with parts."""
+"""Adds up the weights of equal rows of Arrow tables, including rows with nested values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of the shell: what a text asks for. Queries in them are left as they are, for the planner to read."""
+"""Parses the statements of the shell. Queries inside them are left to the planner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session of the shell: statements that are carried out on the database in a folder."""
+"""A session of the shell: executes statements on the database in a folder."""
 
 from __future__ import annotations
 

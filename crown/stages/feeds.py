@@ -1,4 +1,4 @@
-"""What enters a stage: rows of a relation or of an earlier stage, filtered, as computed columns."""
+"""The inputs of a stage: rows of a relation or of an earlier stage, filtered, with computed columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sum of terms: UNION ALL, projection, selection, padding with NULLs. It remembers nothing."""
+"""Linear stages: UNION ALL, projection, selection, padding with NULLs. They keep no state."""
 
 from __future__ import annotations
 

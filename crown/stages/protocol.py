@@ -1,4 +1,4 @@
-"""What every stage of a program does, and where it keeps what it remembers.
+"""The protocol of stages: what each stage does, and where it keeps its state.
 
 A stage consumes the nets of its inputs, one per batch, and produces the net of its own rows. Law: the sum of what it
 produced over all batches is its definition over the sums of what it consumed. Between stages travel codes.

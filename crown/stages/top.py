@@ -1,4 +1,4 @@
-"""ORDER BY ... LIMIT: the first rows of each group, kept up to date.
+"""Top-k: the first rows of each group in an order, kept up to date.
 
     net -> feed -> rows -> the trees of their groups -> what crosses the bounds of the windows
 

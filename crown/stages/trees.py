@@ -1,4 +1,4 @@
-"""Rows in order, as stages keep them: trees that are alike, rows in several orders, partitions with a tree each.
+"""Ordered rows of stages: trees of one layout, several orders of the same rows, a tree per partition.
 
 Has the arguments that kernels take for a tree, and what all stages do with one: read it in order, mark its values,
 check it. A stage whose trees sum something up, or which reads while it changes, does so with a kernel of its own.

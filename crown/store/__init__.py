@@ -1,1 +1,1 @@
-"""Where state lies: memory and files, budgets, codes of values, stored relations."""
+"""Storage of state: memory and files, budgets, codes of values, stored relations."""

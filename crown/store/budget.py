@@ -1,4 +1,4 @@
-"""How much memory one state may take: its own arena, the dictionary, and the arena of each bag, together.
+"""The memory budget of a state, shared by its arena, its dictionary and the arenas of its bags.
 
 A kernel compares the live words of the arena that it works on with that arena's ``H_BUDGET``, before each insertion. So
 before a kernel runs, ``allow`` writes there what the other arenas leave of the whole. For a state in a file, or in

@@ -1,4 +1,4 @@
-"""Values for people: in messages, tables and files of refused rows.
+"""Formats values for messages, tables and files of rejected rows.
 
 Columns hold values for which Python has none: dates before year 1 and after 9999, and texts that are no UTF-8. To say
 something of such a value must never fail, least of all in the midst of a refusal.

@@ -1,4 +1,4 @@
-"""Address space in pieces: what an arena does not use yet is not mapped. On Linux.
+"""Maps the memory of an arena piece by piece as it grows. On Linux.
 
 A process may have a limit of its address space (``ulimit -v``, ``spark.executor.pyspark.memory``), and a system may
 count what is reserved as if it were used. Where the whole range of an arena cannot be mapped at once, as

@@ -1,4 +1,4 @@
-"""Record batches of tuples in codes: from a Z-set to Arrow, in one step.
+"""Converts a Z-set in codes to an Arrow record batch in one step.
 
 An array of pyarrow takes a microsecond to make, and a record batch of them some more. What Arrow sends from process to
 process is one piece of memory: a message that says where the buffers of all columns lie, and these buffers. To read it

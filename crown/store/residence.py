@@ -1,4 +1,4 @@
-"""How much of mapped files is in memory, and how it is given back to the system. On Linux.
+"""Measures how much of mapped files is resident, and returns it to the system. On Linux.
 
 The pages of a file that have been touched stay in memory until the system is short of it. A program that shares a host
 with other programs, or is counted by what is resident, does not wait for that: pages are written to the file and

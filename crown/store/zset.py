@@ -1,4 +1,4 @@
-"""Tuples with weights: what every change is, from the preparation of a batch to the deltas that leave.
+"""Z-sets: tuples with weights, the form of every change between input and output.
 
 One sign convention holds everywhere: a weight > 0 says how many copies come, a weight < 0 how many go. No net has a
 weight of 0.

@@ -1,4 +1,4 @@
-"""Relations that were not declared, as far as the query tells them: those of Datalog and motifs.
+"""Infers undeclared relations of Datalog queries and motifs from the query.
 
 A Datalog atom has its columns by position, so their number is known; they are called as the atom's variables are, if
 those are all different, and have the type int64 unless a schema says otherwise. A motif's edges are `edges(src, dst)`,

@@ -1,4 +1,4 @@
-"""What is done with the characters of whole string columns: case, length, parts, patterns.
+"""Functions of characters on whole string columns: case, length, parts, patterns.
 
 Arrow takes the bytes of a string column on trust. A value that is not UTF-8 has no characters, so it gives NULL here;
 it still equals itself and can be joined and concatenated, byte by byte.

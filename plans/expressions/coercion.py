@@ -1,4 +1,4 @@
-"""Spark's rules for the types of expressions: what operands become, and what an operator makes of them.
+"""Spark's type coercion: the types to which operands are cast, and the type of the result.
 
 Types are the planner's names. A NULL without a type (`null`) takes the type of what it stands next to. The rules for
 decimals are those of `DecimalPrecision` with `spark.sql.decimalOperations.allowPrecisionLoss` on (the default): a

@@ -1,4 +1,4 @@
-"""Values that stand in a query: their types, and what text and JSON say of them.
+"""Literals of queries: their types, and their forms in text and JSON.
 
 Text is read as Spark reads it, or not at all: every function here that takes text knows a subset of Spark's forms.
 """

@@ -1,4 +1,4 @@
-"""What functions are called in SQL, and which expressions their calls are."""
+"""Names of functions in SQL, and the expressions of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nested values as words: equal values have equal words, so they are compared, grouped and joined as what they are.
+"""Packs nested values into words: equal values have equal words, so they can be compared, grouped and joined.
 
 A value is the words of its parts, part after part, as in Arrow: of an array first how many elements it has, then the
 words of all elements; of a struct whether it is there, then the words of each field. A text is its number of bytes,

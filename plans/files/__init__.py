@@ -1,1 +1,1 @@
-"""Files of rows: what format they have, what stands in them, and which types their columns have."""
+"""Files of rows: their formats, their rows, and the types of their columns."""

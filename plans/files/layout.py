@@ -1,4 +1,4 @@
-"""How a text of rows is laid out: which mark stands between fields, and what its first line is.
+"""Detects the layout of a text of rows: its delimiter, and whether it has a header.
 
 The first line that is no comment is a header if it names columns of the table. A list without a header, such as an edge
 list, has the table's columns in their order; that is taken of a first line that is a row of them, and of no other.

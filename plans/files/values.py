@@ -1,4 +1,4 @@
-"""Values that are written as text: what they are worth, and which type a column of them has.
+"""Parses values that are written as text, and infers the type of a column of them.
 
 `parsed` reads a text as a value of a type, `kind_of` finds the type of a column of texts. They follow one rule: a
 column is of a type only if `parsed` reads all of its values. Where a type is found, texts that differ in more than the

@@ -1,4 +1,4 @@
-"""Parts of nested values: those that `value.name` and `value[index]` name, and those that EXPLODE makes rows of."""
+"""Parts of nested values: `value.name`, `value[index]`, and the elements that EXPLODE turns into rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates whose value is that of one row of a group, whatever language names them: MAX_BY, MIN_BY and MODE.
+"""Aggregates that pick the value of one row of a group, in all languages: MAX_BY, MIN_BY and MODE.
 
 The groups are joined with the first row of each group in an order. Ties are broken by the least value.
 """

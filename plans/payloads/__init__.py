@@ -1,1 +1,1 @@
-"""What a join core carries beside its tuples: counts of bags, and the sums that aggregates are made of."""
+"""Payloads: counts of bags and sums of aggregates that a join core maintains beside its tuples."""

@@ -1,4 +1,4 @@
-"""What a join core maintains beside its tuples: payloads, exact integers that count and sum over bound attributes.
+"""Payloads of a join core: exact integers that count and sum over bound attributes.
 
 A *term* is a product of local factors, each a function of one attribute of a node; the value of a tuple of the output
 attributes is, per term, the sum over its valuations of the multiplicities times the factors. The first term is empty:

@@ -1,4 +1,4 @@
-"""What aggregates are made of: a few sums of products of their arguments, shared by all that need them.
+"""Decomposes aggregates into sums of products of their arguments, shared by all that need them.
 
 COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of sums of products of arguments over the rows
 where none of certain arguments is NULL and a filter is TRUE. MIN, MAX, DISTINCT, percentiles, joined texts and bits

@@ -1,1 +1,1 @@
-"""What a query says, before it is a plan: the algebra of front-ends, conjunctions of atoms, and their variables."""
+"""Queries before they are plans: the algebra of front-ends, conjunctions of atoms, and their variables."""

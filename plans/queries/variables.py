@@ -1,4 +1,4 @@
-"""Variables: the classes of columns that a query equates, their types, and what fixes their values."""
+"""Variables: the classes of columns that a query equates, with their types and constants."""
 
 from __future__ import annotations
 

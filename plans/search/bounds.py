@@ -1,4 +1,4 @@
-"""What is known of a plan's update time, each bound with its theorem.
+"""Known bounds of a plan's update time, each with its theorem.
 
 Numbers of theorems are those of "Change Propagation Without Joins", PVLDB 16(5), 2023. A bound is for the
 maintenance of the views; enumerating a delta costs O(1) per result on top.

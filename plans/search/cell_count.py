@@ -1,4 +1,4 @@
-"""How many cells are worth having: what a cell still gets of all rows, by the rates of the relations.
+"""Estimates how many cells pay off: the share of all rows that a cell receives.
 
 A row is copied to every cell along the axes that it lacks (``shares``), or to all of them (``cuts``). Cells help as far
 as each of them gets fewer rows; if most rows come to a relation of which every cell has all, they do not.

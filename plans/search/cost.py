@@ -1,4 +1,4 @@
-"""What a tree costs: height first, then Σ depth(e) · rate(e).
+"""The cost of a tree: height first, then Σ depth(e) · rate(e).
 
 The height of a tree bounds its update time (O(1) at height 1; O(1) amortized on FIFO streams at height 2), so it
 comes first. The sum is the paper's heuristic (Section 6.3, "Query plan optimization"): an update of e climbs depth(e)

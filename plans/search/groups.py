@@ -1,4 +1,4 @@
-"""How the results of one program would be cut into cells: in groups, each of results that one cut serves.
+"""Groups the results of a program by the cut into cells that serves them.
 
 A cut sends every row of a relation to the cells by some of its columns, or to all of them. Results whose cuts agree on
 the relations that they share are kept by the same cells, which get those rows once and share stages as one process

@@ -1,4 +1,4 @@
-"""Which edges of a join tree share an index: those whose keys are the same columns of the same relations.
+"""Finds edges of a join tree that share an index: those with the same columns of the same relations as keys.
 
 An edge needs an index of the keys of its two ends. In a self-join several edges have the same ends: on every edge of a
 path over a graph meet a source and a target of it. Such edges have one index, and one look-up of a key finds what all

@@ -1,4 +1,4 @@
-"""What stands before the cells of a program with windows: each window, in one cell.
+"""Windows before the cells of a program: each is an operator in one cell.
 
     changes -> the rows that are in (one cell) -> rows that come, go and leave -> the cells of the query
 

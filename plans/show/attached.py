@@ -1,4 +1,4 @@
-"""What plans and programs look like where Python asks them: `str(plan)` is EXPLAIN, a notebook draws the tree.
+"""Representations of plans in Python: `str(plan)` is EXPLAIN, and a notebook draws the tree.
 
 They themselves know nothing of how they are shown, so importing `plans` attaches it here.
 """

@@ -1,4 +1,4 @@
-"""How a program is cut into cells, in words: by what, where the cells meet, and why it is one cell where it is."""
+"""Describes how a program is cut into cells: by what, where the cells meet, and why it is one cell."""
 
 from __future__ import annotations
 

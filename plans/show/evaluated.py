@@ -1,4 +1,4 @@
-"""Which expressions of a stage its own kernels do not evaluate: they cut its way through a batch in two.
+"""Finds expressions without a native form, which split the kernels of a stage in two.
 
 What has a native form is the engine's knowledge (`crown.expressions`), so who shows what an engine does says it.
 """

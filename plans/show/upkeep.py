@@ -1,4 +1,4 @@
-"""What a program costs to keep: per stage its class, the cost of a change and the memory; and the verdict in a line."""
+"""The cost of maintaining a program: class, cost per change and memory of each stage, and a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes between the parts of a program, in words: what is taken of each table, and how a stage passes rows on.
+"""Describes the wiring of a program: the rows read of each table, and how a stage passes rows on.
 
 The wires are those of ``plans.wiring``: an engine that shows its own shows what it does.
 """

@@ -1,4 +1,4 @@
-"""Which class a query is in, with a witness for every No.
+"""Classifies a query, with a witness for every class that it is not in.
 
 acyclic: GYO. free-connex: acyclic, and still acyclic with one more edge, the output attributes (Brault-Baron; Bagan,
 Durand, Grandjean CSL 2007). hierarchical: for two attributes, the sets of atoms that contain them are disjoint or

@@ -1,4 +1,4 @@
-"""Whether two plans or programs are the same query but for names: of variables and aliases, and the order of atoms.
+"""Tests whether two plans or programs differ in names and the order of atoms only.
 
 A join core is a structure: atoms that read columns into variables, predicates over variables, outputs. Which tree it is
 maintained by does not matter. Two structures are compared by colours: a variable's colour is refined by where it

@@ -1,4 +1,4 @@
-"""The engine that runs in a cell: made, found again in its file, and read back from a snapshot.
+"""The engine of a cell: created, attached from its file, or restored from a snapshot.
 
 Rows that no stage reads are left out before the shuffle. What else comes into a cell is kept: the relations of its
 program may be roles of one base relation, whose rows any of them must be able to tell. Not so in a cell of one join,

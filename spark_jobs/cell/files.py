@@ -1,4 +1,4 @@
-"""Rows that a cell reads from files itself: what goes through Spark is a row per file and cell, which names the file.
+"""Reads rows of files in the cell itself: through Spark goes one row per file and cell, which names the file.
 
 Spark hands a million rows a second to Python, and Arrow reads several millions from a file. So every cell reads every
 file, and keeps the rows that belong to it: no row travels. What decides whether a row can be taken is looked at in all

@@ -1,4 +1,4 @@
-"""``plan.json`` of an operator: what its cells run, for readers that have the checkpoint and not the query.
+"""``plan.json`` of an operator: the plan of its cells, for readers of the checkpoint.
 
 ``meta.json`` decides who may go on; it names the plan and does not hold it. The plan of a cell's engine is written
 beside it by whichever cell comes first, and read with its checksum. A file of another plan than ``meta.json`` names is

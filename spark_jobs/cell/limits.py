@@ -1,4 +1,4 @@
-"""How much a cell may have: of state, and of memory for it.
+"""The limits of a cell: its state, and the memory for it.
 
 Two numbers that have nothing to do with each other. The *budget* bounds the state, wherever it lies: a batch that would
 pass it is refused. The *memory* bounds what of the state is in memory, however large it is: the rest is on the disk.

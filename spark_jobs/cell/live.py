@@ -1,4 +1,4 @@
-"""The live engine of a cell on this host: mapped files, a lock, and a note of where in the log it stands.
+"""The live engine of a cell on this host: mapped files, a lock, and its position in the log.
 
 All executors of one host that use the same scratch folder attach the same files, so a cell that wanders between them,
 and between their worker processes, is attached in O(1). On another host there is another live engine, or none.

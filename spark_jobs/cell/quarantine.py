@@ -1,4 +1,4 @@
-"""Rows that only a cell's engine finds to be bad: late ones, those that break an enforced key, doubles too large.
+"""Rows that a cell's engine rejects: late rows, violations of an enforced key, doubles that are too large.
 
 They are noted as the checks before the cells note others, with a mark, and are not in the log: that has what was
 applied.

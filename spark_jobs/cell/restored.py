@@ -1,4 +1,4 @@
-"""The engine of a cell as it was after a batch, in memory, for readers: nothing of the cell is touched.
+"""Restores the engine of a cell as of a batch in memory, for readers, without touching the cell.
 
 It comes from the newest snapshot up to that batch and the deltas since, never from the live engine, which another
 process may be writing. Every file is checked as when a cell is rebuilt: checksums, owner, and that each follows the one

@@ -1,4 +1,4 @@
-"""A cell's live engine in less memory than it has state: what is not in use is on the disk only.
+"""Keeps a cell's live engine within a memory limit: pages not in use are on disk only.
 
 While a cell works, a thread beside it looks how much of its mapped files this process has touched, and gives pages back
 once that is too much (``crown.store.residence``). The kernels go on meanwhile: they hold no lock of Python's. After the

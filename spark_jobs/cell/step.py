@@ -1,4 +1,4 @@
-"""What runs in a worker process: the rows of one cell and one micro-batch in, that cell's deltas out.
+"""The step of a worker process: the rows of one cell and micro-batch in, its deltas out.
 
 The task's context tells which micro-batch of which streaming query it is (both stable over restarts) and which cell
 (the partition). Outside a stream there is no batch number and no state: the rows are one batch on an empty engine.

@@ -1,4 +1,4 @@
-"""A table at a cell: insertions enter while the rest is still on its way, and the result is read at the end.
+"""Batch tables at a cell: inserts are applied while rows arrive, and the result is read at the end.
 
 So a batch job holds the state and one part of its input (and what ``worker_input.ahead`` has read), not the input as
 a whole; and the first result leaves when the last row has come. Deletions wait until all insertions are in: what is

@@ -1,4 +1,4 @@
-"""Compiled kernels, loaded before the first batch, and compiled by one process while the others wait.
+"""Loads compiled kernels before the first batch; one process compiles them while the others wait.
 
 The first use of a kernel on a machine compiles it, in seconds; later processes load it from a cache. Four workers that
 start together would compile everything four times, on the same cores. So the first compiles, under a lock.

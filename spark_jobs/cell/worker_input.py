@@ -1,4 +1,4 @@
-"""The input of a task: whether it was given whole, or the JVM gave up in the middle; and reading it ahead.
+"""The input of a task: detects a JVM that gave up in the middle, and reads ahead.
 
 When a task fails or is cancelled in the JVM (a bad row, a stopped query, a lost executor), Spark closes the connection
 to the worker. Arrow takes that for the end of the rows if it falls between two record batches, and the function under

@@ -1,4 +1,4 @@
-"""``crown state``: what the checkpoint of a Spark job holds, whether it is whole, back to an earlier batch, and into
+"""``crown state``: shows and verifies the checkpoint of a Spark job, takes it back to an earlier batch, or into
 another number of cells."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``crown top``: how a job, a pipeline or a folder of ``crown.open`` is doing, as lines, JSON or a file of metrics."""
+"""``crown top``: the health of a job, a pipeline or a folder of ``crown.open``, as lines, JSON or metrics."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From change rows to the cells that want them: one table for all relations, shuffled by HyperCube coordinates."""
+"""Sends change rows to the cells that read them: one table for all relations, shuffled by HyperCube coordinates."""

@@ -1,4 +1,4 @@
-"""The rounds of a query as DataFrames: the rows that one round delivers are the changes of the next.
+"""The rounds of a query as DataFrames: the deltas of one round are the changes of the next.
 
     changes → cells → deltas                                    one round
     changes → cells → net changes of a stage → cells → deltas   two rounds

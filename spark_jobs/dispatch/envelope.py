@@ -1,4 +1,4 @@
-"""What travels from the sources to the cells: one table for all relations, and how a cell takes it apart again.
+"""The table in which rows of all relations travel to the cells, and its unpacking there.
 
 Relations differ in their columns, a shuffle wants one schema. The columns a query uses are laid into typed *slots*: the
 ``k``-th column of type ``t`` of any relation goes to the ``k``-th slot of that type. Two edge tables travel in two

@@ -1,4 +1,4 @@
-"""Spark's ``xxhash64`` over Arrow columns, in NumPy: which cell a row goes to, told without Spark.
+"""Spark's ``xxhash64`` over Arrow columns in NumPy, which gives the cell of a row without Spark.
 
 ``dispatch.shuffle`` hashes in the JVM. Code that moves rows between stopped cells must put them where the next
 change of them will go, so the numbers here are those of Spark to the bit: the seed is 42, the hash of a column is the

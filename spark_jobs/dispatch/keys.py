@@ -1,4 +1,4 @@
-"""Relations with upserts, or an enforced key: an operator of its own, cut by the key, gives the rows that go and come.
+"""Relations with upserts or an enforced key: an operator of its own, cut by the key, gives deletes and inserts.
 
     changes by key → cells by key → rows with weights → the cells of the query
 

@@ -1,4 +1,4 @@
-"""Where rows belong: the cells of a grid that read a row, and through which occurrences of its relation.
+"""Places rows: the cells of a grid that read a row, and the occurrences of its relation through which they do.
 
 It is what ``dispatch.shuffle`` tells Spark to do with a change, done without Spark: to rows that are at rest, and to
 rows that cells read from files.

@@ -1,4 +1,4 @@
-"""Where cells run on a cluster: each on the executor that has its live engine.
+"""Places cells on a cluster: each on the executor that has its live engine.
 
 Spark gives a task behind a shuffle to whichever executor is free. With executors on several hosts a cell would change
 hosts in about half of the batches, and catch up there from the log. Here every cell has an *anchor*: a cached row of

@@ -1,1 +1,1 @@
-"""Sources as people have them: several relations in one topic, Delta tables, a stream that takes over from a load."""
+"""Sources: several relations in one topic, Delta and Iceberg tables, a stream that takes over from a load."""

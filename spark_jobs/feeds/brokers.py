@@ -1,4 +1,4 @@
-"""What the brokers of Kafka say of the topics that a stream reads, and its checkpoint has to know.
+"""Asks Kafka's brokers for what a checkpoint keeps about its topics.
 
 An offset means a record of one topic. If the topic was made anew under its old name, the offset means another record:
 what the new topic has before it is never read, and Spark notices that only while the new topic is the shorter one. So

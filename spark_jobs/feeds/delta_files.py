@@ -1,4 +1,4 @@
-"""The files of Delta tables by name, for cells that read them: those of a version, or what each version has changed.
+"""The files of a Delta table's version, or of its changes, for cells that read them.
 
 A version of a table with change data feed has change files, whose column ``_change_type`` says what became of a row. If
 it has none, it adds and removes whole files. The log says which; ``deltalake`` is not asked for their rows. Rows of a

@@ -1,4 +1,4 @@
-"""The files of a version of a Delta table, and which of their rows are in it: deletion vectors take rows away.
+"""The files of a version of a Delta table, and the rows in them that deletion vectors leave.
 
 ``deltalake`` reads a table with deletion vectors whole or not at all. Its log says which files there are, its vectors
 which rows of them stay; Arrow reads the files.

@@ -1,4 +1,4 @@
-"""Delta tables as sources of Spark without Delta's jar: what ``spark_jobs.feeds.delta`` registers with a session.
+"""Delta tables as data sources of Spark without Delta's jar; ``spark_jobs.feeds.delta`` registers them.
 
 The package ``deltalake`` reads the table and its change data feed, in Spark's Python processes; rows go to Spark as
 Arrow. Offsets are versions of the table, so a micro-batch that is executed again reads the same rows.

@@ -1,4 +1,4 @@
-"""What has changed in a Delta table between two of its versions, as Arrow on the driver.
+"""The changes of a Delta table between two versions, as Arrow on the driver.
 
 Of a table with a change data feed that is the feed. Of any other it is the rows of the files that were added, less
 those of the files that were removed, and the rows that deletion vectors have taken away or given back: exact while the

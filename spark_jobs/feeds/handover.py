@@ -1,4 +1,4 @@
-"""From a load to the stream, without gap or overlap: a position of the source is noted once, and both sides use it.
+"""Hands over from a load to a stream without gap or overlap: both use one noted position of the source.
 
     source ──up to the position──→ tables  → bulk_load ─┐
            ──after the position──→ changes → maintain  ─┴→ one checkpoint

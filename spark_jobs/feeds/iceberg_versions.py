@@ -1,4 +1,4 @@
-"""Iceberg tables by pyiceberg: their rows at a snapshot, and what has changed between two, as Arrow on the driver.
+"""Iceberg tables by pyiceberg: the rows of a snapshot, and the changes between two, as Arrow on the driver.
 
 A snapshot is a set of data files, each with the files that delete rows of it. What changed between two snapshots are
 the rows of the files that came, less those of the files that went; of a file whose deletes are others, both. That is

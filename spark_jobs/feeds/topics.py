@@ -1,4 +1,4 @@
-"""Topics of Kafka as the inputs of a job: what the command line says of them, and the change frames that they are.
+"""Kafka topics as inputs of a job: their options on the command line, and their change frames.
 
 The records are Debezium's envelopes as JSON texts, of one table or of several (``spark_jobs.feeds.split``). Spark's own
 source reads them; the session needs Spark's package for Kafka. Offsets are in Spark's checkpoint, like those of files.

@@ -1,4 +1,4 @@
-"""What a frame must not be to be read as changes: one whose rows replace others, or are others each time it is read.
+"""Rejects frames that are no changes: rows that replace others, or that differ each time they are read.
 
 Every row of a frame is a change, and Spark reads a frame once per relation that is made of it. So a stream whose later
 rows replace earlier ones would be added up, and an expression like ``rand()`` below two relations gives each of them

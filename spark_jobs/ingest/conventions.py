@@ -1,4 +1,4 @@
-"""Change conventions of others, found from a frame's columns or named by ``change=``, brought to ``_weight``.
+"""Change conventions, found from a frame's columns or named by ``change=``, converted to ``_weight``.
 
 Found without a word: ``_change_type`` (Spark's CHANGES, Delta, Iceberg) and ``_row_kind``, unless the schema declares
 such a column; and Debezium's envelopes (``op`` with structs ``before`` and ``after``). Any other column with codes or

@@ -1,4 +1,4 @@
-"""Edge lists, and other files that Spark has no reader for, as change files that it has one for.
+"""Converts edge lists and other files without a Spark reader to change files that Spark reads.
 
 A file is read once (``plans.files``) and written as a folder of change files (Parquet, ``--batch-rows`` updates each,
 in order), from which a stream then reads one file per micro-batch. With a window the updates are those of a sliding

@@ -1,4 +1,4 @@
-"""Lines of JSON as members that are texts, without a digit or a row that gets lost.
+"""Reads JSON lines with members as texts, so that no digit and no row is lost.
 
 Spark reads numbers as doubles where it makes texts of them, and of two objects in one line the first. Lines in which
 that may matter are few, and are read in another way, which takes longer.

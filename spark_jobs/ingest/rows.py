@@ -1,4 +1,4 @@
-"""Checking change rows with Spark expressions, before any cell has its rows: none starts on a batch with a bad one.
+"""Checks change rows with Spark expressions before any cell applies a row of the batch.
 
 A row is bad if it could not be read at all, if its weight or change code is not one, or if a value does not fit its
 column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2), NULL where the schema says NOT NULL.

@@ -1,4 +1,4 @@
-"""Which input file went into which batch, by the logs that Spark's file sources keep in the stream's checkpoint.
+"""Finds the batch of each input file in the logs of Spark's file sources.
 
 ``sources/<n>/<entry>`` lists the files that the n-th source found at once; ``offsets/<batch>`` says up to which entry a
 batch went. The n-th source is that of the query's n-th relation.

@@ -1,4 +1,4 @@
-"""What a file says of the values of a column without their being read, and which conditions it rules out."""
+"""Statistics of files: which conditions on a column they rule out without reading it."""
 
 from __future__ import annotations
 

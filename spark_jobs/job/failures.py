@@ -1,4 +1,4 @@
-"""What the user is told when a stream fails: one sentence, and the name of the file that has Spark's own report."""
+"""Reports a failed stream: one sentence, and the name of the file with Spark's own report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders of a job belong together: its checkpoint and its output.
+"""Checks that the folders of a job, its checkpoint and its output, belong together.
 
 A job is known by a word of its own, which is in its checkpoint (``output.json``) and in its output folder
 (``_crown.json``, which readers pass over). Spark's file sink alone would take any folder, and skip the batches whose

@@ -1,4 +1,4 @@
-"""What the operator did, batch by batch, for people: one line per micro-batch and a summary.
+"""Progress for people: one line per micro-batch, and a summary.
 
 The numbers come from Spark's own progress of the stream and from the notes that the cells leave beside their state
 (``spark_jobs.cell.step``); no extra job runs for them.

@@ -1,4 +1,4 @@
-"""``rollback``: a stopped stream back at an earlier batch: its tables, Spark's checkpoint and its state.
+"""``rollback``: takes a stopped stream back to an earlier batch: tables, Spark's checkpoint and state.
 
     tables, each in one step -> Spark's commits and offsets -> the logs of the cells
 

@@ -1,4 +1,4 @@
-"""The maintained result against a from-scratch recompute by Spark: same rows, or not.
+"""Compares the maintained result with a recompute by Spark.
 
 What was maintained is the sum of the written delta stream. What it should be is the query, run by Spark SQL over the
 net contents of the inputs, as far as they were applied: without files that came later, without quarantined rows, and

@@ -1,4 +1,4 @@
-"""How a running job is doing, from the notes that its cells leave and from Spark's own checkpoint; no Spark runs here.
+"""Health of a running job, from notes of its cells and Spark's checkpoint, without Spark.
 
 Reading the checkpoint is enough to watch the job. The notes are those of the newest batches (``state_log.NOTES``).
 """

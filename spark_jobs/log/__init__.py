@@ -1,1 +1,1 @@
-"""What outlives every process: the files of the cells, and what Spark's own checkpoint says about them."""
+"""Durable files: the logs of the cells, and what Spark's checkpoint says about them."""

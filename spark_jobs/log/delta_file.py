@@ -1,4 +1,4 @@
-"""The file of one batch of one cell: whose it is, the rows the cell was given, and a checksum over everything.
+"""The file of one batch of one cell: its identity, the input rows, and a checksum.
 
 The bytes are those of ``crown.durable.packing``. The header names format, plan fingerprint, stream, cut, cell, batch,
 the batch before with the digest of its file, and each relation with its rows and bytes. So the digests are a hash

@@ -1,4 +1,4 @@
-"""The two sources of truth, compared: what Spark has begun and committed, and what the cells have in their logs.
+"""Compares the two sources of truth: Spark's offsets and commits, and the logs of the cells.
 
 Spark's checkpoint has ``offsets/b``, written before batch ``b`` is executed, and ``commits/b``, written after. A cell
 has ``b.delta`` of every batch that was executed: each executes a task per batch, also without rows, because nothing in

@@ -1,4 +1,4 @@
-"""``meta.json`` of an operator: of which plan its state is, and how it is cut into cells. It decides who may go on."""
+"""``meta.json`` of an operator: the plan and the cells of its state. It decides which stream may continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a job keeps what: Spark's checkpoint, and the state, which is in it or in a place of its own.
+"""The places of a job's files: Spark's checkpoint, and the state, inside it or elsewhere.
 
 A checkpoint whose state is elsewhere says where, in ``crown/elsewhere.json``; so it is not taken for one that has none,
 and is found by its place in the checkpoint.

@@ -1,4 +1,4 @@
-"""What the views of a pipeline read, in an order in which each comes behind what it reads.
+"""Finds what the views of a pipeline read, and orders them by that.
 
 Every definition is analyzed by Spark in a session of its own, in which the views of the pipeline are temporary views
 without rows. What else Spark resolves there are the sources.

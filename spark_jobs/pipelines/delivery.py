@@ -1,4 +1,4 @@
-"""Where the rows of a pipeline's views go: each version once, into every place that a view has.
+"""Delivers the rows of a pipeline's views: each version exactly once to every sink of a view.
 
 A view has a Delta table in the folder ``tables`` of the pipeline, unless it is temporary, and the places that it is
 given beside that. A place has its own first version: it begins with all rows of the view, and goes on with its changes.

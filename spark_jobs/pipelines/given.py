@@ -1,4 +1,4 @@
-"""Sources that a pipeline is given by name: what a text, a DataFrame or a function says of where the rows are.
+"""Sources given by name, as a text, a DataFrame or a function that says where the rows are.
 
 - ``delta:FOLDER`` or ``delta:s3://...``, ``iceberg:CATALOG.NAMESPACE.TABLE``: tables that are read by their versions
 - ``parquet:FOLDER``, ``orc:FOLDER``: all files of a folder

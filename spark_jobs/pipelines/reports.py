@@ -1,4 +1,4 @@
-"""What a pipeline tells: how each view is kept, and what a run did."""
+"""Reports of a pipeline: how each view is kept, and what a run did."""
 
 from __future__ import annotations
 

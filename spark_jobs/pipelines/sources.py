@@ -1,4 +1,4 @@
-"""What has changed in a source since it was last read.
+"""Reads what has changed in a source since the last run.
 
 A table of Delta or Iceberg is read by its versions. A table of files to which files were only added is read from the
 new files. Any other table is read whole and compared with the rows that the state has: that costs a scan of the table,

@@ -1,4 +1,4 @@
-"""How a pipeline is doing, seen from outside: nothing is locked, and no Spark is needed.
+"""Health of a pipeline, read without locks and without Spark.
 
 Every run writes down what it did, in ``crown/vitals.json``, whether it came to its end or not. What the file says is
 what the newest runs knew; who has the state open, and how far tables with versions are ahead, is looked up.

@@ -1,4 +1,4 @@
-"""How many rows results have, and a checksum that does not depend on their order, or on which cell has which."""
+"""Row counts and checksums of results, independent of the order of rows and of cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cells of an operator hold between them, read out of their engines: every base row once.
+"""Reads the base rows of an operator out of the engines of its cells, each once.
 
 A row that several cells have is taken from the first of them. On the way everything is compared with the cut: a row
 that stands in a cell where it does not belong, or is not in each cell where it does, means that a file is damaged, or

@@ -1,4 +1,4 @@
-"""New cells: engines that are given their part of what the old ones held, one after the other."""
+"""Fills the engines of new cells, one after the other, with their part of the old cells' rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators of a job's query that are cut anew, and what their cells are before and after.
+"""The operators of a job's query that are cut anew, with their cells before and after.
 
 The query's own operator is the first round; ``.merge`` is the second, if there is one; ``.keys.*`` keep the rows of
 relations that are looked up by key, for an update or because it is enforced; ``.window.*`` are the windows of a query

@@ -1,4 +1,4 @@
-"""Where a user says that something is: a path of this host, or the URI of an object store. All are read here.
+"""Parses every address that a user writes: a path of this host, or the URI of an object store.
 
 URIs never carry credentials: what is a user's name and password in one, or a query, is not shown, and refused.
 """

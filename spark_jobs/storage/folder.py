@@ -1,4 +1,4 @@
-"""What the state of a job asks of a storage: folders of small and large files, each published in one step.
+"""The protocol of storage: folders of small and large files, each published atomically.
 
 A folder is known by where it is. It need not be made before a file is: object stores have no folders. All methods raise
 OSError, whose ``strerror`` is a reason in words, when the storage cannot do what it should; ``FileNotFoundError`` means

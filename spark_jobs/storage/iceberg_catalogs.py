@@ -1,4 +1,4 @@
-"""Catalogs of pyiceberg's: how a table in one is named, and what is said where one cannot be used."""
+"""Catalogs of pyiceberg: names of tables in them, and errors when one cannot be used."""
 
 from __future__ import annotations
 

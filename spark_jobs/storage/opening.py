@@ -1,4 +1,4 @@
-"""From what a user has written to a folder."""
+"""Opens the folder at an address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a result is kept, as one text: a folder, or what names a table elsewhere and can say its key, too.
+"""Parses the address of a result's table: a folder, or the URI of a table elsewhere, optionally with its key.
 
 - a folder, or ``s3://``, ``gs://``, ``az://``: a Delta table; ``folder?key=shop``
 - ``postgresql://user@host/database?table=totals&key=shop``

@@ -1,4 +1,4 @@
-"""``read_view``: the present result of a running or stopped stream, out of its checkpoint, as a batch DataFrame."""
+"""``read_view``: reads the present result of a running or stopped stream from its checkpoint as a DataFrame."""
 
 from __future__ import annotations
 

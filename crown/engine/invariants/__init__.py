@@ -1,1 +1,1 @@
-"""What must hold of a tree engine between two batches, as checks that run."""
+"""The invariants of a tree engine between two batches, as executable checks."""

@@ -1,4 +1,4 @@
-"""The invariants of payloads, executable: every group's is recomputed from the rows of its children and compared.
+"""Checks payloads: recomputes each group's from the rows of its children and compares.
 
 Between batches no change waits, a group is worth the sum of its children's worth, and an empty one is worth nothing.
 Of a summed leaf there are no rows to compare with: its groups count some, or are worth nothing.

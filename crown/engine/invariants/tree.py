@@ -1,4 +1,4 @@
-"""Every invariant of the engine's state, executable: all views are recomputed from the rows of R and compared.
+"""Checks all other state: recomputes every view from the rows of R and compares.
 
 Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
 positions, live prefixes, carried values; reachability in the hash tables; and that the blocks in use account for every

@@ -1,1 +1,1 @@
-"""Bulk loads: many tuples enter a tree at once, edge by edge instead of tuple by tuple."""
+"""Bulk loads: many tuples are inserted into a tree edge by edge instead of tuple by tuple."""

@@ -1,4 +1,4 @@
-"""Large batches of insertions enter a tree at once: as much of them as there is room for, the rest one by one.
+"""Loads large batches of inserts in bulk, as far as memory allows, and the rest tuple by tuple.
 
 tuples of a source -> tables made for what they have of new keys -> parts, each entered as a whole
 """

@@ -1,4 +1,4 @@
-"""How many words a bulk load can need: it cannot stop half-way, so they must be there before it begins.
+"""Bounds the memory of a bulk load, which cannot stop half-way, so that it is reserved before.
 
 The bound is by counts alone: as many new records, groups and entries of lists as there can be, each in a block of its
 own, and every list moved to a larger block as often as that can happen.

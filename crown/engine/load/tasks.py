@@ -1,4 +1,4 @@
-"""What a bulk load does with the tuples of a source, in which order: for every edge at its aliases, a task.
+"""The tasks of a bulk load in order: one per edge and alias of a source.
 
 At the edge above an alias, its rows enter their groups; at an edge below, they are linked to groups as parents. Both
 go through a table in the order of its slots, and tasks with the same look-up do so together. What is linked is counted

@@ -1,1 +1,1 @@
-"""Batches that are one native call: the programs that have them, and what comes before and behind the call."""
+"""Programs whose batch is one native call: which they are, and the Python around the call."""

@@ -1,4 +1,4 @@
-"""What the events of a batch add to the states of their groups: products of their columns, and sums that they bring.
+"""The addends of a batch to its groups: products of columns, and sums that earlier stages formed.
 
 A join stage may have added up products of factors already; then the group adds those up.
 """

@@ -1,4 +1,4 @@
-"""A batch of a group stage while it is applied: what the kernel is given, and room for what it makes."""
+"""A batch of a group stage while it is applied: the kernel's inputs, and buffers for its outputs."""
 
 from __future__ import annotations
 

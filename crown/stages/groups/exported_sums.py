@@ -1,4 +1,4 @@
-"""Sums that travel between cells: as digits in columns, so that a row of a bag can carry them, and back into limbs.
+"""Converts sums that travel between cells from limbs to columns of digits, and back.
 
 A cell tells the sums of its groups, `-old, +new`; where the cells meet they are added up with these weights, and what
 is told is exact to the last bit. The far part of a sum of doubles, which most sums have not, travels as bytes.

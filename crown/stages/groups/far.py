@@ -1,4 +1,4 @@
-"""Far parts of sums, of the groups that have some: see ``crown.kernels.fixed``.
+"""Far parts of the sums of groups (see ``crown.kernels.fixed``).
 
 A term of doubles has a word behind its limbs in the state of a group: the handle of its far part in the stage's arena,
 or 0. A batch works on dense numbers of the groups that it touches, per term, and stores those that it changes.

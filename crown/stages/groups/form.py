@@ -1,4 +1,4 @@
-"""How the rows of a group stage are made: which columns a kernel works out, and which it is given."""
+"""The columns of a group stage's rows: those that a kernel computes, and those that it is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The multisets of a group stage: behind DISTINCT and all aggregates that read values in order."""
+"""The multisets of a group stage, which DISTINCT and ordered aggregates read."""
 
 from __future__ import annotations
 

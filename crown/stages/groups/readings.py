@@ -1,4 +1,4 @@
-"""What aggregates read of the ordered values of groups: ends, percentiles, joined texts, bits. Codes, one per group.
+"""Aggregates over the ordered values of groups: ends, percentiles, joined texts, bits. Returns codes, one per group.
 
 A reading is a function of the values and how often each is there, so that of an old state, worked out anew, is the one
 that was told before.

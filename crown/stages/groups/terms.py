@@ -1,4 +1,4 @@
-"""What a group adds up: exact integers, one per *term*, shared by all aggregates that need it.
+"""The exact integers that a group adds up, one per *term*, shared by all aggregates that need it.
 
 COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of a few sums of products of arguments over the
 rows where none of certain arguments is NULL and a filter is TRUE. Each such sum is a term. It is an integer of as many

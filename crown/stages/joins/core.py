@@ -1,4 +1,4 @@
-"""A join core as a stage of a program, in one cell or in several: its relations are base tables, or ``#i`` for stage i.
+"""A join core as a stage, in one or several cells. Its relations are base tables, or ``#i`` for stage i.
 
 Several cells are cut by a grid (``plans.search.shares``) and never talk to one another: each is a core of its own, over
 the rows that fall to it, and since kernels run without the GIL, threads apply a batch to all of them at once. A row

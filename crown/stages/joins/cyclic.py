@@ -1,4 +1,4 @@
-"""How many rows a cyclic join has, as a stage of a program: a row of constants, as often as they meet."""
+"""The count of a cyclic join as a stage: a row of constants, whose multiplicity is the count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One side of a join by a comparison: its rows in the order of what is compared, with exact sums where that is enough.
+"""One side of a join by a comparison: its rows in the order of the compared value, or sums of them.
 
     keys and bounds of rows of the other side -> ranges of positions in trees -> sums of the ranges, or their rows
 

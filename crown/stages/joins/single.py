@@ -1,4 +1,4 @@
-"""Rows of which each key has at most one: a subquery that is used as a value.
+"""Scalar subqueries: checks that each key has at most one row.
 
 The rows pass through. What is kept is the row of each key, so that a batch that would leave a second one is refused
 before anything changes, and its message names the rows. Memory: one record per row.

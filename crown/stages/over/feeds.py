@@ -1,4 +1,4 @@
-"""The running stage of every planned one that reads feeds; joins read relations, and linear stages have no state."""
+"""Creates the stage of each planned stage that reads feeds; joins read relations, linear stages keep no state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a change reaches whose MIN or MAX is that of all rows up to their own, or from their own on.
+"""Finds the rows whose running MIN or MAX a change can alter.
 
 Such a value only changes as far as no other row has what is as good: from a change on up to the first row that is not
 worse, if none is before it. Of rows that are deleted in one batch, equal ones do not shield what is behind them.

@@ -1,4 +1,4 @@
-"""Values of window functions, for some rows of some partitions at once.
+"""Computes window functions for some rows of several partitions at once.
 
 What is before and behind a stretch of rows (``crown.stages.over.stretches``) is known by its sums alone. So all sums
 are running sums over one list of numbers, ``head, rows of the stretch, tail`` of one stretch after the other, and a

@@ -1,4 +1,4 @@
-"""What functions pick that count from their own row: as kernels read it (see ``crown.stages.kernels.over.picks``)."""
+"""LAG, LEAD and other functions that pick a row relative to their own (see ``crown.stages.kernels.over.picks``)."""
 
 from __future__ import annotations
 

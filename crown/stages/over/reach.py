@@ -1,4 +1,4 @@
-"""Which rows a change can change, and which rows the values of rows are read off: positions in partitions.
+"""Finds the positions of the rows that a change can affect, and of the rows that their values depend on.
 
 What is said of a change holds for the tree as it is before a batch. Rows between two changes keep their distance, so
 the nearest change to a row is as far from it after the batch as before: if its frame holds a change at all, before or

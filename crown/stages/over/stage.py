@@ -1,4 +1,4 @@
-"""Window functions: every row with values that are read off the rows around it in its partition, kept up to date.
+"""The window stage: each row with the values of window functions over its partition, kept up to date.
 
     net -> feed -> changes -> positions they reach -> values there before and after -> what differs
 

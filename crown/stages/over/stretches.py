@@ -1,4 +1,4 @@
-"""Stretches: some rows of partitions, for the values of window functions.
+"""Stretches: ranges of rows in partitions, for which window functions are computed.
 
 Of each partition a stretch of rows is there, each copy by itself: those whose values are wanted, and those that their
 frames reach. What lies outside of it is read row by row.

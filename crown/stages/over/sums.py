@@ -1,4 +1,4 @@
-"""The sums of window functions: the words that every row of a tree has, and values out of them."""
+"""Sums of window functions: the words that each row adds to a tree, and values from their totals."""
 
 from __future__ import annotations
 

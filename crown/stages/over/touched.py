@@ -1,4 +1,4 @@
-"""The stretches of rows that a batch can change, before and after it."""
+"""The stretches of rows that a batch can affect, before and after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where changes of rows cut their partitions, so that the values of running functions move alike between two cuts.
+"""Cuts partitions at changed rows: between two cuts, the values of a running function move by the same amount.
 
     changes -> the rows that are like them, and their peers -> cuts -> pieces between cuts -> what comes before each
 

@@ -1,4 +1,4 @@
-"""Deltas of running functions as ranges: rows that move by the same amount are one row of the delta.
+"""Deltas of running functions as ranges: one row of the delta for all rows that move by the same amount.
 
     changes -> where they cut their partitions -> ranges between the cuts -> how far each of them moves
 

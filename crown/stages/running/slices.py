@@ -1,4 +1,4 @@
-"""Slices: the rows for which a running sum is on one side of a bound, kept up to date.
+"""Slices: the rows whose running sum is on one side of a bound, kept up to date.
 
     net -> feed -> the trees of partitions -> the runs of selected rows, before and after -> what differs
 

@@ -1,4 +1,4 @@
-"""Deltas of running functions as rows: pieces of partitions between cuts, each written once by one walk over leaves.
+"""Deltas of running functions as rows: each piece between cuts is written by one walk over leaves.
 
     changes -> cuts -> pieces, and how far each moves -> rows as they are, rows as they will be
 

@@ -1,4 +1,4 @@
-"""Values of running functions, row by row: each is a sum of all that is before a place of the partition.
+"""Values of running functions: each is a sum over the rows before a position of the partition.
 
 These are ROW_NUMBER, RANK, and exact COUNT and SUM from the first row on (``WindowFunction.running``). What other rows
 lie around a row does not matter to them, so a row costs as much as finding that place.

@@ -1,1 +1,1 @@
-"""The lasting state of a program of stages: its memory, and what is saved of it."""
+"""The state of a program: its memory and its snapshots."""

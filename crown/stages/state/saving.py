@@ -1,4 +1,4 @@
-"""Writing a snapshot of a program: one file that holds the program and the state of all its parts.
+"""Writes a snapshot of a program: one file with the program and the state of its parts.
 
 A file of words (see ``crown.store.words_file``). Its header has the program, what deletes of absent rows do, whether
 rows that nothing reads are left out, the number of threads and how the stages are cut for them (``grids``), and what

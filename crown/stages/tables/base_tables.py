@@ -1,4 +1,4 @@
-"""The base tables of a program: the one place that decides what a delete finds.
+"""The base tables of a program, the one place that decides whether a delete finds its row.
 
 Several stages may read one relation, each with columns of its own. If each stage decided what a delete of an absent row
 takes away, their counts would drift apart. So the base tables count the copies of every tuple, over all columns that

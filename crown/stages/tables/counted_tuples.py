@@ -1,4 +1,4 @@
-"""A table of counted tuples in a part: behind the base tables and the pointwise stages."""
+"""Tuples with counts in a part of memory, used by base tables and pointwise stages."""
 
 from __future__ import annotations
 

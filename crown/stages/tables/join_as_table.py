@@ -1,4 +1,4 @@
-"""Relations that a join stores whole: the base tables ask its records what a delete finds.
+"""Relations that a join stores whole: base tables look up deletes in the join's records.
 
 The join's record of a tuple has its copies as they were before the batch, for it is asked first. What the join
 does not store are the tuples that no alias of the relation reads, because a column that it joins on is NULL: those are

@@ -1,4 +1,4 @@
-"""Enforced keys: of each the base tables count the rows that are there, and no batch leaves more than one.
+"""Enforced keys: rows are counted per key, and a batch that leaves more than one is rejected.
 
 A batch is looked at while it is prepared. Where it would leave two rows with one key, its changes of that key are bad
 rows, all of them, because none of them is wrong by itself; where bad rows are set aside, the rest is applied. What a

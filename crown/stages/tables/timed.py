@@ -1,4 +1,4 @@
-"""Rows that are there for a time: those whose period has the clock in it.
+"""Rows with a period of validity: those whose period contains the clock are in the relation.
 
     net of rows, net of the clock -> the trees of rows by their beginnings and ends -> what the clock has passed
 

@@ -1,4 +1,4 @@
-"""Tombstones that are forgotten: the last sequence of each deleted key, until it is too far behind the greatest one.
+"""Tombstones: the last sequence of each deleted key, kept until it is too far behind the greatest sequence.
 
 They are in a tree, in the order of their sequence, so those that go are the first ones: O(log n) for a tombstone that
 is inserted or deleted, and nothing is ever gone through as a whole. What is forgotten is a matter of the changes

@@ -1,4 +1,4 @@
-"""Updates by key, without the row before: the row of each key is kept, and is the row that a change takes away.
+"""Upserts: the row of each key is kept, so that an update can delete it.
 
 A change says which row a key has from now on, or that it has none. What other stages need is the row that goes; it is
 looked up here, inside of the transaction. So a batch that is applied again gives the same rows, and one that is taken

@@ -1,4 +1,4 @@
-"""A relation within its window: what comes stays until its time is over, and leaves as a delete of the same batch.
+"""Relations with a window: rows that leave the window are deletes of the batch that moves it.
 
     net -> without late rows -> the rows that are in, in order -> net, and the deletes of what has expired
 

@@ -1,4 +1,4 @@
-"""What text says: numbers, truth values, dates and moments, in all the forms that Spark reads.
+"""Parses text to numbers, booleans, dates and timestamps, in all the forms that Spark reads.
 
 What says nothing of the type is NULL, where Spark in ANSI mode stops. Plain forms are read by Arrow, the others once
 per distinct text. Two of Spark's forms are NULL here: a time without a day, which means today, and a zone by its name.

@@ -1,4 +1,4 @@
-"""Values as text, as Spark writes them: decimals without exponents, doubles with the fewest digits, moments in UTC."""
+"""Formats values as text as Spark does: decimals without exponents, shortest doubles, timestamps in UTC."""
 
 from __future__ import annotations
 

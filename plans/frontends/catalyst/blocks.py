@@ -1,4 +1,4 @@
-"""A block: what is read of a plan so far, as the parts of one join core (`plans.queries.algebra.Query`).
+"""A block: the part of a plan that has been read, as one join core (`plans.queries.algebra.Query`).
 
 Projections, filters and inner joins only change the parts of a block. What has to be a relation of its own (an
 aggregate, a union, the right side of an outer join that is more than a table) closes the block and begins a new one.

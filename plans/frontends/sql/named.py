@@ -1,4 +1,4 @@
-"""Names that users may give to functions of their own. Part of `plans.frontends.sql`."""
+"""Checks the names of user-defined functions. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SQL is refused by its form: clauses, joins and statements, by the words they are written with. Part of
+"""Rejects clauses, joins and statements that are not supported, in the words of the query. Part of
 `plans.frontends.sql`.
 """
 

@@ -1,4 +1,4 @@
-"""What a SELECT sees and makes: the names in FROM, and the join core that it is flattened into.
+"""The scope of a SELECT: the names in FROM, and the join core that it is flattened into.
 
 Part of `plans.frontends.sql`. A query is read by functions that are given a `Scope`. `Reading` is what all SELECTs of a
 text share; a `Frame` is a join core under construction; `Names` keeps the aliases of frames apart whose columns meet.

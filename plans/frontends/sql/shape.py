@@ -1,4 +1,4 @@
-"""What a query is by its form, before any name in it means something. Part of `plans.frontends.sql`."""
+"""Properties of a query that depend on its form alone, not on names. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a condition on the clock holds: from which moment on, and until which.
+"""The period in which a condition on the clock holds.
 
 A function of the clock that never falls as time goes on is solved for the clock: `CURRENT_DATE >= due` holds from the
 midnight of `due` on.

@@ -1,4 +1,4 @@
-"""Comparisons of whole numbers with all that is added on one side, so that each side is of one relation.
+"""Moves the addends of integer comparisons so that each side is of one relation.
 
 They are compared as whole numbers, so that nothing overflows: `x - y > 5` is `x > y + 5`.
 """

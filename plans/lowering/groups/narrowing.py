@@ -1,4 +1,4 @@
-"""Groups, window functions and EXPLODE without what nothing reads of them: aggregates, functions, columns of the rows
+"""Removes unused parts of groups, window functions and EXPLODE: aggregates, functions, columns of the rows
 below them.
 
 >>> from plans import parse

@@ -1,4 +1,4 @@
-"""What ties two sides of an outer, anti or semi-join: keys where it is a conjunction of equalities, rows where not."""
+"""The match of an outer, anti or semi-join: by keys for a conjunction of equalities, else by rows."""
 
 from __future__ import annotations
 

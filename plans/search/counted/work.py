@@ -1,4 +1,4 @@
-"""What a change of a join core is expected to cost, in rows looked at: to choose between programs, not between trees.
+"""Estimates the cost of a change of a join core in rows read, to choose between programs.
 
 Where nothing is known of a key, it has `FANOUT` rows, as in the search (`plans.search.counted.fans`). A change of a row
 goes up its tree to the first free node; from there the results that it is part of are enumerated. In a set it goes on

@@ -1,4 +1,4 @@
-"""What updates cost under a tree, counted on a recorded log: one step per counter that changes.
+"""Counts the cost of updates under a tree on a recorded log: one step per counter that changes.
 
 A replay of the engine's R-, S- and P-updates (Section 4 of the paper) that keeps counters only: no live views, no
 results. `work` per update is what Theorem 6.5 bounds by the enclosureness; comparing trees needs no engine.

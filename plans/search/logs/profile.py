@@ -1,4 +1,4 @@
-"""What a recorded update log says about a query: rates, its kind of stream, and the enclosureness under each tree.
+"""Profiles a recorded update log: rates, kind of stream, and the enclosureness under each tree.
 
 Enclosureness (Definitions 6.3 and 6.4): the effective lifespans of a tuple t of node e are its lifespan cut off at
 the first later deletion (Î), or begun at the last earlier insertion (Ǐ), of a tuple below e; λ(t) is the largest

@@ -1,4 +1,4 @@
-"""What publications touch under a tree whose rows are counted, replayed on a recorded log.
+"""Replays a recorded log to count what publications touch under a tree with counted rows.
 
 The counters of `plans.search.logs.amplification`, and payloads that count: per group what its parents have been told
 (`Pub`) and what they have not, which is published once per batch, the deepest edges first. A touch is a row of a parent

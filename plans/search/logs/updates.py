@@ -1,4 +1,4 @@
-"""What a recorded log does to the nodes of a tree: which rows are inserted or deleted there, in how many copies."""
+"""Maps a recorded log to the nodes of a tree: the rows inserted and deleted at each, with copies."""
 
 from __future__ import annotations
 

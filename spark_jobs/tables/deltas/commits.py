@@ -1,4 +1,4 @@
-"""How the files of a micro-batch become part of a table: all of them, once, by one process.
+"""Commits the files of a micro-batch to a table: all of them, once, by one process.
 
 The cells have written to ``_attempts`` (``spark_jobs.tables.deltas.parts``); the driver knows which attempts won. What
 a commit is depends on the table's log: a transaction of a Delta table (``delta``), or a manifest (``manifests``).

@@ -1,4 +1,4 @@
-"""A table of deltas as plain Parquet: files, and a manifest per micro-batch that says which ones are of it.
+"""A table of deltas as plain Parquet: files, and a manifest per micro-batch that lists its files.
 
 ``_manifests/<batch>.json`` is made if it is not there, in one step: that is the commit. Then the files of the batch get
 their places in the folder. So a reader of all ``*.parquet`` of the folder reads committed batches only, of the

@@ -1,4 +1,4 @@
-"""The deltas of a cell and micro-batch as a Parquet file, written where they are found: in the worker.
+"""Writes the deltas of a cell and micro-batch to a Parquet file, in the worker.
 
 Rows that Spark writes cross into the JVM, and its Parquet writer takes most of a batch's time. Here only one row per
 cell crosses: which file, how large, and the statistics that a table's log keeps. A file is written under a name that no

@@ -1,4 +1,4 @@
-"""What columns a table of deltas has: those of the deltas, and the number of the micro-batch."""
+"""The columns of a table of deltas: those of the deltas, and the number of the micro-batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files of an object store as a DataFrame: the workers fetch them, each its own.
+"""Parquet files of an object store as a DataFrame: each worker fetches its own.
 
 Spark itself would need a jar for the store, and the credentials in its own settings.
 """

@@ -1,4 +1,4 @@
-"""What a Delta table may hold that the package ``deltalake`` does not see, or sees wrong: refused in a sentence.
+"""Rejects Delta tables with features that the package ``deltalake`` ignores or reads wrong.
 
 Delta's own connector writes such tables, on demand or, in some places, by default. Read without this look they give
 NULLs, or rows that were deleted, without a word.

@@ -1,4 +1,4 @@
-"""The deltas of a micro-batch as what is to be done to a table that holds the result.
+"""Nets the deltas of a micro-batch into the inserts, updates and deletes of a result's table.
 
 With keys: a row per key, to be inserted, updated or deleted. Without: a row per distinct row of the result, and by how
 much the number of its copies changes.

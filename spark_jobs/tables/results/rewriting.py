@@ -1,4 +1,4 @@
-"""What a batch does to a table whose files are never changed: a file with rows that it changes is written anew."""
+"""Applies a batch to a table of immutable files: each file with changed rows is rewritten."""
 
 from __future__ import annotations
 

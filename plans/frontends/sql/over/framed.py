@@ -1,4 +1,4 @@
-"""What stands behind OVER: partitions, orders, frames, and what WINDOW calls so. Part of `plans.frontends.sql`."""
+"""Reads window specifications: partitions, orders, frames, and named windows. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that stand in the text: VALUES, arrays first in FROM, and SELECT without FROM. Part of `plans.frontends.sql`.
+"""Constant rows: VALUES, arrays first in FROM, and SELECT without FROM. Part of `plans.frontends.sql`.
 
 They are put beside the one row of a group that always has one, of a relation that the query reads anyway::
 
