@@ -49,6 +49,17 @@ def paths(page: str) -> set[str]:
     return set(re.findall(r"`([\w/]+\.py)`", _FILES.sub("", page)))
 
 
+def paths_of_packages(text: str) -> set[str]:
+    """Every path of a Python file of a package in backticks."""
+    return set(re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:/\w+)+\.py)`", text))
+
+
+def is_in_a_module(name: str) -> bool:
+    """Whether the dotted name begins with a module or folder within a package; others name metadata and metrics."""
+    path = ROOT.joinpath(*name.split(".")[:2])
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
 def exists(name: str) -> bool:
     """Whether the dotted name is a module of this project, or something that one defines."""
     words = name.split(".")

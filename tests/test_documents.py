@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import pydoc
 import re
 from pathlib import Path
 
@@ -35,6 +36,18 @@ def test_every_function_and_file_that_a_page_names_exists(file: Path) -> None:
     assert len(architecture.names(page) | architecture.paths(page)) > 5, "the page names functions or files"
     assert not [found for found in sorted(architecture.names(page)) if not architecture.exists(found)]
     assert not [path for path in sorted(architecture.paths(page)) if not (ROOT / path).is_file()]
+
+
+def test_every_file_and_module_that_is_named_anywhere_exists() -> None:
+    """In pages, docstrings and comments: `plans/search/cuts.py`, or ``plans.search.cuts`` with what it defines."""
+    modules = [file for package in architecture.PACKAGES for file in (ROOT / package).rglob("*.py")]
+    wrong = []
+    for file in [*PAGES, ROOT / "README.md", *modules]:
+        text = file.read_text()
+        wrong += [(name(file), path) for path in architecture.paths_of_packages(text) if not (ROOT / path).is_file()]
+        of_modules = [found for found in architecture.names(text) if architecture.is_in_a_module(found)]
+        wrong += [(name(file), one) for one in of_modules if not (architecture.exists(one) or pydoc.locate(one))]
+    assert not wrong
 
 
 def test_the_tables_of_files_are_those_of_the_files() -> None:

@@ -27,7 +27,7 @@ _STREAM, _BATCH = "crown.stream", "crown.batch"
 
 class IcebergResult:
     """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog pyiceberg's own configuration describes; made if it is not
-    there. See ``spark_jobs.tables.results.table.Target``.
+    there. See ``spark_jobs.tables.places.Target``.
 
     Cost of a batch: the files that may have rows of its keys are read, those that have some are written anew.
     """

@@ -51,7 +51,7 @@ _FAR = 1 << 62
 
 
 class DeltaResult:
-    """The Delta table in ``folder``. See ``spark_jobs.tables.results.table.Target``.
+    """The Delta table in ``folder``. See ``spark_jobs.tables.places.Target``.
 
     Cost of a batch: the files that may have rows of its keys are read, those that have some are written anew. Files in
     whose range of whole numbers and dates no row of the batch falls are not read.

@@ -41,7 +41,7 @@ _TYPES = {
 
 
 class PostgresResult:
-    """The table ``table`` (``name`` or ``schema.name``) of a database. See ``spark_jobs.tables.results.table.Target``.
+    """The table ``table`` (``name`` or ``schema.name``) of a database. See ``spark_jobs.tables.places.Target``.
 
     ``conninfo``: as for ``psycopg.connect``; its password is in no message.
     """
