@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from crown.errors import CrownError, SnapshotError
 from crown.guards.arguments import number_of
 from crown.ingest.batch import PreparedBatch
 from crown.programs.database_engine import DatabaseEngine
+from plans.queries.algebra import Relation
+from plans.schema import Schema
 
 
 class DurableDatabase(
@@ -59,18 +62,36 @@ class DurableDatabase(
         ``note``: a JSON value, such as the position in a source from which the next batch is to be read. It stands if
         and only if the batch does. None keeps the last one.
         """
+        with self._noting(note):
+            deltas = self._run(changes, True)
+        return self._told(deltas)
+
+    @override
+    def define(
+        self,
+        views: Mapping[str, str | Relation | Callable[[Schema], Relation]],
+        *,
+        drop: Iterable[str] = (),
+        note: Any = None,
+    ) -> None:
+        """Drops and registers views as ``Database.define`` does, and keeps ``note`` with that, as ``apply`` does."""
+        with self._noting(note):
+            super().define(views, drop=drop)
+
+    @contextmanager
+    def _noting(self, note: Any) -> Iterator[None]:
+        """Has what is written down keep a note; if nothing is, the last one stands."""
         try:
             json.dumps(note)
         except (TypeError, ValueError, RecursionError) as error:
             raise CrownError(f"note must be a value that JSON has: {error}") from None
-        before = self._note
+        before, batches = self._note, self._journal.batches
         self._note = before if note is None else note
         try:
-            deltas = self._run(changes, True)
-        except BaseException:
-            self._note = before
-            raise
-        return self._told(deltas)
+            yield
+        finally:
+            if self._journal.batches == batches:
+                self._note = before
 
     def history(self) -> list[tuple[int, Any]]:
         """Returns the batches to which ``as_of`` can go back, the oldest first, each with the note that it left.
@@ -106,8 +127,10 @@ class DurableDatabase(
         return DurableFork(engine, self._memory_budget, self._journal, self._extra())
 
     @override
-    def adopt(self, fork: Database) -> None:
-        super().adopt(fork)
+    def adopt(self, fork: Database, *, note: Any = None) -> None:
+        """Goes on with a fork as ``Database.adopt`` does, and keeps ``note`` with that, as ``apply`` does."""
+        with self._noting(note):
+            super().adopt(fork)
         self._journal.count()
 
     def stats(self) -> dict[str, Any]:

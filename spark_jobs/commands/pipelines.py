@@ -16,8 +16,8 @@ from crown.analysis.prometheus import written
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
 from spark_jobs.pipelines.dbt import manifest_of, project_of
-from spark_jobs.pipelines.pipeline import FULL, Pipeline
-from spark_jobs.pipelines.project import SPECIFICATIONS, Project
+from spark_jobs.pipelines.pipeline import Pipeline
+from spark_jobs.pipelines.project import AUTO, FULL, POLICIES, SPECIFICATIONS, Project
 from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report, group_lines
 from spark_jobs.pipelines.sessions import Session
@@ -25,17 +25,20 @@ from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
 from spark_jobs.session import quietly, session_of_command
 
 HELP = (
-    "keep the materialized views of a project of Declarative Pipelines or dbt up to date: plan, run, watch, status, "
-    "full-refresh, restore"
+    "keep the materialized views of a project of Declarative Pipelines or dbt up to date: plan, run, refresh, watch, "
+    "status, drop, restore, full-refresh"
 )
 _WHAT = {
     "plan": "show how each view would be kept; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
+    "refresh": "run for some views (--view): read the sources that they need, and no others",
     "watch": "run again and again, with the state kept open, until Ctrl-C",
     "status": "show how the pipeline is doing, without Spark, also while another process watches it",
+    "drop": "drop views (--view) whose definitions are gone, with their tables; no source is read",
     "restore": "bring sources, views and tables back to what they were after an earlier version (--to)",
     "full-refresh": "forget the state and the tables, and compute everything again",
 }
+_OF_VIEWS = ("refresh", "drop", "full-refresh")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("project", nargs="?", default=".", help="the folder with spark-pipeline.yml or dbt_project.yml")
     parser.add_argument(
         "--refresh",
-        choices=["auto", "incremental"],
-        default="auto",
-        help="auto: Spark computes views anew that cannot be maintained; incremental: they are an error",
+        choices=POLICIES,
+        default=AUTO,
+        help="the policy of views that have none of their own. auto: Spark computes views anew that cannot be "
+        "maintained; incremental: they are an error; incremental_strict: a table whose history is gone is an error, "
+        "too; full: Spark computes every view anew",
     )
     parser.add_argument(
         "--every", type=_seconds, default=10.0, metavar="SECONDS", help="watch: how long to wait between two runs (10)"
@@ -56,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="full-refresh: only this view, and what reads it",
+        help="refresh: this view, and what it reads; drop: this view; full-refresh: only this view, and what reads it; "
+        "may be given again",
     )
     parser.add_argument(
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
@@ -86,8 +92,10 @@ def run(args: argparse.Namespace) -> int:
     """Plans, runs or shows a pipeline."""
     if (args.action == "restore") != (args.to is not None):
         raise SourceError("crown pipelines restore takes --to VERSION, and no other action does")
-    if args.view and args.action != "full-refresh":
-        raise SourceError("crown pipelines full-refresh takes --view NAME, and no other action does")
+    if args.view and args.action not in _OF_VIEWS:
+        raise SourceError(f"crown pipelines {args.action} takes no --view: {', '.join(_OF_VIEWS)} do")
+    if not args.view and args.action in _OF_VIEWS[:2]:
+        raise SourceError(f"crown pipelines {args.action} takes --view NAME, once or more often")
     if args.cells is not None and args.action != "plan":
         raise SourceError("crown pipelines plan takes --cells N, and no other action does")
     project = _project_at(Path(args.project))
@@ -109,6 +117,8 @@ def _act(project: Project, args: argparse.Namespace) -> None:
         return _show_plan(pipeline, args)
     does: dict[str, Callable[[], Report]] = {
         "run": pipeline.run,
+        "refresh": partial(pipeline.refresh, *args.view),
+        "drop": partial(pipeline.drop, *args.view),
         "full-refresh": partial(pipeline.full_refresh, *args.view),
         "restore": partial(pipeline.restore, args.to),
     }

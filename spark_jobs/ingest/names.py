@@ -19,6 +19,8 @@ def quoted(name: str) -> str:
 
 def key_of(text: str, where: str) -> tuple[str, ...]:
     """Returns the columns that ``?key=a,b`` names; ``where``: what they are the key of."""
+    if "&key=" in text:
+        raise SourceError(f"{where}: it names its key twice; name all of its columns in one, key=a,b")
     return key_columns(text.split(","), where)
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.folders import unclaimed
@@ -32,6 +33,8 @@ QUARANTINES, TABLES = "quarantines", "tables"
 """What is noted of a stream in ``outside.json``: folders outside of its checkpoint into which it writes."""
 CURRENT = "current.json"
 _CUT_ANEW = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
+
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,8 @@ class Whereabouts:
 
     def rolling_back(self) -> dict[str, int] | None:
         """Returns the batches ``to`` which and ``from`` which the stream is going back; None if it is not."""
-        try:
-            return dict(json.loads((self.checkpoint / HERE).read(ROLLBACK)))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise CheckpointError(f"cannot read {(self.checkpoint / HERE).at(ROLLBACK)}: {error.strerror}") from None
+        remedy = "put it back from a copy"
+        return _said(self.checkpoint / HERE, ROLLBACK, lambda found: {"to": found["to"], "from": found["from"]}, remedy)
 
     def unfinished(self, batch: int) -> CheckpointError:
         """Returns the error for a stream that is going back to a batch, which was not finished."""
@@ -117,18 +116,8 @@ class Whereabouts:
 
     def outside(self, kind: str) -> list[str]:
         """Returns the folders of a kind (``QUARANTINES``, ``TABLES``) into which the stream writes."""
-        here = self.checkpoint / HERE
-        try:
-            return list(json.loads(here.read(_OUTSIDE)).get(kind, []))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise CheckpointError(f"cannot read {here.at(_OUTSIDE)}: {error.strerror}") from None
-        except (ValueError, AttributeError, TypeError):
-            raise CheckpointError(
-                f"{here.at(_OUTSIDE)} is damaged: put it back from a copy, or delete it and name its tables yourself "
-                "where the stream is to go back"
-            ) from None
+        remedy = "put it back from a copy, or delete it and name its tables yourself where the stream is to go back"
+        return _said(self.checkpoint / HERE, _OUTSIDE, lambda found: list(found.get(kind, [])), remedy) or []
 
     def writes_to(self, kind: str, folder: str) -> None:
         """Notes in the checkpoint that the stream writes into a folder."""
@@ -184,20 +173,9 @@ def current(home: Folder) -> Folder:
 
     Raises :class:`CheckpointError` if the file cannot be read, or names none.
     """
-    try:
-        name = json.loads(home.read(CURRENT))["state"]
-        if not isinstance(name, str) or not _CUT_ANEW.fullmatch(name):
-            raise ValueError
-    except (FileNotFoundError, NotADirectoryError):
-        return home
-    except OSError as error:
-        raise CheckpointError(f"cannot read {home.at(CURRENT)}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointError(
-            f"{home.at(CURRENT)} is damaged: put it back from a copy, or write into it the folder beside it that has "
-            'the state: {"state": "cells-..."}'
-        ) from None
-    return home / name
+    remedy = 'put it back from a copy, or write into it the folder beside it that has the state: {"state": "cells-..."}'
+    name = _said(home, CURRENT, lambda found: _CUT_ANEW.fullmatch(found["state"])[0], remedy)  # type: ignore[index]
+    return home if name is None else home / name
 
 
 def fresh(home: Folder, cells: int, batch: int) -> Folder:
@@ -215,18 +193,21 @@ def make_current(home: Folder, state: Folder) -> None:
 
 def elsewhere(checkpoint: Folder) -> str | None:
     """Returns where the state of a checkpoint is, if the checkpoint says that it is not in it."""
-    here = checkpoint / HERE
+    remedy = 'put it back from a copy, or write {"state": "<where it is>"}'
+    return _said(checkpoint / HERE, _ELSEWHERE, lambda found: str(found["state"]), remedy)
+
+
+def _said(folder: Folder, name: str, part: Callable[[Any], _Part], remedy: str) -> _Part | None:
+    """Returns a part of what a file of JSON says; None if it is not there. Raises :class:`CheckpointError` if it cannot
+    be read, or is damaged, with the remedy for that."""
     try:
-        found = json.loads(here.read(_ELSEWHERE))
-        return str(found["state"])
+        return part(json.loads(folder.read(name)))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise CheckpointError(f"cannot read {here.at(_ELSEWHERE)}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointError(
-            f'{here.at(_ELSEWHERE)} is damaged: put it back from a copy, or write {{"state": "<where it is>"}}'
-        ) from None
+        raise CheckpointError(f"cannot read {folder.at(name)}: {error.strerror}") from None
+    except (ValueError, LookupError, AttributeError, TypeError):
+        raise CheckpointError(f"{folder.at(name)} is damaged: {remedy}") from None
 
 
 def _has_state(checkpoint: Folder) -> bool:

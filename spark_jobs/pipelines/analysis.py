@@ -38,13 +38,10 @@ from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, u
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.given import Given
-from spark_jobs.pipelines.project import Definition, Texts, raised
+from spark_jobs.pipelines.project import FULL, INCREMENTAL, STRICT, Definition, Texts, raised
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Changed, changes, changes_of_versions
 
-INCREMENTAL = "incremental"
-POLICIES = ("auto", INCREMENTAL)
-"""What is done about a view that cannot be maintained: Spark computes it anew in every run, or it is an error."""
 _ANALYSIS = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has
 _seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
@@ -77,9 +74,11 @@ class Analysis:
     sources: Mapping[str, Source]
     lasting: bool
 
-    def without(self, names: Collection[str]) -> Analysis:
-        """Returns the analysis as it is without views that no other one reads."""
-        return replace(self, views=tuple(view for view in self.views if view.definition.name not in names))
+    def at(self, digests: Mapping[str, str]) -> Analysis:
+        """Returns the analysis of a version that has views with these digests: one that is another view by now counts
+        as the one that it was."""
+        known = (view for view in self.views if view.definition.name in digests)
+        return replace(self, views=tuple(replace(view, digest=digests[view.definition.name]) for view in known))
 
     def read_anew(self, session: Session) -> Analysis:
         """Returns the analysis with tables of the catalog that are read as they are from now on."""
@@ -88,26 +87,44 @@ class Analysis:
 
     def with_readers(self, names: Collection[str]) -> frozenset[str]:
         """Returns views of these names, and all that read them. SourceError if there is no such view."""
+        found = self._known(names)
+        for view in self.views:  # each behind what it reads
+            if found.intersection(view.reads):
+                found.add(view.definition.name.lower())
+        return frozenset(view.definition.name for view in self.views if view.definition.name.lower() in found)
+
+    def with_read(self, names: Collection[str]) -> frozenset[str]:
+        """Returns views of these names, and all views and sources that they read, in lower case. SourceError if there
+        is no such view."""
+        found = self._known(names)
+        for view in reversed(self.views):
+            if view.definition.name.lower() in found:
+                found.update(view.reads)
+        return frozenset(found)
+
+    def _known(self, names: Collection[str]) -> set[str]:
         known = {view.definition.name.lower(): view.definition.name for view in self.views}
         strange = next((name for name in names if name.lower() not in known), None)
         if strange is not None:
             raise SourceError(f"there is no view called {strange}; there are: {', '.join(known.values())}")
-        found = {name.lower() for name in names}
-        for view in self.views:  # each behind what it reads
-            if found.intersection(view.reads):
-                found.add(view.definition.name.lower())
-        return frozenset(known[name] for name in found)
+        return {name.lower() for name in names}
 
-    def under(self, policy: str) -> Analysis:
-        """Returns the analysis itself. Raises PlanError for a view that cannot be maintained, where all have to be."""
-        refused = next((view for view in self.views if view.refused is not None), None)
-        if policy == INCREMENTAL and refused is not None:
-            raise PlanError(
-                f"{refused.definition.place}: the view {refused.definition.name} cannot be maintained: "
-                f"{refused.refused}",
-                hint='allow refresh="auto", under which Spark computes it anew in every run',
-            )
+    def allowed(self) -> Analysis:
+        """Returns the analysis itself. Raises PlanError for a view that cannot be maintained, and by its policy has to
+        be."""
+        for view in self.views:
+            if view.refused is not None and view.definition.refresh in (INCREMENTAL, STRICT):
+                raise PlanError(
+                    f"{view.definition.place}: the view {view.definition.name} cannot be maintained: {view.refused}",
+                    hint='allow refresh="auto", under which Spark computes it anew in every run',
+                )
         return self
+
+    def strict(self, source: str) -> str | None:
+        """Returns a view that reads a source, and by its policy must not do so if the history of that is gone; None if
+        there is none."""
+        strict = (v.definition.name for v in self.views if v.definition.refresh == STRICT)
+        return next((name for name in strict if source in self.with_read([name])), None)
 
 
 @dataclass(frozen=True)
@@ -173,6 +190,8 @@ class _Reader:
         known = {n: self._table(n) for n in reads}
         digest = hashlib.sha256()
         try:
+            if definition.refresh == FULL:
+                raise PlanError("this is its refresh policy")
             schema = Schema(tuple(known.values()))
             relation = relation_of(self._apart, frame, schema)
             made = added(empty(schema), _ANY, relation)  # a PlanError if it cannot be maintained
@@ -359,7 +378,7 @@ def _settings(session: Session) -> str:
 
 def _texts(definitions: list[Definition]) -> str:
     """Returns a digest of the definitions, and of the functions that are registered here, which they may call."""
-    texts = sorted((of.name, str(of.query), of.temporary) for of in definitions)
+    texts = sorted((of.name, str(of.query), of.temporary, of.refresh == FULL) for of in definitions)
     own = sorted(repr(entry) for entry in NAMED.values())
     return hashlib.sha256(json.dumps([texts, own]).encode()).hexdigest()
 

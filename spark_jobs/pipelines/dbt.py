@@ -1,7 +1,8 @@
 """Reads a dbt project: the models that it has compiled, from its ``manifest.json``.
 
 Models that are materialized as ``materialized_view``, or that say ``crown: true`` in their ``meta``, are the views of
-the pipeline. Models that are views, and that these read, are its temporary views. Everything else that they read
+the pipeline; ``crown: full`` or another policy is their refresh policy. Models that are views, and that these read, are
+its temporary views. Everything else that they read
 (tables, seeds, snapshots, sources) is read from the catalog, or from the table that its ``meta`` names.
 
 A compiled query has the ``relation_name`` of each relation that it reads, as the manifest has it: by that text a view
@@ -18,7 +19,7 @@ from typing import Any
 
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.given import KINDS
-from spark_jobs.pipelines.project import SOURCE, Definition, Project
+from spark_jobs.pipelines.project import REFRESH, SOURCE, Definition, Project
 
 MANIFEST, PROJECT = "manifest.json", "dbt_project.yml"
 _KEPT, _META = "materialized_view", "crown"
@@ -46,7 +47,8 @@ def project_of(manifest: Path) -> Project:
         raise SourceError(
             f"{manifest}: no model is to be maintained; materialize one as {_KEPT}, or give it meta: {{{_META}: true}}"
         )
-    configuration = {}
+    metas = {nodes[key]["name"]: _meta(nodes[key]) for key in views}
+    configuration = {REFRESH + name: meta for name, meta in metas.items() if isinstance(meta, str)}
     names = {nodes[key]["relation_name"]: nodes[key]["name"] for key in views}
     for key in {key for view in views for key in _reads(nodes, view)}.difference(views):
         node = sources.get(key) or nodes.get(key, {})
@@ -84,8 +86,11 @@ def _read(manifest: Path) -> dict[str, Any]:
 
 
 def _is_kept(node: Mapping[str, Any]) -> bool:
-    meta = (node.get("config") or {}).get("meta") or node.get("meta") or {}
-    return _materialized(node) == _KEPT or bool(meta.get(_META))
+    return _materialized(node) == _KEPT or bool(_meta(node))
+
+
+def _meta(node: Mapping[str, Any]) -> Any:
+    return ((node.get("config") or {}).get("meta") or node.get("meta") or {}).get(_META)
 
 
 def _views(nodes: Mapping[str, Any]) -> list[str]:

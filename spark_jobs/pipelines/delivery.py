@@ -7,7 +7,7 @@ given beside that. A place has its own first version: it begins with all rows of
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class Delivery:
     def __init__(self, session: Session, folder: Path) -> None:
         self._session = session
         self._folder = folder
+        self._filling = folder.parent / "crown" / "tables"
         self._places: dict[str, dict[str, Place | Function]] = {}
 
     def add(self, view: str, into: str | Function | Sequence[str | Function]) -> None:
@@ -69,9 +70,12 @@ class Delivery:
         """Goes on with the places of another delivery of the same pipeline."""
         self._places = other._places
 
-    def since(self, analysis: Analysis, note: Mapping[str, Any], version: int) -> dict[str, dict[str, int]]:
+    def since(
+        self, analysis: Analysis, note: Mapping[str, Any], version: int, changing: Collection[str]
+    ) -> dict[str, dict[str, int]]:
         """Returns for each view that has places with which version each of them begins, if the next one is ``version``.
 
+        ``changing``: views that are another one soon, and keep their places until then.
         Raises SourceError if a changed view has a place with rows of the old one that cannot be taken away.
         """
         found: dict[str, dict[str, int]] = {}
@@ -79,6 +83,9 @@ class Delivery:
             name = view.definition.name
             same = note["views"].get(name) == view.digest
             before = note["since"].get(name, {})
+            if name in changing:
+                found |= {name: dict(before)} if before else {}
+                continue
             places = [] if view.definition.temporary else [OWN]
             places += self._places.get(name.lower(), {})
             stale = [place for place in places if place in before and place != OWN]
@@ -93,9 +100,9 @@ class Delivery:
 
     def demand_keys(self, database: Database, since: Since) -> None:
         """Raises SourceError for a place that must know a key of its view, and does not."""
-        for name in since:
-            for place in self._places.get(name.lower(), {}).values():
-                if isinstance(place, Place) and place.needs_key:
+        for name, begun in since.items():
+            for called, place in self._places.get(name.lower(), {}).items():
+                if called in begun and isinstance(place, Place) and place.needs_key:
                     table = database.schema[name]
                     if place.keys is None and _keys(table) is None:
                         raise SourceError(
@@ -103,13 +110,16 @@ class Delivery:
                         )
 
     def deliver(
-        self, database: Database, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]]
+        self, database: Database, note: Mapping[str, Any], deltas: list[dict[str, pa.Table]], aside: bool = False
     ) -> dict[str, tuple[int, int]]:
         """Brings every place to the version of ``note``, once; returns how many rows of each view were inserted and
-        deleted. A place that is given up since is left as it is."""
+        deleted. A place that is given up since is left as it is.
+
+        ``aside``: the views' own tables are filled aside; the next version that is not takes their places.
+        """
         with ThreadPoolExecutor(_WRITERS) as pool:
             written = {
-                (name, place): pool.submit(self._write, database, name, place, note, deltas)
+                (name, place): pool.submit(self._write, database, name, place, note, deltas, aside)
                 for name, places in note["since"].items()
                 for place in places
                 if place == OWN or place in self._places.get(name.lower(), {})
@@ -121,15 +131,29 @@ class Delivery:
                 changed[name] = counts
         return changed
 
-    def forget(self, kept: Iterable[str]) -> None:
-        """Deletes the tables of all views but those that are kept."""
-        for folder in self._folder.glob("*"):
-            if folder.name not in kept:
+    def forget(self, note: Mapping[str, Any], filling: Mapping[str, Any]) -> None:
+        """Deletes the tables of all views but those of a version, and those that are filled aside."""
+        kept = {
+            *(self._folder / name for name, places in note["since"].items() if OWN in places),
+            *(self._aside(filling, name) for name in filling["since"]),
+        }
+        for folder in (*self._folder.glob("*"), *self._filling.glob("*")):
+            if folder not in kept:
                 shutil.rmtree(folder)
 
-    def owners(self, since: Since) -> list[str]:
-        """Returns the views that have a table of their own."""
-        return [name for name, places in since.items() if OWN in places]
+    def _aside(self, note: Mapping[str, Any], name: str) -> Path:
+        """Returns where the own table of a view is filled, that of one definition and one first version."""
+        return self._filling / f"{name}-{note['since'][name][OWN]}-{note['views'].get(name)}"
+
+    def _replace(self, name: str, filled: Path) -> None:
+        """Puts a table that was filled in place of the one that the view has had."""
+        own, old = self._folder / name, self._filling / f"{name}-old"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(old, ignore_errors=True)
+        if own.exists():
+            own.rename(old)
+        filled.rename(own)
+        shutil.rmtree(old, ignore_errors=True)
 
     def _write(
         self,
@@ -138,18 +162,24 @@ class Delivery:
         place: str,
         note: Mapping[str, Any],
         deltas: list[dict[str, pa.Table]],
+        aside: bool,
     ) -> tuple[int, int]:
         since = note["since"][name][place]
         batch = note["version"] - since
         rows = _content(database, name, deltas if batch else None)
         stream, keys = f"{note['id']}/{name}/{since}", _keys(database.schema[name])
         if place == OWN:
-            own = self._folder / name
-            if batch == 0:  # of another definition, or begun by a run that died
-                shutil.rmtree(own, ignore_errors=True)
-            own.mkdir(parents=True, exist_ok=True)
+            filled, own = self._aside(note, name), self._folder / name
+            if batch == 0:  # begun by a run that died
+                shutil.rmtree(filled, ignore_errors=True)
+            elif filled.exists() and not aside:
+                self._replace(name, filled)
+            into = filled if aside or batch == 0 else own
+            into.mkdir(parents=True, exist_ok=True)
             try:
-                DeltaResult(LocalFolder(own)).apply(stream, batch, net_of(rows, keys, batch))
+                DeltaResult(LocalFolder(into)).apply(stream, batch, net_of(rows, keys, batch))
+                if batch == 0 and not aside:
+                    self._replace(name, filled)
             except (ForeignRowsError, BrokenChainError):
                 raise ForeignRowsError(
                     f"the table of the view {name} does not hold the rows that version {note['version'] - 1} left in "

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import invalidate_caches
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -28,12 +28,15 @@ from typing_extensions import override
 
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.given import DELTA, FILES, KINDS
-from spark_jobs.pipelines.sessions import Session
+from spark_jobs.pipelines.sessions import Session, following
 
 SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 _FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
 _OURS = "crown."
-SOURCE, _INTO, _KEEP = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep"
+SOURCE, _INTO, _KEEP, REFRESH = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep", f"{_OURS}refresh."
+AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incremental_strict", "full")
+"""Refresh policies. Spark computes a view anew in every run: if the view cannot be maintained; not at all, such a view
+is an error; not at all, and a source whose history is gone is an error, too; always."""
 _STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
 
 
@@ -52,14 +55,18 @@ _modules: set[str] = set()
 
 @dataclass(frozen=True)
 class Definition:
-    """A view of a project: SQL, or a function that returns a DataFrame. ``temporary``: it has no table of its own."""
+    """A view of a project: SQL, or a function that returns a DataFrame. ``temporary``: it has no table of its own.
+    ``refresh``: its policy; None for that of the pipeline."""
 
     name: str
     query: str | Callable[[], DataFrame]
     temporary: bool
     place: str
+    refresh: str | None = None
 
     def __post_init__(self) -> None:
+        if self.refresh is not None and self.refresh not in POLICIES:
+            raise SourceError(f"{self.place}: refresh={self.refresh!r:.100}: give one of {', '.join(POLICIES)}")
         if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
             raise SourceError(f"{self.place}: {self.name!r:.100} is no name of a view: give letters, digits and _")
 
@@ -136,14 +143,25 @@ class Project:
     @property
     def places(self) -> dict[str, list[str]]:
         """Returns where else the rows of a view go, by its name: ``crown.into.VIEW: PLACE PLACE``."""
-        found = {}
+        return {
+            view: [one if "://" in one else str(self.folder / one) for one in value.split()]
+            for view, value in self._of_views(_INTO)
+        }
+
+    def _of_views(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yields what the configuration says of views: ``PREFIX.VIEW: VALUE``."""
+        known = {definition.name.lower() for definition in self.definitions}
         for key, value in self.configuration.items():
-            if key.startswith(_INTO):
-                view = key.removeprefix(_INTO)
-                if view.lower() not in {definition.name.lower() for definition in self.definitions}:
-                    raise SourceError(f"{self.file}: {key}: there is no view called {view}; name one of the project's")
-                found[view] = [one if "://" in one else str(self.folder / one) for one in value.split()]
-        return found
+            view = key.removeprefix(prefix)
+            if view != key and view.lower() not in known:
+                raise SourceError(f"{self.file}: {key}: there is no view called {view}; name one of the project's")
+            if view != key:
+                yield view, value
+
+    def _take_policies(self) -> None:
+        """Gives the definitions their refresh policies: ``crown.refresh.VIEW: POLICY``."""
+        given = {view.lower(): value for view, value in self._of_views(REFRESH)}
+        self.definitions = [replace(of, refresh=given.get(of.name.lower())) for of in self.definitions]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -176,11 +194,12 @@ class Project:
 
         registry, imports = _registry(self), _Imports(self.folder)
         self._defined, self._imported = self._stamps(), imports.stamps
-        with graph_element_registration_context(registry), imports.found():
+        with graph_element_registration_context(registry), imports.found(), following() as spark:
             for file in self._files():
                 try:
                     if file.suffix == ".py":
-                        _import(file, session.spark)
+                        assert session.spark is not None, "it is started"
+                        _import(file, spark)
                     else:
                         text = file.read_text(encoding="utf-8")
                         place = file.relative_to(self.folder)
@@ -195,6 +214,7 @@ class Project:
         for definition in self.definitions:
             if names.count(definition.name.lower()) > 1:
                 raise SourceError(f"{definition.place}: there are two views called {definition.name}; rename one")
+        self._take_policies()
         return found
 
     def _files(self) -> Iterator[Path]:

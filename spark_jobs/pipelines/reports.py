@@ -56,7 +56,8 @@ def _count(rows: float) -> str:
 class Report:
     """What a run did: its version, rows by source and by view, and its seconds, in all and by phase.
 
-    ``computed``: the seconds that Spark took for each view that cannot be maintained.
+    ``computed``: the seconds that Spark took for each view that it computes; ``begun``: views that begin anew with this
+    version, which have all of their rows in ``changed``.
     """
 
     version: int = 0
@@ -65,6 +66,7 @@ class Report:
     seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     computed: dict[str, float] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
+from typing_extensions import override
 
 _SUBMITTED = "PYSPARK_SUBMIT_ARGS"
 _DEFAULTS = "spark-defaults.conf"
@@ -70,6 +72,38 @@ class Session:
     def is_local(self) -> bool:
         """Returns True if a path without a scheme is one of this host."""
         return not self.names(_FILE_SYSTEM)
+
+
+_active = SparkSession.active
+
+
+class _Active(SparkSession):
+    """The session that is the active one when something is asked of it: each analysis and each run has its own."""
+
+    def __init__(self) -> None:
+        """Makes no session."""
+
+    @override
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_active(), name)
+
+
+@contextmanager
+def following() -> Iterator[SparkSession]:
+    """Yields the session that files of a project have as ``spark``, and get where they ask for one meanwhile. What they
+    keep in a module finds the views and sources of the project whenever a function of theirs is called."""
+    found, builder = _Active(), SparkSession.Builder
+    create = builder.getOrCreate
+
+    def created(self: SparkSession.Builder) -> SparkSession:
+        create(self)  # with its settings
+        return found
+
+    SparkSession.active, builder.getOrCreate = (lambda: found), created  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        SparkSession.active, builder.getOrCreate = _active, create  # type: ignore[method-assign]
 
 
 def _settings_of(spark: SparkSession) -> list[Any]:

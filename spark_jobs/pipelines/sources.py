@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -41,11 +41,15 @@ _OF_FILES = "HadoopFsRelation"
 
 @dataclass(frozen=True)
 class Changed:
-    """The changes of a source, its position behind them, and how they were found."""
+    """The changes of a source, its position behind them, and how they were found.
+
+    ``lost``: the table keeps its versions, and not those since it was last read.
+    """
 
     rows: pa.Table
     position: Any
     how: str
+    lost: bool = False
 
 
 class Versions(Protocol):
@@ -85,7 +89,7 @@ def changes_of_versions(of: Versions, table: Table, position: Any, known: Callab
         found = of.between(schema, position["version"], at["version"])
         if found is not None:
             return Changed(found[0], at, found[1])
-    return _whole(of.rows(schema, at["version"]), table, at, known)
+    return replace(_whole(of.rows(schema, at["version"]), table, at, known), lost=bool(position))
 
 
 def changes(

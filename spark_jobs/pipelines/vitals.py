@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,15 @@ class Record:
         except (ValueError, TypeError):
             raise CheckpointError(f"{self._file} is damaged: delete it, and run the pipeline again") from None
 
+    @contextlib.contextmanager
+    def failures(self) -> Iterator[None]:
+        """Writes down an error that ends a run."""
+        try:
+            yield
+        except Exception as error:
+            self.failed(error)
+            raise
+
     def ran(self, report: Report, analysis: Analysis | None, database: DurableDatabase) -> None:
         """Writes down a run that has come to its end; ``analysis`` None: it has not read the sources, which may be
         gone."""
@@ -60,8 +69,7 @@ class Record:
             }
             reads = {view.definition.name: view.reads for view in analysis.views if view.definition.name in reads}
         size = int(database.stats()["live_bytes"])
-        begun = {name for name, since in database.note["since"].items() if report.version in since.values()}
-        self.succeeded(report, sources, database.note["positions"], reads, begun, partial(_rows, database), size)
+        self.succeeded(report, sources, database.note["positions"], reads, partial(_rows, database), size)
 
     def succeeded(
         self,
@@ -69,16 +77,14 @@ class Record:
         sources: Mapping[str, str | None] | None,
         positions: Mapping[str, Any],
         views: Mapping[str, tuple[str, ...]],
-        begun: Collection[str],
         rows_of: Callable[[str], int],
         size: int,
     ) -> None:
         """Writes down a run that has come to its end.
 
         ``sources``: the tables with versions that they are, if they are such; None: it has not read them.
-        ``positions``: up to where each is read; ``views``: what each reads; ``begun``: those with a place that
-        begins with this version; ``rows_of`` counts the rows of a view, and is asked only if the record does not tell;
-        ``size``: bytes of the state.
+        ``positions``: up to where each is read; ``views``: what each reads; ``rows_of`` counts the rows of a view, and
+        is asked only if the record does not tell; ``size``: bytes of the state.
         """
         before, at = self.read(), time.time()
         follows = before.get("version") == report.version - 1
@@ -90,7 +96,7 @@ class Record:
         for name, reads in views.items():
             inserted, deleted = report.changed.get(name, (0, 0))
             was = known.get(name)
-            anew = name in begun and name in report.changed  # the report does not have the rows that it had before
+            anew = name in report.begun  # the report does not have the rows that it had before
             found[name] = {
                 "rows": rows_of(name) if was is None or anew else was["rows"] + inserted - deleted,
                 "read": sum(moved.get(read, 0) for read in reads),
@@ -103,7 +109,8 @@ class Record:
         for name, text in ({n: one.get("table") for n, one in known.items()} if sources is None else sources).items():
             rows, how = report.read.get(name, (0, "not read"))
             was = known.get(name, {})
-            read[name] = {"at": was["at"] if sources is None else at, "rows": rows, "how": how}
+            unread = sources is None or name not in report.read
+            read[name] = {"at": was["at"] if unread else at, "rows": rows, "how": how}
             read[name]["rows_total"] = was.get("rows_total", 0) + rows
             if text is not None and positions.get(name) is not None:
                 read[name] |= {"table": text, "version": positions[name]["version"]}

@@ -89,7 +89,7 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
         return Place(f"{folder}{said}{key}", columns, False, partial(DeltaResult, folder), folder)
     parts = urlsplit(given)
     hosts = parts.netloc.rpartition("@")[2]
-    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    asked = _asked(parts.query, f"{scheme}://{hosts}{parts.path}")
     keys = key_of(asked.pop("key"), f"{scheme}://{hosts}{parts.path}") if "key" in asked else None
     key = f"&key={','.join(keys)}" if keys else ""
     if scheme == _KAFKA:
@@ -111,7 +111,7 @@ def place_at(given: str, table: str | None = None, storage_options: Mapping[str,
 
 def _in_iceberg(given: str, table: str | None) -> Place:
     name, _, asked = given.removeprefix(_ICEBERG).partition("?")
-    known = dict(parse_qsl(asked, keep_blank_values=True))
+    known = _asked(asked, _ICEBERG + name)
     keys = key_of(known.pop("key"), _ICEBERG + name) if "key" in known else None
     if name.count(".") < 2 or known or table is not None:
         raise SourceError(
@@ -119,6 +119,16 @@ def _in_iceberg(given: str, table: str | None) -> Place:
             "iceberg:CATALOG.NAMESPACE.TABLE?key=a,b"
         )
     return Place(given, keys, False, partial(IcebergResult, name))
+
+
+def _asked(query: str, where: str) -> dict[str, str]:
+    """Returns what a URL asks. Raises SourceError for what it asks twice, of which one would be dropped."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in found:
+            raise SourceError(f"{where}: it has {name}= twice; give it once, the columns of a key as key=a,b")
+        found[name] = value
+    return found
 
 
 def _once(made: Callable[[], Target]) -> Callable[[], Target]:

@@ -189,6 +189,8 @@ def test_a_table_of_a_database_with_a_key_has_rows_that_need_no_count(spark, tmp
     made.source("r", f"{url} R?key=id")
     with pytest.raises(SourceError, match="its key names 'id', but it has: k, s"):
         made.run()
+    with pytest.raises(SourceError, match="source r: it names its key twice"):
+        made.source("r", f"{url} R?key=k&key=s")
     with pytest.raises(SourceError, match="source r: its key has a column without a name; name its columns"):
         made.source("r", f"{url} R?key=")
     with pytest.raises(SourceError, match="source r: its key names 'K' twice; name each column once"):

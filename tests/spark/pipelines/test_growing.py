@@ -108,6 +108,79 @@ def test_the_others_go_on_while_views_are_computed_and_then_all_do(
     orders.check(TOTALS | ADDED)
 
 
+CHANGED = {"totals": "SELECT s, COUNT(*) + 1 AS n, SUM(k) + 10 AS k FROM orders GROUP BY s", "large": ADDED["large"]}
+
+
+def test_readers_have_the_old_view_until_the_changed_one_is_filled(orders: Orders, gate: Event) -> None:
+    old = TOTALS | {"large": ADDED["large"]}  # which begins with the version in which it is changed
+    gate.set()
+    orders.pipeline(old).run()
+    gate.clear()
+    with closing(orders.pipeline(CHANGED | {"pairs": ADDED["pairs"]}).watch(0.0)) as rounds:
+        for _ in range(3):
+            orders.change()
+            assert set(next(rounds).changed) == {"totals", "large"}
+            orders.check(TOTALS)
+        gate.set()
+        report = Report()
+        while "pairs" not in report.changed:
+            orders.check(TOTALS)
+            orders.change()
+            report = next(rounds)
+        for _ in range(2):
+            now = {"totals": CHANGED["totals"], "pairs": ADDED["pairs"]}
+            orders.check(now | {"large": f"SELECT s FROM ({CHANGED['totals']}) WHERE k > 20"})
+            orders.change()
+            assert set(next(rounds).changed) == {"totals", "large", "pairs"}
+    tables = {name: DeltaTable(orders.folder / "state" / "tables" / name).count() for name in ("totals", "large")}
+    assert report.changed["totals"] == (tables["totals"], 0)
+    known = orders.pipeline(CHANGED | {"pairs": ADDED["pairs"]}).status()["views"]
+    assert {name: known[name]["rows"] for name in tables} == tables
+    assert not list((orders.folder / "state" / "crown" / "tables").iterdir())
+
+
+@pytest.mark.parametrize("again", ["old", "new"])
+@pytest.mark.parametrize("step", ["fill", "adopt", "deliver", "rename"])
+def test_a_process_that_ends_before_the_tables_are_swapped_is_followed_by_one_with_either_definition(
+    orders: Orders, step: str, again: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopt, filled, ended = Database.adopt, Growing._deliver, Event()
+
+    def to_the_end() -> None:
+        with closing(orders.pipeline(CHANGED).watch(0.0)) as rounds:
+            for _ in rounds:
+                orders.change()
+
+    def ending(*args: object) -> None:
+        if step == "adopt":
+            adopt(*args)  # type: ignore[arg-type]
+        if step == "fill":
+            filled(*args)  # type: ignore[arg-type]
+        if step == "rename":
+            name, table = args[1:]
+            (args[0]._folder / name).rename(table.with_name(f"{name}-old"))  # type: ignore[attr-defined,union-attr]
+        ended.set()
+        raise CrownError("the process ends")
+
+    with monkeypatch.context() as patch:
+        home, name = {
+            "fill": (Growing, "_deliver"),
+            "adopt": (Database, "adopt"),
+            "deliver": (Delivery, "_replace"),
+            "rename": (Delivery, "_replace"),
+        }[step]
+        patch.setattr(home, name, ending)
+        with pytest.raises(CrownError, match="the process ends"):
+            to_the_end()
+    assert ended.is_set()
+    views = TOTALS | {"large": ADDED["large"]} if again == "old" else CHANGED
+    for _ in range(2):
+        orders.change()
+        orders.pipeline(views).run()
+        text = views["totals"]
+        orders.check({"totals": text, "large": f"SELECT s FROM ({text}) WHERE k > 20"})
+
+
 @pytest.mark.parametrize("step", ["fill", "adopt", "deliver"])
 def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
     orders: Orders, gate: Event, step: str, monkeypatch: pytest.MonkeyPatch

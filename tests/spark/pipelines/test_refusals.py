@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import crown
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.pipeline import Pipeline
 from spark_jobs.pipelines.project import Project
+from tests.spark.pipelines.shop import table
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a.b", None])
@@ -87,15 +90,31 @@ def test_a_project_that_cannot_be_run_is_refused_with_the_place(spark, tmp_path:
 
 
 def test_a_definition_that_asks_a_session_from_outside_of_it_is_refused_with_what_to_do(spark, tmp_path: Path) -> None:
-    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: v/**}}]\n")
-    (tmp_path / "v").mkdir()
-    (tmp_path / "v" / "a.sql").write_text("CREATE MATERIALIZED VIEW one AS SELECT 1 AS x")
-    (tmp_path / "v" / "b.py").write_text(
-        "from pyspark import pipelines as dp\nfrom pyspark.sql import SparkSession\nouter = SparkSession.active()\n"
-        "@dp.materialized_view\ndef two():\n    return outer.table('one')\n"
+    made = crown.spark.pipeline(spark, tmp_path)
+    made.view("one", "SELECT 1 AS x")
+    made.view("two", lambda: spark.table("one"))
+    with pytest.raises(SourceError, match=r"view two: one is not in the session .*SparkSession\.active\(\) in the"):
+        made.plan()
+
+
+@pytest.mark.parametrize("session", ["spark", "SparkSession.active()", "SparkSession.builder.getOrCreate()"])
+def test_a_session_that_a_file_of_a_project_keeps_has_views_and_sources(spark, tmp_path: Path, session: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text(
+        "name: p\nstorage: s\nlibraries: [{glob: {include: v/**}}]\nconfiguration: {crown.source.r: parquet:r}\n"
     )
-    with pytest.raises(SourceError, match=r"b\.py:4: two: one is not in the session .*SparkSession\.active\(\) in the"):
-        Pipeline.of(spark, Project.of(tmp_path)).plan()
+    (tmp_path / "v").mkdir()
+    spark.range(3).write.parquet(str(tmp_path / "r"))
+    (tmp_path / "v" / "a.sql").write_text("CREATE MATERIALIZED VIEW one AS SELECT id + 1 AS x FROM r")
+    (tmp_path / "v" / "b.py").write_text(
+        "from pyspark import pipelines as dp\nfrom pyspark.sql import SparkSession\n"
+        f"outer = {session}\nouter.conf.get('spark.sql.session.timeZone')\n"
+        "@dp.materialized_view\ndef two():\n    return outer.table('one').join(outer.table('r').where('id = 1'))\n"
+        "@dp.materialized_view\ndef three():\n    return outer.sql('SELECT x, rand() < 2 AS y FROM two')\n"
+    )
+    Pipeline.of(spark, Project.of(tmp_path)).run()
+    assert table(tmp_path / "s" / "tables" / "three") == Counter((x, True) for x in (1, 2, 3))
+    assert SparkSession.active() is not None
+    assert type(SparkSession.active()) is SparkSession
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import random
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,15 @@ from spark_jobs.pipelines.project import Project
 
 LINES = 240
 KEEP = 3
-COMMANDS = {"run": 0.75, "restore": 0.1, "watch": 0.07, "full-refresh --view": 0.05, "full-refresh": 0.03}
+COMMANDS = {
+    "run": 0.65,
+    "restore": 0.1,
+    "watch": 0.07,
+    "refresh": 0.06,
+    "full-refresh --view": 0.05,
+    "drop": 0.04,
+    "full-refresh": 0.03,
+}
 """The commands that change something, and how often each is drawn."""
 Rows = Counter[tuple[Any, ...]]
 MORE = {  # views that come, become others and go
@@ -141,6 +150,18 @@ class Warehouse:
             self.versions[str(restored)] = self.versions[str(version)]
             self._remember()
             self.check(self.versions[str(version)])  # the definitions stay as they are
+        elif name == "refresh":
+            report = pipeline.refresh(self.rng.choice(sorted(self.views())))
+            self._ran(report.version, tuple(report.read))
+        elif name == "drop" and set(self.more).intersection(self.kept):
+            gone = self.rng.choice(sorted(set(self.more).intersection(self.kept)))
+            del self.more[gone]
+            self._specify()
+            version, at = self.pipeline().drop(gone).version, self._newest()
+            self.versions[str(version)] = at
+            del self.kept[gone]
+            self._remember()
+            self.check(at)
         elif name == "full-refresh --view":
             self._ran(pipeline.full_refresh(self.rng.choice(sorted(self.views()))).version)
         elif name == "full-refresh":
@@ -149,6 +170,9 @@ class Warehouse:
             self._ran(pipeline.full_refresh().version)
         elif name == "watch":
             with_rounds = pipeline.watch(0.0)
+            next(with_rounds)
+            while pipeline._maker.is_filling:
+                next(with_rounds)
             for _ in range(3):
                 self._ran(next(with_rounds).version)
                 self._change_rows(self.rng.choice(["lines", "customers", "orders"]))
@@ -162,8 +186,15 @@ class Warehouse:
     def run(self) -> None:
         self._ran(self.pipeline().run().version)
 
-    def _ran(self, version: int) -> None:
+    def _newest(self) -> dict[str, int]:
+        """The versions of the tables that the newest version of the pipeline has read."""
+        return self.versions[max(self.versions, key=int)] if self.versions else {}
+
+    def _ran(self, version: int, read: Collection[str] | None = None) -> None:
+        """Compares behind a run that has read these tables, or all."""
+        before = self._newest()
         now = {at.name: DeltaTable(at).version() for at in (self.folder / "data").iterdir()}
+        now = {name: at if read is None or name in read else before[name] for name, at in now.items()}
         self.versions[str(version)], self.kept = now, self.views()
         self._remember()
         self.check(now)

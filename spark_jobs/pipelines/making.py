@@ -1,0 +1,308 @@
+"""``Maker``: makes the versions of a pipeline: of what has changed in the sources and the definitions, of the rows of
+an earlier version, or without views that are gone."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crown.durable.database import DurableDatabase
+from spark_jobs.catalyst import clone
+from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.analysis import Analysis, Analyzed, active
+from spark_jobs.pipelines.delivery import Delivery
+from spark_jobs.pipelines.growing import Beside, without
+from spark_jobs.pipelines.project import INCREMENTAL, STRICT, Definition
+from spark_jobs.pipelines.reports import Report
+from spark_jobs.pipelines.sessions import Session
+from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
+from spark_jobs.pipelines.state import PipelineState, versions
+from spark_jobs.pipelines.vitals import Record
+
+_NOTHING: dict[str, Any] = {
+    "version": 0,
+    "positions": {},
+    "since": {},
+    "views": {},
+    "whole": True,  # False: views that Spark computes are to come in another batch of this version
+    "behind": [],  # views that Spark computes, and that a refresh of others has left as they were
+}
+
+
+class Maker:
+    """Makes the versions of one pipeline, and brings the places of its views up to them."""
+
+    def __init__(self, path: Path, session: Session, state: PipelineState, delivery: Delivery) -> None:
+        self._path = path
+        self._session = session
+        self._state = state
+        self._delivery = delivery
+        self._beside = Beside(delivery)
+
+    @property
+    def is_filling(self) -> bool:
+        """Returns True while views are computed beside the newest version."""
+        return bool(self._beside.names)
+
+    def end(self) -> None:
+        """Gives up what is computed beside the newest version."""
+        self._beside.end()
+
+    # Of what has changed
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def make(
+        self,
+        analysis: Analysis,
+        again: Callable[[], Analysis],
+        database: DurableDatabase,
+        forgotten: Collection[str],
+        wanted: Collection[str] | None,
+        report: Report,
+        beside: bool,
+    ) -> Analysis:
+        """Makes the next version if something has changed; returns the analysis that it is of.
+
+        ``again`` analyzes the definitions where an analysis was read from a file; ``forgotten``: views that begin anew;
+        ``wanted``: the views and sources that are brought up to date, None for all; ``beside``: new views may be
+        computed beside the others.
+        """
+        note: Mapping[str, Any] = {**_NOTHING, **(database.note or {"id": uuid.uuid4().hex})}
+        note = without(note, forgotten)
+        version = note["version"] + 1
+        with report.phase("read"):
+            rows, positions, lost = self._read(analysis, database, note["positions"], wanted, report)
+        before, full = note, analysis
+        filled: Mapping[str, int] = {}
+        if beside:
+            analysis, note, filled = self._beside.shown(full, database, note, again)
+        adopted = note is not before
+        views = {v.definition.name: v.digest for v in analysis.views}
+        if views != note["views"] and any(view.relation is None for view in analysis.views):
+            with report.phase("analyze"):
+                full = analysis = again()  # the state is older than what was written down of it
+            views = {v.definition.name: v.digest for v in analysis.views}
+        since = self._delivery.since(analysis, note, version, self._beside.names)
+        computed, behind = _to_compute(analysis, note, wanted)
+        late = any(view.definition.name in note["behind"] for view in computed) or not note["whole"]
+        late = late or lost  # a version has the position, so that the next run need not read the table whole again
+        if not (rows or late) and views == before["views"] and since == before["since"]:
+            report.version = note["version"]
+            if not beside:
+                self._shorten(database, report, False, beside)
+            return full
+        report.version = version
+        with report.phase("apply"):
+            _register(analysis, database, note)
+            self._delivery.demand_keys(database, since)
+            note = {**note, "version": version, "positions": positions, "since": since, "views": views}
+            note |= {"behind": behind}
+            batches, deltas = [rows], [database.apply(rows, note={**note, "whole": not computed})]
+            for name, delta in self._computed(analysis, database, computed, report):
+                whole = name == computed[-1].definition.name
+                batches.append({name: delta})
+                deltas.append({name: delta, **database.apply({name: delta}, note={**note, "whole": whole})})
+        self._beside.follow(version, batches)
+        self._deliver(database, note, deltas, report)
+        for name, count in filled.items():
+            inserted, deleted = report.changed[name]
+            report.changed[name] = count + inserted - deleted, 0
+        report.begun = [name for name, digest in views.items() if before["views"].get(name) != digest]
+        changed = bool(report.begun) or len(views) < len(before["views"])
+        self._shorten(database, report, changed and not adopted, beside)  # the others would wait for the snapshot
+        return full
+
+    def _read(
+        self,
+        analysis: Analysis,
+        database: DurableDatabase,
+        positions: Mapping[str, Any],
+        wanted: Collection[str] | None,
+        report: Report,
+    ) -> tuple[dict[str, pa.Table], dict[str, Any], bool]:
+        """Returns the changes of the sources, the positions behind them, and whether the history of one was lost.
+        Those that are not ``wanted`` are passed over, unless they have never been read."""
+        rows, after, lost = {}, dict(positions), False
+        for name, source in analysis.sources.items():
+            if wanted is not None and name in positions and name not in wanted:
+                continue
+            known = partial(database.table, source.table.name)
+            found = source.changes(positions.get(name), known)
+            lost = lost or found.lost
+            strict = analysis.strict(name) if found.lost else None
+            if strict is not None:
+                raise SourceError(
+                    f"source {name}: the versions that were not read yet are gone, and the policy of the view {strict} "
+                    f"is {STRICT}: run once under the policy {INCREMENTAL}, which compares the whole table"
+                )
+            report.read[name] = found.rows.num_rows, found.how
+            after[name] = found.position
+            if found.rows.num_rows:
+                rows[source.table.name] = found.rows
+        return rows, after, lost
+
+    def _computed(
+        self, analysis: Analysis, database: DurableDatabase, views: list[Analyzed], report: Report
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Yields the changes of the views that Spark computes, each behind what it reads."""
+        if not views:
+            return
+        live = clone(self._session.spark)
+        needed = {name for view in views for name in view.reads}
+        for name, source in analysis.sources.items():
+            if name in needed and source.given is not None:
+                rows = arrow_of(source.read(), source.table)
+                live.createDataFrame(rows).createOrReplaceTempView(source.table.name)
+        for view in analysis.views:
+            name, query = view.definition.name, view.definition.query
+            if view in views:
+                begun = time.monotonic()
+                with active(live):
+                    rows = arrow_of(live.sql(query) if isinstance(query, str) else query(), view.table)
+                report.computed[name] = time.monotonic() - begun
+                yield name, difference(with_weights(rows, 1), database.table(name))
+            elif name.lower() in needed:
+                rows = database[name].to_table()
+            if name.lower() in needed:
+                live.createDataFrame(rows).createOrReplaceTempView(name)
+
+    # Of what the state has
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def restore(self, version: int) -> Report:
+        """Makes a version with the rows of an earlier one; see ``Pipeline.restore``."""
+        with self._opened("there is no version to restore") as (database, report):
+            ends, note = versions(database.history()), database.note
+            if version not in ends:
+                known = ", ".join(map(str, sorted(ends)))
+                raise SourceError(
+                    f"version {version} cannot be restored: the state goes back to these versions: {known}. Give one "
+                    "of them; with a larger keep, more are kept from then on"
+                )
+            with report.phase("read"):
+                before = database.as_of(ends[version][0])
+                names = [table.name for table in database.tables]
+                rows = {name: difference(before.table(name), database.table(name)) for name in names}
+            report.version = note["version"] + 1
+            report.read = {name: (found.num_rows, f"version {version}") for name, found in rows.items()}
+            then = {**_NOTHING, **ends[version][1]}
+            note = {**note, "version": report.version, "whole": True}
+            note |= {part: then[part] for part in ("positions", "behind")}
+            with report.phase("apply"):
+                deltas = {**rows, **database.apply(rows, note=note)}
+            self._deliver(database, note, [deltas], report)
+        return report
+
+    def drop(self, views: Sequence[str], definitions: Sequence[Definition]) -> Report:
+        """Makes a version without views; see ``Pipeline.drop``."""
+        if not views:
+            raise SourceError("drop takes the names of views whose definitions are gone")
+        defined = {definition.name.lower(): definition.place for definition in definitions}
+        for name in views:
+            if name.lower() in defined:
+                raise SourceError(
+                    f"{defined[name.lower()]}: the view {name} is still defined, and the next run would make it again: "
+                    "delete its definition first"
+                )
+        with self._opened("there is no view to drop") as (database, report):
+            note = database.note
+            known = {name.lower(): name for name in note["views"]}
+            strange = next((name for name in views if name.lower() not in known), None)
+            if strange is not None:
+                raise SourceError(f"the state has no view called {strange}; it has: {', '.join(known.values())}")
+            gone = {known[name.lower()] for name in views}
+            report.version = note["version"] + 1
+            kept = {part: {n: of for n, of in note[part].items() if n not in gone} for part in ("views", "since")}
+            note = {**note, **kept, "version": report.version}
+            with report.phase("apply"):
+                database.define({}, drop=[name for name in reversed(database.views) if name in gone])
+                deltas = database.apply({}, note=note)
+            self._deliver(database, note, [deltas], report)
+        return report
+
+    @contextmanager
+    def _opened(self, lacking: str) -> Iterator[tuple[DurableDatabase, Report]]:
+        """Opens the state for a version of what it has, and writes down how that ended."""
+        begun, report, record = time.monotonic(), Report(), Record(self._path)
+        with self._state.alone(), record.failures():
+            if self._state.current() is None:
+                raise SourceError(f"{lacking}: this pipeline has not run yet")
+            with self._state.opened(None) as (database, redone):
+                self.finish(database, redone)
+                if not database.note:
+                    raise SourceError(f"{lacking}: this pipeline has not run yet")
+                report.phases["open"] = time.monotonic() - begun
+                yield database, report
+                report.seconds = time.monotonic() - begun
+                record.ran(report, None, database)
+
+    # The places
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def finish(
+        self, database: DurableDatabase, redone: list[dict[str, pa.Table]], forgotten: Collection[str] = ()
+    ) -> None:
+        """Brings the places of a version that a run left undone up to it, but for views that begin anew."""
+        note = database.note
+        if note and note["version"] != self._state.committed():
+            since = {name: places for name, places in note["since"].items() if name not in forgotten}
+            self._delivery.deliver(database, {**note, "since": since}, redone)
+            self._commit(database)
+
+    def _deliver(
+        self,
+        database: DurableDatabase,
+        note: Mapping[str, Any],
+        deltas: list[dict[str, pa.Table]],
+        report: Report,
+    ) -> None:
+        """Brings the places of all views to a version, and reports what they took."""
+        with report.phase("write"):
+            report.changed = self._delivery.deliver(database, note, deltas)
+            self._commit(database)
+
+    def _commit(self, database: DurableDatabase) -> None:
+        """Notes that all places are up to the version of the state; deletes the tables of views that are gone."""
+        self._delivery.forget(database.note, self._beside.note)
+        self._state.commit(database.note["version"], database.batches)
+
+    def _shorten(self, database: DurableDatabase, report: Report, now: bool, stays: bool) -> None:
+        with report.phase("snapshot"):
+            self._state.shorten(database, now, stays)
+
+
+def _to_compute(
+    analysis: Analysis, note: Mapping[str, Any], wanted: Collection[str] | None
+) -> tuple[list[Analyzed], list[str]]:
+    """Returns the views that Spark computes for the next version, and the names of those that it leaves as they are:
+    they are not ``wanted``, and have rows."""
+    computed, behind = [], []
+    for view in analysis.views:
+        name = view.definition.name
+        if view.refused is None:
+            continue
+        if wanted is None or name.lower() in wanted or note["views"].get(name) != view.digest:
+            computed.append(view)
+        else:
+            behind.append(name)
+    return computed, behind
+
+
+def _register(analysis: Analysis, database: DurableDatabase, note: Mapping[str, Any]) -> None:
+    """Drops the views that are gone or changed, and registers those that are new."""
+    digests = {v.definition.name: v.digest for v in analysis.views}
+    stale = [name for name in reversed(database.views) if digests.get(name) != note["views"].get(name)]
+    kept = set(database.views).difference(stale)
+    fresh = {
+        view.definition.name: view.relation
+        for view in analysis.views
+        if view.refused is None and view.definition.name not in kept and view.relation is not None
+    }
+    database.define(fresh, drop=stale, note=without(note, {*fresh, *stale}) if note["version"] else None)
