@@ -12,6 +12,9 @@ from tests.plans.expressions.expression_cases import GROUPS
 PAGE = limits.PAGE.with_name("expressions.md")
 _TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end -->)", re.DOTALL)
 
+_OF = re.compile(r"(?:(?P<of>\w+)'s (?P<name>\w+)|(?P<called>\w+) of (?P<systems>[^:]+)): (?P<note>.*)")
+"""A note of what a dialect means by a name."""
+
 
 def table() -> str:
     """The list of expressions, as Markdown: what has a form of its own, and the functions by family."""
@@ -21,7 +24,13 @@ def table() -> str:
             lines.append(f"| {_cell(group.construct)} | {group.types} | {group.null} | {group.note} |")
     for title, entries in FAMILIES.items():
         lines += ["", f"### {title}", "", "| function | also | result | NULL for | |", "|---|---|---|---|---|"]
-        lines += [_line(entry) for entry in entries if isinstance(entry, Macro) or not entry.hidden]
+        shown = [entry for entry in entries if not entry.internal]
+        lines += [_line(entry) for entry in shown if isinstance(entry, Macro) or not entry.hidden]
+    lines += ["", "### The same names, other meanings", "", "| function | of | |", "|---|---|---|"]
+    internal = [entry for entries in FAMILIES.values() for entry in entries if entry.internal]
+    for found in filter(None, (_OF.match(entry.note) for entry in internal)):
+        name, of = found["name"] or found["called"], found["of"] or found["systems"]
+        lines.append(f"| `{name}` | {of} | {_cell(found['note'])} |")
     return "\n".join(lines) + "\n"
 
 

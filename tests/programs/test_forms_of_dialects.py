@@ -73,6 +73,15 @@ DUCKDB = (
     "UNPIVOT (SELECT id, a, b FROM r) ON a, b INTO NAME what VALUE v",
     "UNPIVOT (SELECT id, a, b FROM r) ON COLUMNS(* EXCLUDE (id))",
     "SELECT id, CAST('2024-02-29 10:00:00' AS TIMESTAMP) > r.at AS later FROM r",
+    "SELECT a, FIRST(s ORDER BY id, s, b) AS f, LAST(b ORDER BY id NULLS FIRST, s, b DESC) AS l, ANY_VALUE(s ORDER BY "
+    "id DESC, s) FILTER (WHERE b > 0) AS v FROM r GROUP BY a",
+    "SELECT id, q.n, q.m + 1 AS m FROM r, LATERAL (SELECT COUNT(*) AS n, MAX(x) AS m FROM UNNEST(r.nums) AS u(x) "
+    "WHERE x > r.a) AS q",
+    "SELECT id, q.* FROM r LEFT JOIN LATERAL (SELECT x, x * 2 + r.a AS y FROM UNNEST(r.nums) AS u(x) WHERE x > 1) AS q "
+    "ON TRUE",
+    "SELECT a, COUNT(DISTINCT (b, s)) AS n, COUNT((b, s)) AS m FROM r GROUP BY a",
+    "SELECT id, b::DOUBLE % (a - 1)::DOUBLE AS x, b // 2 AS y, b::DOUBLE // 2 AS z, SIGN(b - 1) AS w, "
+    "SIGN('nan'::DOUBLE) + b AS v, 'inf'::DOUBLE % b AS u FROM r",
     "SELECT id, b, LAG(b) OVER (ORDER BY id, b) AS p, b - p AS diff FROM (SELECT DISTINCT id, b FROM r) AS q "
     "WHERE b IS NOT NULL QUALIFY diff IS NOT NULL",
     "SELECT id, b, LAG(b) OVER w AS p, RANK() OVER w AS n, NTILE(2) OVER w AS h, SUM(b) OVER w AS t FROM (SELECT "
@@ -117,6 +126,10 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
      "SELECT id, s->'$.a.b[1]'->>'$', s->'$.a.b[1]', s->>'$.a.b[0]' FROM r WHERE s LIKE '{%'"),
     ("snowflake", "SELECT s, COUNT_IF(b > 0) AS n, SUM(TO_NUMBER(b::string, 10, 2)) AS t FROM r GROUP BY s",
      "SELECT s, COUNT(*) FILTER (WHERE b > 0), SUM(b::DECIMAL(10, 2)) FROM r GROUP BY s"),
+    ("snowflake", "SELECT id, f.value::INT AS v FROM r, TABLE(FLATTEN(OUTER => TRUE, INPUT => nums)) f",
+     "SELECT id, x FROM r LEFT JOIN LATERAL (SELECT UNNEST(r.nums) AS x) AS q ON TRUE"),
+    ("snowflake", "SELECT id, f.value AS v FROM r, LATERAL FLATTEN(PARSE_JSON(s), PATH => 'a.b', RECURSIVE => FALSE) f",
+     "SELECT id, UNNEST([s->>'$.a.b[0]', s->>'$.a.b[1]']) FROM r WHERE s LIKE '{%'"),
     ("snowflake", "SELECT id, f.value AS v, f.index AS i FROM r, LATERAL FLATTEN(input => PARSE_JSON(s):a.b) f",
      "SELECT id, x, i - 1 FROM (SELECT id, UNNEST([s->>'$.a.b[0]', s->>'$.a.b[1]']) AS x, UNNEST([1, 2]) AS i FROM r "
      "WHERE s LIKE '{%')"),
@@ -175,6 +188,7 @@ def test_a_join_that_is_read_several_times_is_kept_before_its_relations_double_t
             "LIMIT of ARRAY_AGG takes a whole number up to 2147483647",
         ),
         ("duckdb", "SELECT a, b AS A FROM r UNION BY NAME SELECT v FROM u", "two columns of this SELECT are called a"),
+        ("snowflake", "SELECT id FROM r, LATERAL FLATTEN(s, MODE => 'ARRAY')", "FLATTEN with MODE is not supported"),
         ("snowflake", "SELECT RATIO_TO_REPORT(b) FROM r", "RATIO_TO_REPORT is not supported"),
         ("duckdb", "SELECT COLUMNS('zzz') FROM r", "no column is called so"),
         ("duckdb", "SELECT COLUMNS('a') + COLUMNS('b') FROM r", "several COLUMNS in one expression are not supported"),

@@ -42,7 +42,8 @@ def constant(kind: str) -> bool:
 class Signature:
     """A name of SQL: `takes` says what each argument is (`KINDS`). The last `optional` of them may be left out; with
     `repeated` the last may come any number of times. `also` are other names. `null` says where Spark would stop and the
-    value is NULL here, `note` what else there is to know; docs/expressions.md has both.
+    value is NULL here, `note` what else there is to know; docs/expressions.md has both. An `internal` name is that of
+    what other dialects mean by a name that Spark has, too; users do not write it.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Signature:
     also: tuple[str, ...] = ()
     null: str = ""
     note: str = ""
+    internal: bool = False
 
     def kinds(self, count: int) -> tuple[str, ...] | None:
         """Returns what each of `count` arguments is; None if the function does not take so many."""

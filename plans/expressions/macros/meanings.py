@@ -97,6 +97,28 @@ def quotient(left: Expr, right: Expr) -> Expr:
     return call("case", known, NULL, call("eq", right, lit(0)), call("case", *signs), found)
 
 
+def whole_quotient(left: Expr, right: Expr) -> Expr:
+    """Returns DuckDB's `//`: without a fraction of whole numbers alone."""
+    if {left.type, right.type} <= set(INTEGERS):
+        return call("intdiv", left, right)
+    return call("div", cast(left, "float64"), cast(right, "float64"))
+
+
+def rest(left: Expr, right: Expr) -> Expr:
+    """Returns the rest of a division, which is NaN of doubles if the divisor is 0."""
+    found = call("mod", left, right)
+    if "float64" not in (left.type, right.type) or _never_zero(right):
+        return found
+    zero = call("and", call("not", call("isnull", left)), call("eq", right, lit(0)))
+    return call("case", zero, lit(float("nan")), found)
+
+
+def _sign(number: Expr) -> Expr:
+    """Returns the sign of a number, which is 0 of NaN."""
+    none = call("gt", cast(number, "float64"), lit(_INFINITY))
+    return call("case", none, lit(0, "int32"), cast(call("sign", number), "int32"))
+
+
 def _never_zero(value: Expr) -> bool:
     """Returns whether an expression is a number but 0, or NULLIF(x, 0)."""
     if value.op == "cast":
@@ -188,31 +210,43 @@ def _full(pattern: str) -> Callable[[Expr], Expr]:
 
 
 TABLE = (
-    macro("list_flatten", "any", _flatten, note="DuckDB's FLATTEN: a NULL among the lists has no elements."),
-    macro("own_bit_count", "integer", _bits, note="DuckDB's BIT_COUNT: of the bits that the type has."),
-    macro("long_printf", "any [any] ...", _printed, note="DuckDB's PRINTF: whole numbers have 64 bits."),
-    macro("percent_encode", "string", _encoded, note="DuckDB's URL_ENCODE: `%20` is a space."),
-    macro("percent_decode", "string", _decoded, note="DuckDB's URL_DECODE: `+` is a plus."),
-    macro("json_elements", "string", _elements, note="DuckDB's JSON_ARRAY_LENGTH: 0 of what is no array."),
-    macro("json_names", "string", _names, note="DuckDB's JSON_KEYS: no elements of what is no object."),
+    macro("list_flatten", "any", _flatten,
+          note="DuckDB's FLATTEN: a NULL among the lists has no elements.", internal=True),
+    macro("own_bit_count", "integer", _bits, note="DuckDB's BIT_COUNT: of the bits that the type has.", internal=True),
+    macro("long_printf", "any [any] ...", _printed, note="DuckDB's PRINTF: whole numbers have 64 bits.", internal=True),
+    macro("percent_encode", "string", _encoded, note="DuckDB's URL_ENCODE: `%20` is a space.", internal=True),
+    macro("percent_decode", "string", _decoded, note="DuckDB's URL_DECODE: `+` is a plus.", internal=True),
+    macro("json_elements", "string", _elements,
+          note="DuckDB's JSON_ARRAY_LENGTH: 0 of what is no array.", internal=True),
+    macro("json_names", "string", _names, note="DuckDB's JSON_KEYS: no elements of what is no object.", internal=True),
     macro("json_exists", "string =string", _exists, note="Whether something stands at the path, null too."),
-    macro("signed_left", "string integer", _side("left"), note="DuckDB's LEFT: below 0, all characters but so many."),
-    macro("signed_right", "string integer", _side("right"), note="DuckDB's RIGHT: as SIGNED_LEFT."),
-    macro("ieee_ln", "float64", _logarithm("ln"), note="LN as IEEE 754 has it: -Infinity of 0, NaN of less."),
-    macro("ieee_log2", "float64", _logarithm("log2"), note="As IEEE_LN."),
-    macro("ieee_log10", "float64", _logarithm("log10"), note="As IEEE_LN."),
-    macro("ieee_log", "float64 float64", _log, note="As IEEE_LN; the base comes first."),
-    macro("round_exactly", "number [=int32]", _exactly, note="ROUND, of a DOUBLE by all of its digits: of 0.145 0.14."),
-    macro("as_text", "any", _as_text, note="A DOUBLE as a text with e+20, inf and nan; anything else as it is."),
+    macro("signed_left", "string integer", _side("left"),
+          note="DuckDB's LEFT: below 0, all characters but so many.", internal=True),
+    macro("signed_right", "string integer", _side("right"),
+          note="DuckDB's RIGHT: below 0, all characters but so many.", internal=True),
+    macro("ieee_ln", "float64", _logarithm("ln"), note="DuckDB's LN: -Infinity of 0, NaN of less.", internal=True),
+    macro("ieee_log2", "float64", _logarithm("log2"), note="DuckDB's LOG2: as LN.", internal=True),
+    macro("ieee_log10", "float64", _logarithm("log10"), note="DuckDB's LOG10: as LN.", internal=True),
+    macro("ieee_log", "float64 float64", _log, note="DuckDB's LOG: as LN; the base comes first.", internal=True),
+    macro("sign_of", "number", _sign, note="DuckDB's SIGN: a whole number, 0 of NaN.", internal=True),
+    macro("round_exactly", "number [=int32]", _exactly,
+          note="DuckDB's ROUND: of a DOUBLE by all of its digits, of 0.145 0.14.", internal=True),
+    macro("as_text", "any", _as_text,
+          note="A DOUBLE as a text with e+20, inf and nan; anything else as it is.", internal=True),
     macro("as_json", "any", lambda value: value if value.type == "string" else call("plain_json", value),
-          note="A text as it is, anything else by PLAIN_JSON."),
-    macro("as_units", "any =int32", _as_decimal, note="A DOUBLE as what DuckDB casts to a DECIMAL of so many places."),
-    macro("letters_split_part", "string string int32", _split_part, note="DuckDB's SPLIT_PART: place 0 is empty."),
-    macro("json_scalar", "string =string", _scalar, note="DuckDB's JSON_VALUE: JSON that has no parts."),
+          note="A text as it is, anything else by PLAIN_JSON.", internal=True),
+    macro("as_units", "any =int32", _as_decimal,
+          note="A DOUBLE as what DuckDB casts to a DECIMAL of so many places.", internal=True),
+    macro("letters_split_part", "string string int32", _split_part,
+          note="DuckDB's SPLIT_PART: place 0 is empty.", internal=True),
+    macro("json_scalar", "string =string", _scalar, note="DuckDB's JSON_VALUE: JSON that has no parts.", internal=True),
     macro("jsonb_typeof", "string", _typeof, also=("json_typeof",), note="PostgreSQL's words for the types of JSON."),
-    macro("double_ceil", "number", partial(of_doubles, "ceil"), note="CEIL elsewhere: a DOUBLE of a DOUBLE."),
-    macro("double_floor", "number", partial(of_doubles, "floor"), note="FLOOR elsewhere: a DOUBLE of a DOUBLE."),
-    macro("map_merge", "any ...", _merged, note="DuckDB's MAP_CONCAT: of a key in several maps, the last value."),
-    macro("full_dayname", "calendar", _full("EEEE"), note="DAYNAME of DuckDB and MySQL: in full."),
-    macro("full_monthname", "calendar", _full("MMMM"), note="MONTHNAME of DuckDB and MySQL: in full."),
+    macro("double_ceil", "number", partial(of_doubles, "ceil"),
+          note="CEIL of other systems: a DOUBLE of a DOUBLE.", internal=True),
+    macro("double_floor", "number", partial(of_doubles, "floor"),
+          note="FLOOR of other systems: a DOUBLE of a DOUBLE.", internal=True),
+    macro("map_merge", "any ...", _merged,
+          note="DuckDB's MAP_CONCAT: of a key in several maps, the last value.", internal=True),
+    macro("full_dayname", "calendar", _full("EEEE"), note="DAYNAME of DuckDB and MySQL: in full.", internal=True),
+    macro("full_monthname", "calendar", _full("MMMM"), note="MONTHNAME of DuckDB and MySQL: in full.", internal=True),
 )  # fmt: skip

@@ -18,9 +18,9 @@ from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.lists import AGGREGATED, aggregated
 from plans.frontends.fields import Shown, at, behind_places, generated
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
-from plans.frontends.sql.scope import Relation, Scope
+from plans.frontends.sql.scope import Relation, Scope, value_of
 from plans.frontends.sql.shape import unwrapped
-from plans.frontends.sql.text.place import extent
+from plans.frontends.sql.text.place import extent, placed
 from plans.nested import element_of, is_nested, parts
 
 Meaning = Callable[[exp.Expression], Expr | None]
@@ -56,6 +56,47 @@ def value_over(node: exp.Expression, scope: Scope, read: Read) -> Expr | None:
         return None
     select, source = found
     return scope.text.guarded(node, lambda: _value(node, select, _Elements.of(source, scope, read)))
+
+
+def over_elements(join: exp.Join) -> exp.Join:
+    """Returns a join with UNNEST in place of a subquery over the elements of an array of a row; others as they are."""
+    rows = _rows_over(join.this)
+    if rows is not None:
+        join = join.copy()
+        join.set("this", rows)
+    return join
+
+
+def _rows_over(node: exp.Expression) -> exp.Unnest | None:
+    """Returns the UNNEST that has the rows of a subquery over the elements of an array of a row; None of others.
+
+    Its array has a struct for each element, or the one struct of aggregates.
+    """
+    body = node.this if isinstance(node, exp.Lateral) else node
+    select = unwrapped(body.this) if isinstance(body, exp.Subquery) else None
+    if not isinstance(select, exp.Select) or any(item.is_star for item in select.expressions):
+        return None
+    names = node.alias_column_names or [item.alias_or_name for item in select.expressions]
+    whole = any(next(aggregates(item), None) is not None for item in select.expressions)
+    values = [value_of(item).copy() for item in select.expressions]
+    if len(names) != len(values) or not all(names):
+        return None
+    if whole:
+        values = [exp.Subquery(this=_with_items(select, [value])) for value in values]
+    pairs = zip(map(exp.to_identifier, names), values, strict=True)
+    row = exp.Struct(expressions=[exp.PropertyEQ(this=name, expression=value) for name, value in pairs])
+    array = exp.Array(expressions=[row if whole else _with_items(select, [row])])
+    if not all(map(is_over_elements, values if whole else [array])):
+        return None
+    columns = [exp.to_identifier(name) for name in names]
+    alias = exp.TableAlias(this=exp.to_identifier(node.alias) if node.alias else None, columns=columns)
+    return placed(exp.Unnest(expressions=[array], alias=alias), extent(node))
+
+
+def _with_items(select: exp.Select, items: list[exp.Expression]) -> exp.Select:
+    made = select.copy()
+    made.set("expressions", items)
+    return made
 
 
 def _select(node: exp.Expression) -> tuple[exp.Select, exp.Unnest] | None:

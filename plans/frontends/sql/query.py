@@ -19,8 +19,7 @@ from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
 from plans.frontends.sql.shape import hoisted
 from plans.frontends.sql.text.parse import statements
-from plans.frontends.sql.text.place import extent, place_of, spelling
-from plans.frontends.sql.text.reader import DROPPED
+from plans.frontends.sql.text.place import extent, place_of
 from plans.queries.algebra import Relation
 from plans.schema import Schema
 
@@ -48,9 +47,4 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
         if isinstance(node, exp.Subquery):
             about.check_parentheses(node)
     root = with_constants(first_rows(with_windows(root, about), about), schema, about)
-    relation = read(root, Scope(Reading(about, schema, read, flatten), {}, Frame(Names())))
-    for part in root.find_all(exp.Expression):  # afterwards: a function that is not supported is refused as such
-        if part.meta.get(DROPPED):
-            word = spelling(text, part)
-            raise about.error(f"{word} does not take so many arguments", part)
-    return relation
+    return read(root, Scope(Reading(about, schema, read, flatten), {}, Frame(Names())))

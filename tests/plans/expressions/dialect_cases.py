@@ -123,6 +123,8 @@ DIALECT_GROUPS = (
             ("AS_UNITS(dec, 2)", "dec"),
             ("WHOLE_OF('-2.5')", "CAST(-3 AS DECIMAL(38,0))"),
             ("WHOLE_OF(dbl)", "RINT(dbl)"),
+            ("SIGN_OF(CAST('NaN' AS DOUBLE))", "0"),
+            ("SIGN_OF(num)", "CAST(SIGN(num) AS INT)"),
             ("IEEE_LN(0D)", "CAST('-Infinity' AS DOUBLE)"),
             ("IEEE_LOG2(-1D)", "CAST('NaN' AS DOUBLE)"),
             ("IEEE_LOG10(dbl)", "IF(dbl > 0, LOG10(dbl), IF(dbl = 0, CAST('-Infinity' AS DOUBLE), "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -32,6 +33,7 @@ POSTGRES: dict[str, Any] = {
     "EXTRACT(YEAR FROM AGE(day, DATE '2000-03-04'))": 23, "DATE_PART('month', AGE(day, DATE '2000-02-01'))": 1,
     "EXTRACT(SECOND FROM TIMESTAMP '2024-01-02 03:04:05.5')": Decimal("5.5"),
     "EXTRACT(CENTURY FROM day)": 21, "EXTRACT(WEEK FROM day)": 9, "GCD(12, a)": 12, "LCM(4, 6)": 12,
+    "SUBSTRING(s FROM '-(.)')": "b", "SUBSTRING(s FROM 'b.c')": "b c", "SUBSTRING(s, 'z')": None,
     "STRING_TO_ARRAY(s, '-')": ["a", "b c'd"], "STRING_TO_ARRAY('', '-')": [], "STRING_TO_ARRAY(s, '')": ["a-b c'd"],
     "STRING_TO_ARRAY('ab', NULL)": ["a", "b"], "s LIKE LEFT(s, 1) || '%'": True, "s LIKE REVERSE(s)": False,
     "day + INTERVAL '1 day'": dt.datetime(2024, 3, 4), "day + 1": dt.date(2024, 3, 4), "JSONB_TYPEOF('[1]')": "array",
@@ -211,6 +213,54 @@ def _fingerprint(text: str) -> int:
     return int(found)
 
 
+_ANY = (
+    "CONCAT",
+    "GREATEST",
+    "LEAST",
+    "ARRAY",
+    "STRUCT",
+    "JSON_OBJECT",
+    "COALESCE",
+    "JSONExtractInt",
+    "JSONExtractString",
+)
+"""Functions that take any number of arguments."""
+
+
+@every([(dialect, call) for dialect, call, _ in CALLS if re.fullmatch(r"\w+\([^()]*\)", call)])
+def test_no_argument_is_dropped(dialect: str, call: str) -> None:
+    name, _, given = call.removesuffix(")").partition("(")
+    for more in ("7, 7, 7, 7", "s, s, s, s", "day, day, day, day"):
+        if name in _ANY or (dialect == "clickhouse" and "->" in given):
+            continue
+        with pytest.raises(PlanError):
+            plan(f"SELECT DISTINCT {name}({given}, {more}) AS v FROM t", SCHEMA, dialect=dialect)
+
+
+@every(
+    [
+        ("duckdb", "DATEDIFF('day', day, day, 4)", "DATEDIFF"),
+        ("tsql", "DATEDIFF(day, day, day, 4)", "DATEDIFF"),
+        ("duckdb", "date_trunc('day', day, day)", "DATE_TRUNC"),
+        ("bigquery", "DATE_TRUNC(day, MONTH, day)", "DATE_TRUNC"),
+        ("duckdb", "quantile(x, 0.5, 1)", "QUANTILE"),
+        ("snowflake", "PARSE_JSON(s, 'd')", "PARSE_JSON"),
+        ("duckdb", "json(s, 1)", "JSON"),
+        ("duckdb", "SHA256(s, 1)", "SHA256"),
+        ("snowflake", "TRUNC(d, 1, 3)", "TRUNC"),
+        ("duckdb", "strftime(at, '%Y', 1)", "STRFTIME"),
+        ("snowflake", "DIV0(a, a, a)", "DIV0"),
+        ("duckdb", "lpad(s, 2, 'x', 'y')", "LPAD"),
+        ("bigquery", "DATE_ADD(day, INTERVAL 1 DAY, 4)", "DATE_ADD"),
+        ("duckdb", "hex(s, 1)", "HEX"),
+    ]
+)
+def test_an_argument_that_nothing_reads_is_refused(dialect: str, call: str, name: str) -> None:
+    with pytest.raises(PlanError, match=f"{name} does not take so many arguments") as caught:
+        plan(f"SELECT DISTINCT {call} AS v FROM t", SCHEMA, dialect=dialect)
+    assert caught.value.position is not None
+
+
 @pytest.mark.parametrize(
     ("dialect", "call", "message"),
     [
@@ -232,6 +282,10 @@ def _fingerprint(text: str) -> int:
         ("postgres", "trunc(x, 1, 2)", "TRUNC takes 2 arguments, not 3"),
         ("snowflake", "CEIL(x TO DAY)", "CEIL with TO is not supported"),
         ("snowflake", "INITCAP()", "INITCAP lacks an argument"),
+        ("duckdb", "COUNT(a, n)", "COUNT of duckdb counts one column"),
+        ("postgres", "COUNT(DISTINCT a, n)", "COUNT of postgres counts one column"),
+        ("duckdb", "printf('%d', s)", "PRINTF: %d does not take a value of type string"),
+        ("duckdb", "ifnull(a, n, a)", "IFNULL takes 2 arguments, not 3"),
         ("mysql", "JSON_UNQUOTE(s, s)", "JSON_UNQUOTE takes 1 argument, not 2"),
         ("mysql", "JSON_CONTAINS(s)", "JSON_CONTAINS takes 2 to 3 arguments, not 1"),
     ],

@@ -58,6 +58,8 @@ DUCKDB = (
     "isinf(x / i)", "isnan(n::DOUBLE)", "isfinite(x)", "ord(s)", "printf('%d|%s', a, s)", "printf('%d', n)",
     "printf('%x|%o', -i, a)", "bit_count(-i)", "bit_count(a)", "url_encode(s || ' +~*é')", "url_decode('a%20b+c')",
     *(f"json_array_length('{text}')" for text in ("[1, 2]", "{}", "1", "[]")), "json_array_length(nullif(s, s))",
+    *(f"json_array_length('{{\"a\": [1, {{}}]}}', '{path}')" for path in ("$.a", "a", "$.b", "$.a[1]")),
+    *(f"json_keys('{{\"a\": {{\"b\": 1}}}}', '{path}')" for path in ("$.a", "a", "$.b")),
     *(f"{call}([a], nullif([i], [2]))" for call in ("list_concat", "list_cat", "array_concat")),
     "flatten([[a], nullif([i], [2])])", "list_concat([i], NULL)", "list_distinct(list_concat([a], [a]))",
     *(f"[1, 2, 3, a][{begin}:{end}]" for begin in ("1", "i", "-2", "0") for end in ("", "i", "-1", "9", "0")),

@@ -313,6 +313,7 @@ TABLE = (
         any_value,
         writer(Style(True, _moments, _numbers)),
         note="Any value as JSON, as TO_JSON of PostgreSQL, DuckDB and BigQuery writes it: NULL inside of it is null.",
+        internal=True,
     ),
     function(
         "to_json",

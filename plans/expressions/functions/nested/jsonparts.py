@@ -83,27 +83,28 @@ def _within(part: Any, value: Any) -> bool:
 TABLE = (
     function(
         "json_parts", "string", lambda types, values: array_of("string"), _read(_elements(False)),
-        note="The elements of an array as JSON: JSON_ARRAY_ELEMENTS of PostgreSQL.",
+        note="The elements of an array as JSON: JSON_ARRAY_ELEMENTS of PostgreSQL.", internal=True,
     ),
     function(
         "json_texts", "string", lambda types, values: array_of("string"), _read(_elements(True)),
         note="The elements of an array, strings without their quotes, null as NULL: JSON_ARRAY_ELEMENTS_TEXT.",
+        internal=True,
     ),
     function(
         "json_members", "string", lambda types, values: _MEMBERS, _read(_named(False)),
-        note="Keys and values of an object as JSON: JSON_EACH of PostgreSQL.",
+        note="Keys and values of an object as JSON: JSON_EACH of PostgreSQL.", internal=True,
     ),
     function(
         "json_text_members", "string", lambda types, values: _MEMBERS, _read(_named(True)),
-        note="Keys and values of an object, strings without their quotes: JSON_EACH_TEXT of PostgreSQL.",
+        note="Keys and values of an object, strings without their quotes: JSON_EACH_TEXT of PostgreSQL.", internal=True,
     ),
     function(
         "json_flat", "string", lambda types, values: _FLAT, _read(_flat),
-        note="What FLATTEN of Snowflake makes rows of: names, places, and values without quotes.",
+        note="What FLATTEN of Snowflake makes rows of: names, places, and values without quotes.", internal=True,
     ),
     function(
         "json_has_key", "string string", "bool", _read(_has),
-        note="Whether an object has a key, or an array a string: `?` of PostgreSQL.",
+        note="Whether an object has a key, or an array a string: `?` of PostgreSQL.", internal=True,
     ),
     function(
         "jsonb_contains", "string string", "bool", _read(_contains),

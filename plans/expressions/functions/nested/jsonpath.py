@@ -132,6 +132,7 @@ TABLE = (
         _gives,
         each(_part),
         note="What GET_JSON_OBJECT finds, as JSON: a string in its quotes, null as `null`. `->` in other dialects.",
+        internal=True,
     ),
     function(
         "get_json_object",

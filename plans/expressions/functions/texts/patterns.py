@@ -251,6 +251,6 @@ TABLE = (
     ),
     function(
         "regexp_replace_first", "string =string =string", _replace_type("REGEXP_REPLACE_FIRST", True), _replaced(1),
-        note="The first match alone, as REGEXP_REPLACE without 'g' in DuckDB and PostgreSQL.",
+        note="The first match alone, as REGEXP_REPLACE without 'g' in DuckDB and PostgreSQL.", internal=True,
     ),
 )  # fmt: skip

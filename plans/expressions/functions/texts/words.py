@@ -126,6 +126,7 @@ TABLE = (
         "string",
         each(_titled_words),
         note="INITCAP of other systems: words end at the second argument's signs, or at all but letters and digits.",
+        internal=True,
     ),
     function(
         "overlay",
@@ -151,6 +152,7 @@ TABLE = (
         lambda types, values: "array<string>",
         each(list),
         note="What SPLIT by no text is in other systems.",
+        internal=True,
     ),
     function("bit_length", "bytes", "int32", lambda type_, value: pc.multiply(pc.binary_length(value), 8).cast(type_)),
     function("luhn_check", "string", "bool", each(_luhn)),

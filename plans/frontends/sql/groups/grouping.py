@@ -21,7 +21,7 @@ from plans.frontends.rewrites import PICKED, Called, firsts, rewritten, where_of
 from plans.frontends.sessions import behind
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.groups.groupings import Grouping
-from plans.frontends.sql.groups.ordered import OrderedCall, ordered_call
+from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, ordered_call
 from plans.frontends.sql.relations.sessions import Session, asked, is_session, session_of
 from plans.frontends.sql.scalars.interval import SESSION_WINDOW
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
@@ -220,6 +220,7 @@ class Groups:
             given = list(given[0].expressions)
         word = spelling(text.text, inner)
         text.check_arguments(inner, _CARRIED, word)
+        check_accuracy(inner, text, word)
         takes = 2 if function.startswith(("covar", "corr", "regr")) else PICKED.get(function, (1, True))[0]
         own = NAMED.get(function)
         takes = len(own.lift.takes) if isinstance(own, UserAggregate) else takes

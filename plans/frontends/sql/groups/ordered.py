@@ -43,10 +43,18 @@ def ordered_call(node: exp.Expression, text: Text, known: bool) -> OrderedCall |
     if not isinstance(inner, (*_LISTS, *_SHARES)):
         return None
     word = spelling(text.text, inner)
+    check_accuracy(inner, text, word)
     if isinstance(inner, _LISTS):
         within = node.expression.expressions if isinstance(node, exp.WithinGroup) else []
         return _list(inner, list(within), text, word, known)
     return _share(node, inner, text, word)
+
+
+def check_accuracy(node: exp.Expression, text: Text, word: str) -> None:
+    """Refuses an accuracy that is no number. Results are exact, whatever number it is."""
+    accuracy = node.args.get("accuracy")
+    if accuracy is not None and (not isinstance(accuracy, exp.Literal) or accuracy.is_string):
+        raise text.error(f"the accuracy of {word} is a number that is written in the query", accuracy)
 
 
 def _list(node: exp.Expression, by: list[exp.Ordered], text: Text, word: str, known: bool) -> OrderedCall:
@@ -89,6 +97,7 @@ def _first(node: exp.Limit, text: Text, word: str) -> int:
 
 def _share(node: exp.Expression, inner: exp.Expression, text: Text, word: str) -> OrderedCall:
     """Returns a percentile: its share stands in front of WITHIN GROUP, or behind the value."""
+    text.check_arguments(inner, {"this", "quantile", "expression", "accuracy", "own"}, word)
     value, share, by = inner.this, inner.args.get("quantile") or inner.args.get("expression"), []
     if isinstance(node, exp.WithinGroup):
         by, share = list(node.expression.expressions), inner.this

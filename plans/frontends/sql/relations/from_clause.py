@@ -14,6 +14,7 @@ from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.asof import MATCHED, RIGHT, match_of, matched
 from plans.frontends.sql.columns import listed
 from plans.frontends.sql.conditions import add_conditions
+from plans.frontends.sql.elements import over_elements
 from plans.frontends.sql.relations.asof import VERSIONS, moment_of, version_of
 from plans.frontends.sql.relations.pivots import pivoted
 from plans.frontends.sql.relations.sessions import arguments_of, in_sessions, is_sessions
@@ -167,10 +168,8 @@ def _add_cte(name: str, alias: str, names: Sequence[str], scope: Scope, node: ex
         inside, wanted = replace(scope, ctes=visible), {"unique": not names}
         if flat(body):
             wanted |= {"typed": bool(body.args.get("distinct"))}
-            known[key] = (
-                body,
-                kept(scope.reading.flatten(body, inside, wish=name, apart=True, **wanted), name, body, scope),
-            )
+            frame = scope.reading.flatten(body, inside, wish=name, apart=True, **wanted)
+            known[key] = body, kept(frame, name, body, scope)
         else:
             known[key] = body, scope.reading.read(body, inside, **wanted)
     found = known[key][1]
@@ -207,6 +206,7 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if on is not None:
         scope.text.check_no_aggregate(on, "ON")
     written = [] if on is None else conjuncts(on)
+    join = over_elements(join)
     generated = join.this.this if isinstance(join.this, exp.Lateral) else join.this
     if is_generator(generated):
         _add_generated(generated, join, kind, written, scope)
@@ -298,9 +298,8 @@ def _add_right(join: exp.Join, kind: str, method: str, written: list[exp.Express
     frame.merge(right.frame)
     scope.relations, scope.order = right.relations, right.order
     if kind == "RIGHT ANTI":
-        frame.sources.append(
-            replace(source, join="anti", on=_outer_condition(join, kind, method, scope, left, written))
-        )
+        on = _outer_condition(join, kind, method, scope, left, written)
+        frame.sources.append(replace(source, join="anti", on=on))
     else:
         frame.sources.append(replace(source, group=frame.names.group()))
         _merge(join, kind, method, scope, left)

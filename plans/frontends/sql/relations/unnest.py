@@ -74,6 +74,8 @@ def add_generated(node: exp.Expression, scope: Scope, around: exp.Expression, ou
 def _elements(node: exp.Expression, names: list[str], scope: Scope) -> _Elements:
     """Returns the array that a call makes rows of, and its columns. PlanError if it is given anything else."""
     given = node.expressions if isinstance(node, exp.Unnest) else [node.this]
+    if not isinstance(node, exp.Unnest) and node.expressions:
+        raise PlanError(f"{spelling(scope.text.text, node)} does not take so many arguments")
     if len(given) != 1:
         raise PlanError("UNNEST of several arrays is not supported", hint="unnest them one by one, with their places")
     (operand,) = given

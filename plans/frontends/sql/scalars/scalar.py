@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from plans.expressions.functions.function import HigherOrder
 from plans.expressions.functions.user import NAMED, USER, UserFunction
 from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.leaf import never
-from plans.expressions.macros.meanings import quotient
+from plans.expressions.macros.meanings import quotient, rest, whole_quotient
 from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.fields import element_of, field_of, struct
@@ -56,9 +57,11 @@ _CARRIED_BY = {
     "trim": {"position"}, "overlay": {"from_", "for_"}, "bracket": {"offset"},
     "array": {"bracket_notation", "struct_name_inheritance"},
     "interval": {"unit"}, "parsejson": {"is_literal"}, "sub": {"days", "moment"}, "div": {"double"},
+    "mod": {"double"}, "intdiv": {"double"},
     "add": {"texts", "moment"}, "like": {"plain"}, "ilike": {"plain"},
 }  # fmt: skip
 
+_OF_DOUBLES = {"div": quotient, "mod": rest, "intdiv": whole_quotient}
 Resolve = Callable[[Any], Expr | None]
 _T = TypeVar("_T")
 
@@ -82,7 +85,9 @@ def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
     try:
         return build()
     except PlanError as error:
-        raise (error if error.position is not None else error.at(text, place_of(text, node))) from None
+        if error.position is not None:
+            raise
+        raise _of_written(error, text, node).at(text, place_of(text, node)) from None
 
 
 def _has_interval(node: Any) -> bool:
@@ -179,7 +184,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if name in NAMES and (_has_lambda(node) or isinstance(NAMES[name][0], HigherOrder)):
         return _with_lambdas(name, node.expressions, resolve, text)
     if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
-        return _called(name, node.expressions, resolve, text, node)
+        return _called(name, node.expressions, resolve, text)
     if key == "parsejson" and node.args.get("is_literal"):  # JSON '{"a": 1}'
         return part("this")
     if key == "concat":  # of texts side by side
@@ -198,7 +203,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "array":
         return call("array", *(scalar(item, resolve, text) for item in node.expressions))
     if key in _OF_ARRAYS:
-        return _called(_OF_ARRAYS[key], [node.this, node.expression], resolve, text, node)
+        return _called(_OF_ARRAYS[key], [node.this, node.expression], resolve, text)
     if key == "struct":
         return _struct(node, resolve, text)
     if key == "arrayszip" or name in ("ARRAYS_ZIP", "LIST_ZIP", "ARRAY_ZIP"):
@@ -216,32 +221,26 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     raise PlanError(f"{what} is not supported", hint=hint)
 
 
-def _called(name: str, nodes: list[Any], resolve: Resolve, text: str, written: Any) -> Expr:
+def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
     """Returns the call of a function by its name; units of time are words."""
-    try:
-        entry = meant(name, len(nodes))
-    except PlanError as error:
-        raise _of_written(error, text, written) from None
+    entry = meant(name, len(nodes))
     assert entry is not None
     args = []
     for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):
         word = kind == "unit" and node.key in ("column", "var") and not node.args.get("table")
         args.append(lit(str(node.name)) if word else scalar(node, resolve, text))
-    try:
-        sized = name == "LENGTH" and len(args) == 1 and is_nested(args[0].type)  # as DuckDB has it
-        return call("size", args[0]) if sized else applied(entry, args)
-    except PlanError as error:
-        raise _of_written(error, text, written) from None
+    sized = name == "LENGTH" and len(args) == 1 and is_nested(args[0].type)  # as DuckDB has it
+    return call("size", args[0]) if sized else applied(entry, args)
 
 
 def _of_written(error: PlanError, text: str, node: Any) -> PlanError:
     """Returns an error that names the function of the text, where it names one that stands for that."""
-    (first, _, rest), word = error.message.partition(" "), spelling(text, node)
+    name = re.match(r"\w*", error.message)
     begin, _ = extent(node) or (0, 0)
-    called = text[begin : begin + len(word)].upper() == word and text[begin + len(word) :].lstrip().startswith("(")
-    if first == word or first not in NAMES or not called or error.position is not None:
+    word = re.compile(r"(\w+)\s*\(").match(text, begin)
+    if name is None or word is None or name[0] not in NAMES:
         return error
-    return PlanError(f"{word} {rest}", hint=error.hint, witness=error.witness)
+    return PlanError(word[1].upper() + error.message[name.end() :], hint=error.hint, witness=error.witness)
 
 
 def _has_lambda(node: Any) -> bool:
@@ -289,8 +288,8 @@ def _binary(node: Any, left: Expr, right: Expr) -> Expr:
     op = _BINARY[node.key]
     if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
         op = "intdiv"  # the dialect divides whole numbers so
-    if op == "div" and node.args.get("double") and numeric(left.type) and numeric(right.type):
-        return quotient(left, right)
+    if op in _OF_DOUBLES and node.args.get("double") and numeric(left.type) and numeric(right.type):
+        return _OF_DOUBLES[op](left, right)
     if node.args.get("texts") and left.type == right.type == "string":
         return call("concat", left, right)
     if node.args.get("days") and left.type == right.type == "date":

@@ -2,7 +2,7 @@
 
 `MAX_BY(x, y, 3)` is `ARRAY_AGG(x ORDER BY y DESC LIMIT 3)` of the rows in which `y` is not NULL, and NULL where there
 are none. In DuckDB `x` is not NULL, either: `MAX_BY(x, y)` is `MAX_BY(x, y) FILTER (WHERE x IS NOT NULL)`, as in
-ClickHouse.
+ClickHouse. `FIRST(x ORDER BY y)` is `ARRAY_AGG(x ORDER BY y LIMIT 1)[0]`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ _OF_KNOWN = ("duckdb", "clickhouse")
 def with_best(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement in which the first values of groups are arrays in an order. PlanError if their number is no
     constant."""
+    for node in reversed(list(tree.find_all(exp.First, exp.Last, exp.AnyValue))):
+        if isinstance(node.this, exp.Order):
+            _pick_first(node)
     for node in reversed(list(tree.find_all(*_KINDS))):
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
         whole = isinstance(count, exp.Literal) and count.name.isdigit()
@@ -50,3 +53,22 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
         )
         around.replace(placed(exp.Case(ifs=[exp.If(this=some, true=array)]), extent(around)))
     return tree
+
+
+def _pick_first(node: Any) -> None:
+    """Puts the first element of an array in an order in place of FIRST, LAST or ANY_VALUE of values in that order."""
+    whole = node.parent if isinstance(node.parent, (exp.IgnoreNulls, exp.RespectNulls)) else node
+    around = whole.parent if isinstance(whole.parent, exp.Filter) else whole
+    order = node.this.copy()
+    for item in order.expressions if isinstance(node, exp.Last) else ():
+        first = bool(item.args.get("nulls_first"))
+        item.set("desc", not item.args.get("desc"))
+        item.set("nulls_first", not first)
+    known = isinstance(node, exp.AnyValue) or isinstance(whole, exp.IgnoreNulls)
+    conditions: list[Any] = [is_known(order.this)] if known else []
+    conditions += [exp.paren(around.expression.this.copy())] if around is not whole else []
+    array: Any = exp.ArrayAgg(this=exp.Limit(this=order, expression=exp.Literal.number(1)))
+    if conditions:
+        array = exp.Filter(this=array, expression=exp.Where(this=exp.and_(*conditions)))
+    made = exp.Bracket(this=array, expressions=[exp.Literal.number(0)], offset=0)
+    around.replace(placed(made, extent(around)))

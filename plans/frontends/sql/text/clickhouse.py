@@ -17,8 +17,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call
-from plans.frontends.sql.text.place import extent, place_of, placed, rewritten
+from plans.frontends.sql.text.made import call, rewritten
+from plans.frontends.sql.text.place import extent, place_of, placed
 
 _UNIQUE = ("uniq", "countdistinct", "uniqexact", "uniqcombined", "uniqcombined64", "uniqhll12", "uniqtheta")
 _QUANTILES = ("quantile", "quantiles", "quantileexactinclusive", "quantilesexactinclusive", "median")

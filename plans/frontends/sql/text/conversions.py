@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.place import rewritten
+from plans.frontends.sql.text.made import rewritten
 
 _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 

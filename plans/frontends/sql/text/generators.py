@@ -1,4 +1,5 @@
-"""What is short for rows of an array: STACK and JSON_TUPLE are INLINE of structs, series in FROM are UNNEST."""
+"""What is short for rows of an array: STACK and JSON_TUPLE are INLINE of structs, series in FROM are UNNEST, FLATTEN is
+EXPLODE."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.place import extent, placed
+from plans.errors import PlanError
+from plans.frontends.sql.text.made import call, literal
+from plans.frontends.sql.text.place import extent, place_of, placed
 
 
 def with_arrays(tree: Any) -> Any:
@@ -18,6 +21,46 @@ def with_arrays(tree: Any) -> Any:
             array = exp.Array(expressions=[exp.Struct(expressions=row) for row in rows])
             node.replace(placed(exp.Inline(this=array), extent(node)))
     return tree
+
+
+def with_flattened(tree: Any, dialect: str, text: str) -> Any:
+    """Returns a statement in which Snowflake's FLATTEN is the EXPLODE of its INPUT, and a lateral view.
+
+    PlanError for parameters that mean more.
+    """
+    for node in list(tree.find_all(exp.Lateral, exp.TableFromRows)) if dialect == "snowflake" else ():
+        if type(node.this) is not exp.Explode:
+            continue
+        try:
+            value, outer = _flattened([node.this.this, *node.this.expressions])
+        except PlanError as error:
+            raise error.at(text, place_of(text, node)) from None
+        called = exp.Explode(this=exp.Kwarg(this=exp.Var(this="INPUT"), expression=value))
+        made = exp.Lateral(this=called, alias=node.args["alias"].copy() if node.args.get("alias") else None)
+        made.set("outer", outer)
+        if node.args.get("joins"):
+            made.set("joins", [join.copy() for join in node.args["joins"]])
+        node.replace(placed(made, extent(node)))
+    return tree
+
+
+def _flattened(given: list[Any]) -> tuple[Any, bool]:
+    """Returns what FLATTEN makes rows of, and whether a row stays without elements."""
+    named = [
+        one if isinstance(one, exp.Kwarg) else exp.Kwarg(this=exp.Var(this="INPUT"), expression=one) for one in given
+    ]
+    parts = {one.name.upper(): one.expression for one in named}
+    value, path, outer = parts.pop("INPUT", None), parts.pop("PATH", None), parts.pop("OUTER", exp.false())
+    usual = {"MODE": literal("BOTH"), "RECURSIVE": exp.false()}
+    other = [name for name, one in parts.items() if one != usual.get(name)]
+    if value is None or other or len(parts) + 3 < len(given) or not isinstance(outer, exp.Boolean):
+        what = f"FLATTEN with {other[0]}" if other else "FLATTEN without an INPUT, or with an OUTER that is a value,"
+        raise PlanError(f"{what} is not supported", hint="write FLATTEN(INPUT => x, PATH => 'a', OUTER => TRUE)")
+    if path is None:
+        return value.copy(), outer.this
+    if not isinstance(path, exp.Literal):
+        raise PlanError("FLATTEN takes a constant PATH", hint="write the path itself: PATH => 'a.b'")
+    return call("JSON_QUERY", value, literal(f"$.{path.name}")), outer.this
 
 
 def with_series(tree: Any, dialect: str) -> Any:

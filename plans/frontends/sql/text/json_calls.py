@@ -16,8 +16,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal
-from plans.frontends.sql.text.place import extent, placed, rewritten, spelling
+from plans.frontends.sql.text.made import call, literal, rewritten
+from plans.frontends.sql.text.place import extent, placed, spelling
 
 _MADE_JSON = "json"
 """What is noted of a node that has been made here: it is JSON."""

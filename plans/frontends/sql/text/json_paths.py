@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlglot import Dialect, exp
 
-from plans.frontends.sql.text.place import extent, placed, rewritten
+from plans.frontends.sql.text.made import rewritten
+from plans.frontends.sql.text.place import extent, placed
 
 _PARTS = {
     "JSON_EXTRACT_PATH": "JSON_QUERY",
@@ -24,9 +25,9 @@ _PLAIN = ("spark", "ansi", "flink", "databricks", "snowflake", "redshift")
 _OF_FUNCTIONS = (exp.Transform, exp.ArrayFilter, exp.ArrayAny, exp.ArrayAll, exp.Reduce)
 
 
-def with_arrows(tree: Any, dialect: str) -> Any:
+def with_arrows(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement in which `COALESCE(js -> 'a', x)` has a path, which is parsed as a function of `js`."""
-    return rewritten(tree, (exp.Lambda,), lambda node: _path(node, dialect))
+    return rewritten(tree, (exp.Lambda,), lambda node: _path(node, dialect), text)
 
 
 def _path(node: Any, dialect: str) -> Any:
@@ -47,9 +48,9 @@ def _path(node: Any, dialect: str) -> Any:
     return body
 
 
-def with_paths(tree: Any) -> Any:
+def with_paths(tree: Any, text: str) -> Any:
     """Writes each JSON path of several words as one string, as Spark does."""
-    return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _made)
+    return rewritten(tree, (exp.JSONBExtract, exp.JSONBExtractScalar, exp.Anonymous), _made, text)
 
 
 def _made(node: Any) -> Any:

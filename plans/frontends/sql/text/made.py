@@ -5,9 +5,14 @@ Part of `plans.frontends.sql`; nodes are sqlglot's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.arguments import check_read
+from plans.frontends.sql.text.place import extent, place_of, placed, spelling
 
 
 def call(name: str, *given: Any) -> Any:
@@ -23,3 +28,26 @@ def literal(value: str) -> Any:
 def is_known(value: Any) -> Any:
     """Returns the condition that a value is not NULL."""
     return exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+
+
+def rewritten(tree: Any, kinds: tuple[type, ...], make: Callable[[Any], Any], text: str) -> Any:
+    """Returns a tree with what `make` makes of its nodes of some kinds in their place, inner ones first.
+
+    A node of which it makes None stays. What it makes has the place of the node, and so has a PlanError that it raises,
+    in the `text`. PlanError, too, if a call has an argument that changes nothing of what is made of it.
+    """
+    for node in reversed(list(tree.find_all(*kinds))):
+        try:
+            made = make(node)
+            if made is None:
+                continue
+            if isinstance(node, exp.Func):
+                check_read(node, make, made, spelling(text, node))
+        except PlanError as error:
+            raise error.at(text, place_of(text, node)) from None
+        placed(made, extent(node))
+        if node is tree:
+            tree = made
+        else:
+            node.replace(made)
+    return tree

@@ -14,9 +14,8 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text import moments
-from plans.frontends.sql.text.made import call, is_known, literal
+from plans.frontends.sql.text.made import call, is_known, literal, rewritten
 from plans.frontends.sql.text.moments import POSTGRES, TO_EVEN
-from plans.frontends.sql.text.place import rewritten
 
 AS_SPARK = ("databricks", "spark2", "hive")
 """Dialects whose functions are Spark's."""
@@ -41,6 +40,8 @@ _NUMBERED = ("mysql", "singlestore", "starrocks", "doris", "sqlite", "duckdb", "
 """Dialects in which conditions are numbers to SUM."""
 _STRICT = ("snowflake", "bigquery", "mysql", "trino", "presto", "athena", "oracle")
 """Dialects whose GREATEST and LEAST are NULL where an argument is."""
+_COUNTS_TOGETHER = ("snowflake", "mysql", "singlestore", "starrocks", "doris", "clickhouse")
+"""Dialects whose COUNT may have several columns."""
 _OWN_HASHES = ("duckdb", "snowflake")
 _KEEPS_NULLS = ("duckdb", "postgres", "materialize", "risingwave", "trino", "presto", "athena", "bigquery")
 """Dialects whose ARRAY_AGG has the NULLs, too, and is NULL of no rows."""
@@ -130,7 +131,7 @@ def _truncated(node: Any, dialect: str) -> Any:
 
 
 def _quotient(node: Any, dialect: str) -> Any:
-    """Notes that a quotient of decimals is a DOUBLE."""
+    """Notes that a quotient of decimals is a DOUBLE, and a rest that of doubles."""
     node.set("double", dialect == "duckdb" or None)
 
 
@@ -183,6 +184,9 @@ def _extreme(node: Any, dialect: str) -> Any:
 
 def _substring(node: Any, dialect: str) -> Any:
     start = node.args.get("start")
+    if dialect in POSTGRES and isinstance(start, exp.Literal) and start.is_string and node.args.get("length") is None:
+        group = exp.Literal.number(int(bool(re.search(r"(?<!\\)\((?!\?)", start.name))))
+        return exp.RegexpSubstr(this=node.this.copy(), expression=start.copy(), group=group)
     if start is None or (isinstance(start, exp.Literal) and start.name != "0"):
         return None
     name = "STANDARD_SUBSTRING" if dialect in (*POSTGRES, "tsql") else "SIGNED_SUBSTRING"
@@ -231,9 +235,12 @@ def _titled(node: Any, dialect: str) -> Any:
 
 
 def _counted(node: Any, dialect: str) -> Any:
-    """Notes that COUNT() counts rows."""
+    """Notes that COUNT() counts rows. PlanError for several columns, where the dialect counts one."""
     if node.this is None and dialect in ("duckdb", "clickhouse"):
         node.set("this", exp.Star())
+    several = [*node.expressions, *(node.this.expressions[1:] if isinstance(node.this, exp.Distinct) else [])]
+    if several and dialect not in _COUNTS_TOGETHER:
+        raise PlanError(f"COUNT of {dialect} counts one column", hint="count a row: COUNT(DISTINCT (a, b))")
 
 
 def _joined(node: Any, dialect: str) -> Any:
@@ -358,7 +365,8 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Ceil: _whole("DOUBLE_CEIL"),
     exp.Floor: _whole("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,
-    exp.Div: _quotient,
+    **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), _quotient),
+    exp.Sign: _renamed("SIGN_OF", "duckdb"),
     exp.Sum: _counted_truths,
     exp.Quantile: _quantile,
     **dict.fromkeys((exp.Max, exp.Min), _of_structs),

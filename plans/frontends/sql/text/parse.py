@@ -19,7 +19,7 @@ from plans.frontends.sql.text.best import with_best
 from plans.frontends.sql.text.clickhouse import from_clickhouse
 from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
 from plans.frontends.sql.text.events import with_events
-from plans.frontends.sql.text.generators import with_arrays, with_series
+from plans.frontends.sql.text.generators import with_arrays, with_flattened, with_series
 from plans.frontends.sql.text.json_calls import with_json
 from plans.frontends.sql.text.json_paths import with_arrows, with_paths
 from plans.frontends.sql.text.meanings import with_meanings
@@ -100,19 +100,20 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
                 limit.pop()  # LIMIT ALL is none
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
         found = [with_events(with_samples(statement, dialect), dialect) for statement in found]
-        found = [with_shorthands(statement) for statement in found]
+        found = [with_shorthands(statement, text) for statement in found]
         found = [with_series(with_arrays(with_own_names(statement, dialect)), dialect) for statement in found]
+        found = [with_flattened(statement, dialect, text) for statement in found]
         found = [without_empty_orders(statement) for statement in found]
-        found = [with_pivots(with_limits(statement, dialect, text), dialect) for statement in found]
+        found = [with_pivots(with_limits(statement, dialect, text), dialect, text) for statement in found]
         found = [with_best(from_clickhouse(statement, dialect, text), dialect, text) for statement in found]
         if dialect not in SPARK:
-            found = [with_meanings(with_arrows(statement, dialect), dialect, text) for statement in found]
-            found = [with_lengths(with_paths(with_wall_clocks(statement))) for statement in found]
+            found = [with_meanings(with_arrows(statement, dialect, text), dialect, text) for statement in found]
+            found = [with_lengths(with_paths(with_wall_clocks(statement), text)) for statement in found]
             found = [with_json(statement, dialect, text) for statement in found]
             found = [with_conversions(statement, dialect, text) for statement in found]
             found = [with_regexes(statement, dialect, text) for statement in found]
             found = [with_percents(statement, dialect, text) for statement in found]
-            found = [in_spark(with_moments(statement, dialect), dialect) for statement in found]
+            found = [in_spark(with_moments(statement, dialect), dialect, text) for statement in found]
             found = [with_patterns(statement, dialect, text) for statement in found]
     except Fault as fault:
         raise _readable(fault, text) from None

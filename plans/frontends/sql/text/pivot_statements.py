@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.place import rewritten
+from plans.frontends.sql.text.made import rewritten
 
 
-def with_pivots(tree: Any, dialect: str) -> Any:
+def with_pivots(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement in which PIVOT and UNPIVOT stand in FROM, and say whether values without rows have no
     aggregates; those that no such thing says stay, and are refused later."""
-    tree = rewritten(tree, (exp.Pivot,), _made)
+    tree = rewritten(tree, (exp.Pivot,), _made, text)
     for node in tree.find_all(exp.Pivot):
         node.set("filtered", dialect not in _WITHOUT_ROWS)
     return tree

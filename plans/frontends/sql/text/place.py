@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
 from typing import Any
 
 from plans.errors import PlanError, Position
@@ -73,27 +72,6 @@ def placed(made: Any, place: tuple[int, int] | None) -> Any:
         if place is not None and (called or extent(part) is None):
             part.meta["span"] = place
     return made
-
-
-def rewritten(tree: Any, kinds: tuple[type, ...], make: Callable[[Any], Any], text: str = "") -> Any:
-    """Returns a tree with what `make` makes of its nodes of some kinds in their place, inner ones first.
-
-    A node of which it makes None stays. What it makes has the place of the node, and so has a PlanError that it raises,
-    in the `text`.
-    """
-    for node in reversed(list(tree.find_all(*kinds))):
-        try:
-            made = make(node)
-        except PlanError as error:
-            raise error.at(text, place_of(text, node)) from None
-        if made is None:
-            continue
-        placed(made, extent(node))
-        if node is tree:
-            tree = made
-        else:
-            node.replace(made)
-    return tree
 
 
 def place_of(text: str, node: Any) -> Position | None:

@@ -7,6 +7,7 @@ are sqlglot's: what they call their functions is put into Spark's words by `plan
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import Dialects, exp
@@ -17,6 +18,7 @@ from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES
+from plans.frontends.sql.text.arguments import complete
 from plans.frontends.sql.text.patterns import DIALECTS as PATTERNED
 from plans.frontends.sql.text.patterns import FUNCTIONS
 from plans.stack import MAX_NESTING, with_room
@@ -25,9 +27,6 @@ if TYPE_CHECKING:
     _Base = Any  # one of sqlglot's parsers
 else:
     _Base = object
-_FLAGGED = (exp.IgnoreNulls, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
-DROPPED = "dropped"
-"""What the parser notes of a call: it has not kept all of its arguments."""
 
 
 class Fault(ParseError):
@@ -97,18 +96,24 @@ class Noting(_Base):
             node.meta["until"] = self._prev.end + 1
         return node
 
-    def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
-        """Checks a node; notes of a call that some of its arguments are in no place of it."""
-        if isinstance(expression, _FLAGGED) and args and len(args) == 2 and isinstance(args[1], exp.Boolean):
-            args = args[:1]  # FIRST(x, true), which is IGNORE NULLS already
-        found = super().validate_expression(expression, args)
-        for arg in args or ():
-            node = arg
-            while node is not None and node is not found:
-                node = node.parent
-            if node is None and not any(part == arg for part in found.find_all(type(arg))):  # or it is a copy
-                found.meta[DROPPED] = True
-        return found
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+        first = self._curr
+        try:
+            return super()._parse_function_call(*args, **kwargs)
+        except PlanError as error:
+            if error.position is not None:
+                raise
+            raise error.at(self.sql, Position.of(self.sql, first.start, self._curr.end + 1)) from None
+
+    def _parse_distinct_arg_function(self, func: Any, distinct_index: int = 0) -> Any:
+        build = complete(self._tokens[self._index - 2].text.upper(), func.from_arg_list)
+        return super()._parse_distinct_arg_function(SimpleNamespace(from_arg_list=build), distinct_index)
+
+    def _parse_initcap(self) -> Any:
+        node = complete("INITCAP", exp.Initcap.from_arg_list)(self._parse_function_args())
+        if node.args.get("expression") is None:
+            node.set("expression", exp.Literal.string(self.dialect.INITCAP_DEFAULT_DELIMITER_CHARS))
+        return node
 
     def _parse_between(self, this: Any) -> Any:
         low = self._parse_bitwise()
@@ -161,7 +166,7 @@ class SparkSQL(Spark):
         string."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
-            name: build
+            name: complete(name, build)
             for name, build in Spark.Parser.FUNCTIONS.items()
             if name not in NAMES or name in ("ARRAY", "BOOLEAN", "DATE")
         }
@@ -230,6 +235,10 @@ def _as_called(name: str, build: Any) -> Any:
     return made
 
 
+_AT_MOST = {"IFNULL": 2, "NVL": 2}
+"""How many arguments functions take that sqlglot reads as others that take more."""
+
+
 @cache
 def reader(dialect: str) -> Dialect:
     """Returns the tokenizer and parser of a dialect."""
@@ -239,6 +248,7 @@ def reader(dialect: str) -> Dialect:
     kept = (*_OWN.get(dialect, ()), *(FUNCTIONS if dialect in PATTERNED else ()))
     functions = {name: build for name, build in base.Parser.FUNCTIONS.items() if name not in kept}
     functions |= {name: _as_called(name, base.Parser.FUNCTIONS.get(name)) for name in kept}
+    functions = {name: complete(name, build, _AT_MOST.get(name)) for name, build in functions.items()}
     parser = type("Parser", (Noting, base.Parser), {"FUNCTIONS": functions})
     own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change some indexes, and others not
     made: Dialect = type(base)(f"Noting{base.__name__}", (base,), own)()

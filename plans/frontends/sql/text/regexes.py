@@ -13,9 +13,8 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call
+from plans.frontends.sql.text.made import call, rewritten
 from plans.frontends.sql.text.meanings import AS_SPARK
-from plans.frontends.sql.text.place import rewritten
 
 _BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
 """Dialects whose replacements call a group `\\1`."""

@@ -10,22 +10,25 @@ import re
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from plans.errors import PlanError
+from plans.frontends.sql.text.arguments import CONSTANTS, check_read
 from plans.frontends.sql.text.json_paths import as_json
+from plans.frontends.sql.text.made import rewritten
 from plans.frontends.sql.text.meanings import AS_SPARK
-from plans.frontends.sql.text.place import extent, rewritten
+from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.frontends.sql.text.reader import reader
 
 _KEPT = (
     exp.AggFunc, exp.Anonymous, exp.AnonymousAggFunc, exp.Case, exp.Cast, exp.Connector, exp.Exists,
     exp.If, exp.Predicate, exp.Window, exp.Unnest, exp.Explode, exp.Inline, exp.Struct, exp.Array,
 )  # fmt: skip
-_CONSTANTS = (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Null, exp.Boolean, exp.JSONPath)
 _AGGREGATES = (exp.GroupConcat,)
 
 
-def in_spark(tree: Any, dialect: str) -> Any:
+def in_spark(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement of another dialect whose functions are Spark's."""
     for node in reversed(list(tree.walk(bfs=False))):
         if isinstance(node, exp.Comprehension) and isinstance(node.parent, exp.Array):
@@ -33,7 +36,10 @@ def in_spark(tree: Any, dialect: str) -> Any:
         if isinstance(node, exp.RawString):
             node.replace(_marked(exp.Literal.string(node.this), node))
         if isinstance(node, exp.Func) and not isinstance(node, (*_KEPT, *_AGGREGATES)):
-            made = as_json(_translated(node), node, dialect)
+            try:
+                made = as_json(_translated(node, spelling(text, node)), node, dialect)
+            except PlanError as error:
+                raise error.at(text, place_of(text, node)) from None
             if made is not None and node is tree:
                 tree = made
             elif made is not None:
@@ -115,22 +121,23 @@ _FROM_THE_END = ("duckdb", "clickhouse")
 """Dialects in which the last element of an array has the index -1."""
 
 
-def _translated(node: Any) -> Any:
-    """Returns a call in Spark's words; None if it has none, which is refused by its name later."""
+def _translated(node: Any, name: str) -> Any:
+    """Returns the call of a function in Spark's words; None if it has none, which is refused by its name later.
+
+    PlanError if an argument that is in the text is not in these words.
+    """
     copy = node.copy()
     operands: dict[str, Any] = {}
     for before, after in zip(node.iter_expressions(), copy.iter_expressions(), strict=True):
-        if not isinstance(before, _CONSTANTS) or _is_parameter(before):
-            name = f"operand_{len(operands)}"
-            operands[name] = before
-            after.replace(exp.column(name, quoted=True))
-    if boundary := copy.args.get("date_part_boundary"):
-        _between_beginnings(copy, boundary if isinstance(boundary, str) else copy.text("unit"))
+        if not isinstance(before, CONSTANTS) or _is_parameter(before):
+            after.replace(exp.column(f"operand_{len(operands)}", quoted=True))
+            operands[f"operand_{len(operands)}"] = before
     try:
-        text = copy.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
-        made = _read(text)
+        words = _words(copy)
+        made = _read(words)
     except (SqlglotError, ValueError, AttributeError):
         return None
+    check_read(copy, _words, words, name)
     made = _marked(made, node)
     for column in list(made.find_all(exp.Column)):
         operand = operands.get(column.name)
@@ -142,19 +149,31 @@ def _translated(node: Any) -> Any:
     return made
 
 
+def _words(node: Any) -> str:
+    """Returns what a call is in Spark's SQL."""
+    if boundary := node.args.get("date_part_boundary"):
+        node = node.copy()
+        _between_beginnings(node, boundary if isinstance(boundary, str) else node.text("unit"))
+    words: str = node.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    return words
+
+
 def with_own_names(tree: Any, dialect: str) -> Any:
     """Returns a statement in which functions that Spark has, too, but with another meaning, are called by a name that
     only the dialect has, and those that are NULL of NULL there say so."""
     own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
     for node in _inner_first(tree, *own, exp.Anonymous, exp.IsNan) if own else ():
         given = [one.copy() for one in node.iter_expressions()]
+        name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
+        if name in _WITH_PATHS and dialect == "duckdb" and len(given) == 2:
+            path = Dialect.get_or_raise(dialect).to_json_path(given[1])
+            given = [exp.JSONExtract(this=given[0], expression=path)]
         if type(node) in own:
-            name = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
-            made = exp.Anonymous(this=name, expressions=given)
+            called = "RANGE" if node.args.get("is_end_exclusive") else own[type(node)]
+            made = exp.Anonymous(this=called, expressions=given)
             rows = isinstance(node, exp.ExplodingGenerateSeries)
             node.replace(_marked(exp.Explode(this=made) if rows else made, node))
             continue
-        name = (node.name if isinstance(node, exp.Anonymous) else node.key).lower()
         if name in _OTHERS and dialect == "duckdb":
             node.replace(_marked(exp.Anonymous(this=_OTHERS[name], expressions=given), node))
         elif name in strict:
@@ -184,6 +203,8 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     "snowflake": {exp.ArrayContains: "LIST_CONTAINS", **_MOMENTS},
     **dict.fromkeys(("redshift", "trino", "presto", "clickhouse"), _MOMENTS),
 }  # fmt: skip
+_WITH_PATHS = ("json_array_length", "jsonkeys")
+"""Functions that take a path."""
 _STRICT = {"duckdb": ("isnan",), "bigquery": ("isnan",)}
 _OTHERS = {
     "printf": "LONG_PRINTF", "bit_count": "OWN_BIT_COUNT", "url_encode": "PERCENT_ENCODE",
@@ -260,11 +281,11 @@ _OF_SAMPLES = {
 }
 
 
-def with_shorthands(tree: Any) -> Any:
+def with_shorthands(tree: Any, text: str) -> Any:
     """Returns a statement in which some forms are written out: ``ANY_VALUE(x HAVING MAX y)``, RATIO_TO_REPORT and
     CONDITIONAL_TRUE_EVENT by aggregates, ``x IN UNNEST(a)`` by a function, which is false of an array that is NULL or
-    empty."""
-    return rewritten(tree, (exp.AnyValue, exp.Window, exp.In), _written_out)
+    empty, and the row of ``COUNT(DISTINCT (a, b))`` by a struct."""
+    return rewritten(tree, (exp.AnyValue, exp.Window, exp.In, exp.Tuple), _written_out, text)
 
 
 def _written_out(node: Any) -> Any:
@@ -274,16 +295,22 @@ def _written_out(node: Any) -> Any:
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Anonymous):
         given = node.this.expressions
         if node.this.name.upper() == "RATIO_TO_REPORT" and len(given) == 1:
-            total = node.copy()
+            total: Any = node.copy()
             total.set("this", exp.Sum(this=given[0].copy()))
             return exp.paren(exp.Div(this=exp.paren(given[0].copy()), expression=exp.func("NULLIF", total, "0")))
         if node.this.name.upper() == "CONDITIONAL_TRUE_EVENT" and len(given) == 1:
             one, none = exp.Literal.number(1), exp.Literal.number(0)
-            counted = node.copy()
+            counted: Any = node.copy()
             counted.set("this", exp.Sum(this=exp.If(this=given[0].copy(), true=one, false=none)))
             ends = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
             counted.set("spec", exp.WindowSpec(kind="ROWS", **ends))
             return counted
+    if isinstance(node, exp.Tuple):
+        counted = node.parent.parent if isinstance(node.parent, exp.Distinct) else node.parent
+        names = (exp.to_identifier(f"f{i}") for i in range(len(node.expressions)))
+        pairs = zip(names, node.expressions, strict=True)
+        fields = [exp.PropertyEQ(this=name, expression=one.copy()) for name, one in pairs]
+        return exp.Struct(expressions=fields) if isinstance(counted, exp.Count) else None
     if isinstance(node, exp.In) and isinstance(node.args.get("unnest"), exp.Unnest):
         array = node.args["unnest"].expressions[0]
         some = exp.GT(this=exp.func("CARDINALITY", array.copy()), expression=exp.Literal.number(0))
