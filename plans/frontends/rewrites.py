@@ -212,8 +212,10 @@ def _percentile(given: Called, add: Add) -> Expr:
 
 
 def _decimal_percentile(given: Called, add: Add) -> Expr:
-    """Returns a percentile, which is a decimal of decimals: between two of them, as whole numbers of their last digit,
-    without a fraction."""
+    """Returns a percentile of decimals as a decimal.
+
+    Between two decimals it is worked out in whole numbers of the last digit.
+    """
     value, given = given.values[0], replace(given, function="percentile")
     digits = decimal_parts(value.type)
     if digits is None or digits[0] > _SHORT:

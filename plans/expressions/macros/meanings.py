@@ -86,7 +86,10 @@ _INFINITY = float("inf")
 
 
 def quotient(left: Expr, right: Expr) -> Expr:
-    """Returns a quotient of doubles as IEEE 754 has it: that by 0 is an infinity, and NaN of 0 and NaN."""
+    """Returns a quotient of doubles by IEEE 754.
+
+    A division by 0 gives an infinity, or NaN if the dividend is 0 or NaN.
+    """
     found = call("div", cast(left, "float64"), cast(right, "float64"))
     if _never_zero(right):
         return found
@@ -132,7 +135,7 @@ _ZEROS = (lit(0), lit(0.0))
 
 
 def _logarithm(name: str) -> Callable[[Expr], Expr]:
-    """Returns a logarithm as IEEE 754 has it: that of 0 is -Infinity, that of less is NaN."""
+    """Returns a function for a logarithm by IEEE 754: -Infinity of 0, and NaN of a negative number."""
 
     def made(number: Expr) -> Expr:
         plain = call(name, number)

@@ -68,7 +68,7 @@ def _within(part: Any, node: Any) -> bool:
 
 
 def check_read(node: Any, make: Callable[[Any], Any], made: Any, name: str) -> None:
-    """Raises PlanError if an argument of a call that is in the text changes nothing of what is made of the call."""
+    """Raises PlanError if a call has an argument in the text that makes no difference to what is made of the call."""
     for place, child in enumerate(node.iter_expressions()):
         if isinstance(child, CONSTANTS) and "start" not in child.meta:
             continue  # the parser has added it

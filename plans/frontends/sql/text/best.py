@@ -20,8 +20,10 @@ _OF_KNOWN = ("duckdb", "clickhouse")
 
 
 def with_best(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement in which the first values of groups are arrays in an order. PlanError if their number is no
-    constant."""
+    """Returns a statement whose aggregates of the first values are arrays in an order.
+
+    PlanError if their number is no constant.
+    """
     for node in reversed(list(tree.find_all(exp.First, exp.Last, exp.AnyValue))):
         if isinstance(node.this, exp.Order):
             _pick_first(node)
@@ -56,7 +58,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _pick_first(node: Any) -> None:
-    """Puts the first element of an array in an order in place of FIRST, LAST or ANY_VALUE of values in that order."""
+    """Replaces FIRST, LAST or ANY_VALUE in an order by the first element of an array in that order."""
     whole = node.parent if isinstance(node.parent, (exp.IgnoreNulls, exp.RespectNulls)) else node
     around = whole.parent if isinstance(whole.parent, exp.Filter) else whole
     order = node.this.copy()

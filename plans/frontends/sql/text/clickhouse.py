@@ -42,7 +42,7 @@ _COMBINED = (exp.CombinedAggFunc, exp.ParameterizedAgg, exp.CombinedParameterize
 
 
 def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of ClickHouse in the words of others. PlanError for FINAL."""
+    """Returns a statement of ClickHouse in words that the other dialects share. PlanError for FINAL."""
     if dialect != "clickhouse":
         return tree
     final = tree.find(exp.Final)
@@ -58,7 +58,7 @@ def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _joined_array(join: Any, text: str) -> None:
-    """Puts LATERAL VIEW in place of an ARRAY JOIN."""
+    """Replaces an ARRAY JOIN by a LATERAL VIEW."""
     array = join.this
     if join.side:
         hint = "write ARRAY JOIN if(empty(tags), [''], tags) AS tag"
@@ -136,7 +136,7 @@ def _case(given: list[Any]) -> Any:
 
 
 def _digits(*parts: tuple[str, int]) -> Callable[[list[Any]], Any]:
-    """Returns what makes one number of parts of a moment."""
+    """Returns the function that makes one number of the parts of a moment."""
 
     def made(given: list[Any]) -> Any:
         calls = [exp.Mul(this=exp.func(name, given[0].copy()), expression=exp.Literal.number(n)) for name, n in parts]
@@ -179,7 +179,7 @@ _NAMES = {
 
 
 def _later(unit: str, sign: int) -> Callable[[list[Any]], Any]:
-    """Returns what adds or subtracts so many units."""
+    """Returns the function that adds or subtracts a number of units."""
 
     def made(given: list[Any]) -> Any:
         count = given[1].copy() if sign > 0 else exp.Neg(this=exp.paren(given[1].copy()))
@@ -189,8 +189,10 @@ def _later(unit: str, sign: int) -> Callable[[list[Any]], Any]:
 
 
 def _of_array(name: str, default: bool = False) -> Callable[[list[Any]], Any]:
-    """Returns a function of the elements of an array, or of what a function that comes first makes of them; `default`:
-    it is 0 of no elements."""
+    """Returns a function of the elements of an array.
+
+    A function that comes first is applied to the elements. `default`: the value of no elements is 0.
+    """
 
     def made(given: list[Any]) -> Any:
         array = call("TRANSFORM", given[1], given[0]) if len(given) == 2 else given[0]
@@ -205,7 +207,7 @@ def _function_last(name: str) -> Callable[[list[Any]], Any]:
 
 
 def _extracted(type_: str) -> Callable[[list[Any]], Any]:
-    """Returns what stands at a path of JSON, and 0 if nothing of the type does."""
+    """Returns the value at a path of JSON. It is 0 if there is none of the type."""
 
     def made(given: list[Any]) -> Any:
         steps = "".join(f"['{one.name}']" if one.is_string else f"[{int(one.name) - 1}]" for one in given[1:])

@@ -18,12 +18,12 @@ _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
 
 def with_conversions(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect with Spark's conversions. Those that Spark has no words for stay."""
+    """Returns a statement of another dialect with Spark's conversions. A conversion that Spark does not have stays."""
     return rewritten(tree, tuple(_MADE), lambda node: _MADE[type(node)](node, dialect), text)
 
 
 def without_empty_orders(tree: Any) -> Any:
-    """Returns a statement whose window functions have no ORDER BY NULL, which orders nothing."""
+    """Returns a statement without ORDER BY NULL in window functions, which orders nothing."""
     for node in list(tree.find_all(exp.Window)):
         order = node.args.get("order")
         left = [one for one in order.expressions if not isinstance(one.this, exp.Null)] if order is not None else []
@@ -47,7 +47,7 @@ def _split(node: Any, dialect: str) -> Any:
 
 
 def _split_array(node: Any, dialect: str) -> Any:
-    """Returns PostgreSQL's STRING_TO_ARRAY: of no text it has no elements, and without a separator one."""
+    """Returns PostgreSQL's STRING_TO_ARRAY. An empty text gives no elements, and an empty separator gives one."""
     mark = node.args.get("expression")
     if node.args.get("null") is not None or not isinstance(mark, (exp.Literal, exp.Null)):
         return None
@@ -61,7 +61,7 @@ def _split_array(node: Any, dialect: str) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Returns the pattern that finds a text."""
+    """Returns the pattern that matches a text literally."""
     return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 

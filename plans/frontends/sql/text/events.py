@@ -22,7 +22,7 @@ _KEPT = ("kind", "expressions", "from_", "from", "joins", "laterals", "where", "
 
 
 def with_events(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose conditional events read no window function. Forms that are not built stay."""
+    """Returns a statement in which conditional events read no other window function. Forms that are not built stay."""
     for select in list(tree.find_all(exp.Select))[::-1] if dialect == "snowflake" else ():
         events = [one for item in select.expressions for one in item.find_all(exp.Window) if _asks(one)]
         others = [name for name, value in select.args.items() if value and name not in (*_KEPT, "with_", "with")]
@@ -37,7 +37,7 @@ def with_events(tree: Any, dialect: str) -> Any:
 
 
 def _asks(node: Any) -> bool:
-    """Returns whether a window function is an event whose condition reads another one."""
+    """Returns whether a window function is a conditional event that reads another window function."""
     called = node.this
     if not isinstance(called, exp.Anonymous) or len(called.expressions) != 1 or node.args.get("alias"):
         return False

@@ -13,8 +13,10 @@ from plans.frontends.sql.text.place import extent, place_of, placed
 
 
 def with_arrays(tree: Any) -> Any:
-    """Returns a statement in which STACK and JSON_TUPLE are INLINE; those that no such thing says stay, and are refused
-    later."""
+    """Returns a statement with INLINE in place of STACK and JSON_TUPLE.
+
+    Calls of another form stay, and are refused later.
+    """
     for node in list(tree.find_all(exp.Stack, exp.Anonymous)):
         rows = _stacked(node) if isinstance(node, exp.Stack) else _of_json(node)
         if rows:
@@ -85,7 +87,7 @@ _IDS = ("spark", "ansi", "databricks")
 
 
 def _stacked(node: Any) -> list[list[Any]]:
-    """Returns the rows of STACK(n, ...): the values one by one, and NULL where there are no more."""
+    """Returns the rows of STACK(n, ...). The last row is filled up with NULL."""
     count, given = node.this, node.expressions
     if not isinstance(count, exp.Literal) or not count.name.isdigit() or not 0 < int(count.name) <= len(given):
         return []
@@ -103,7 +105,7 @@ def _null_like(value: Any) -> Any:
 
 
 def _of_json(node: Any) -> list[list[Any]]:
-    """Returns the one row of JSON_TUPLE(text, names): what stands at these names of an object."""
+    """Returns the one row of JSON_TUPLE(text, names): the values of these names in an object."""
     if str(node.this).upper() != "JSON_TUPLE":
         return []
     text, *names = node.expressions or [None]

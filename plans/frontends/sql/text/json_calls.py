@@ -63,7 +63,7 @@ def with_json(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _read_rows(node: Any) -> None:
-    """Puts UNNEST in place of a function in FROM that makes rows of JSON."""
+    """Replaces a function in FROM that makes rows of JSON by UNNEST."""
     called = node.this
     name = str(called.this).upper() if isinstance(called, exp.Anonymous) else ""
     if name not in _MAKE_ROWS:
@@ -123,7 +123,7 @@ def _is_json_column(select: Any, name: str, table: str) -> bool:
 
 
 def _has(source: Any, query: Any) -> bool:
-    """Returns whether a query is a part of a node of FROM."""
+    """Returns whether a node of FROM contains a query."""
     while query is not None and query is not source:
         query = query.parent
     return query is not None
@@ -198,7 +198,10 @@ def _array(values: list[Any], absent: bool = False) -> Any:
 
 
 def _standard(node: Any, dialect: str) -> Any:
-    """Returns JSON_OBJECT or JSON_ARRAY: NULL is null in objects, and in arrays only where the dialect says so."""
+    """Returns JSON_OBJECT or JSON_ARRAY.
+
+    NULL becomes null in an object. In an array it does where the dialect says so.
+    """
     handling = str(node.args.get("null_handling") or "").upper()
     if isinstance(node, exp.JSONArray):
         return _array(node.expressions, "ABSENT" in handling or (not handling and dialect in _ABSENT))
@@ -214,7 +217,7 @@ def _written(node: Any, dialect: str) -> Any:
 
 
 def _operator(node: Any, dialect: str) -> Any:
-    """Returns the question of an operator of jsonb."""
+    """Returns the function that an operator of jsonb stands for."""
     left, right = node.this, node.expression
     if isinstance(node, exp.ArrayContainedBy):
         left, right = right, left
@@ -233,13 +236,13 @@ def _operator(node: Any, dialect: str) -> Any:
 
 
 def _made(node: Any, dialect: str) -> Any:
-    """Returns what is written instead of a node; None if it stays."""
+    """Returns what replaces a node; None if the node stays."""
     made = _MADE.get(type(node))
     return made(node, dialect) if made is not None else _named(node, dialect)
 
 
 def _named(node: Any, dialect: str) -> Any:
-    """Returns what a function is that has no node of its own."""
+    """Returns what replaces a function that has no node of its own."""
     name, given = _name(node), node.expressions
     if name in _OBJECTS:
         if len(given) % 2:
@@ -274,7 +277,7 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
 
 
 def _aggregate(node: Any, dialect: str, source: str) -> None:
-    """Puts STRING_AGG of texts of JSON in place of an aggregate that makes JSON, with its FILTER and OVER."""
+    """Replaces an aggregate that makes JSON by STRING_AGG of texts of JSON, with its FILTER and OVER."""
     values = [*node.expressions] or [one for one in (node.this, node.args.get("expression")) if one is not None]
     if len(values) == 1 and isinstance(values[0], exp.JSONKeyValue):
         values = [values[0].this, values[0].expression]

@@ -26,12 +26,12 @@ _OF_FUNCTIONS = (exp.Transform, exp.ArrayFilter, exp.ArrayAny, exp.ArrayAll, exp
 
 
 def with_arrows(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement in which `COALESCE(js -> 'a', x)` has a path, which is parsed as a function of `js`."""
+    """Returns a statement with the path in `COALESCE(js -> 'a', x)`, which is parsed as a function of `js`."""
     return rewritten(tree, (exp.Lambda,), lambda node: _path(node, dialect), text)
 
 
 def _path(node: Any, dialect: str) -> Any:
-    """Returns the path that a function is whose body begins with a constant; None if it is a function of elements."""
+    """Returns the path that is parsed as a function with a constant body; None for a function of elements."""
     around, body = node.parent, node.this.copy()
     word = str(around.this).upper() if isinstance(around, exp.Anonymous) else ""
     first = body
@@ -54,7 +54,7 @@ def with_paths(tree: Any, text: str) -> Any:
 
 
 def _made(node: Any) -> Any:
-    """Returns the call that looks a path up; None if the node does not, or its path is not constant."""
+    """Returns the call that looks a path up; None if the node does not look one up, or its path is not constant."""
     if not isinstance(node, exp.Anonymous):
         function = "GET_JSON_OBJECT" if isinstance(node, exp.JSONBExtractScalar) else "JSON_QUERY"
         value, words = node.this, _words(node.expression)

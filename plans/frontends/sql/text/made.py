@@ -16,7 +16,7 @@ from plans.frontends.sql.text.place import extent, place_of, placed, spelling
 
 
 def call(name: str, *given: Any) -> Any:
-    """Returns the call of a function with copies of its arguments, of which those that are None are left out."""
+    """Returns the call of a function with copies of its arguments. Arguments that are None are left out."""
     return exp.Anonymous(this=name, expressions=[one.copy() for one in given if one is not None])
 
 

@@ -50,7 +50,7 @@ _COMMAS = ("duckdb", "bigquery", "sqlite")
 
 
 def with_meanings(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of another dialect whose calls and casts mean what they mean there."""
+    """Returns a statement of another dialect whose calls and casts have the meaning of that dialect."""
     if dialect in AS_SPARK:
         return tree
 
@@ -66,7 +66,7 @@ def with_meanings(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _cast(node: Any, dialect: str) -> Any:
-    """Returns a cast: to whole numbers it rounds, to a DECIMAL and a VARCHAR it has the digits of the dialect."""
+    """Returns a cast. A cast to a whole number rounds. A DECIMAL or VARCHAR has the digits of the dialect."""
     made, to = node.copy(), node.to
     if dialect == "duckdb" and (to.this in _TEXT_TYPES or to.this in _INTEGERS or to.this == exp.DataType.Type.INT128):
         made.set("this", call("AS_TEXT" if to.this in _TEXT_TYPES else "WHOLE_OF", node.this))
@@ -131,18 +131,18 @@ def _truncated(node: Any, dialect: str) -> Any:
 
 
 def _quotient(node: Any, dialect: str) -> Any:
-    """Notes that a quotient of decimals is a DOUBLE, and a rest that of doubles."""
+    """Marks that a quotient of decimals is a DOUBLE, and that a remainder follows the rules of doubles."""
     node.set("double", dialect == "duckdb" or None)
 
 
 def _sum(node: Any, dialect: str) -> Any:
-    """Notes that a sum of texts joins them, and that a date with an INTERVAL is a moment."""
+    """Marks that `+` joins texts, and that a date plus an INTERVAL is a moment."""
     node.set("texts", dialect == "tsql" or None)
     moments.moved(node, dialect)
 
 
 def _counted_truths(node: Any, dialect: str) -> Any:
-    """Returns SUM of a condition, which counts the rows for which it is TRUE."""
+    """Returns SUM of a condition as the number of rows for which it is TRUE."""
     condition = isinstance(node.this.unnest(), (exp.Predicate, exp.Connector, exp.Not, exp.Boolean))
     if dialect not in _NUMBERED or not condition:
         return None
@@ -152,12 +152,14 @@ def _counted_truths(node: Any, dialect: str) -> Any:
 
 
 def _of_decimals(node: Any, dialect: str) -> Any:
-    """Notes that AVG of decimals is a DOUBLE, a percentile of them a decimal, and PERCENTILE_DISC one of the values."""
+    """Marks that AVG of decimals is a DOUBLE, that a percentile of decimals is a decimal, and that PERCENTILE_DISC is
+    one of the values.
+    """
     node.set("own", dialect == "duckdb" or None)
 
 
 def _of_structs(node: Any, dialect: str) -> Any:
-    """Notes that NULL is the largest value of a field."""
+    """Marks that NULL is the largest value of a field."""
     node.set("own", True)
 
 
@@ -194,7 +196,7 @@ def _substring(node: Any, dialect: str) -> Any:
 
 
 def _concat(node: Any, dialect: str) -> Any:
-    """Returns CONCAT that passes over NULLs, of values of any type."""
+    """Returns CONCAT, which skips NULLs and takes values of any type."""
     if not node.args.get("coalesce"):
         return None
     given = [_as_text(one) if dialect == "duckdb" else one for one in node.expressions]
@@ -207,7 +209,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _side_by_side(node: Any, dialect: str) -> Any:
-    """Returns texts that are joined by || or CONCAT_WS, with doubles as DuckDB writes them."""
+    """Returns texts joined by || or CONCAT_WS, with doubles as DuckDB writes them."""
     if dialect != "duckdb":
         return None
     made = node.copy()
@@ -225,7 +227,11 @@ def _length(node: Any, dialect: str) -> Any:
 
 
 def _titled(node: Any, dialect: str) -> Any:
-    """Returns INITCAP: words end at the signs that the call or the dialect names, or at all but letters and digits."""
+    """Returns INITCAP.
+
+    The call or the dialect names the signs at which words end. If it names none, words end at all signs but letters and
+    digits.
+    """
     if node.this is None:
         raise PlanError("INITCAP lacks an argument", hint="name the text: INITCAP(name)")
     signs = node.args.get("expression")
@@ -235,7 +241,7 @@ def _titled(node: Any, dialect: str) -> Any:
 
 
 def _counted(node: Any, dialect: str) -> Any:
-    """Notes that COUNT() counts rows. PlanError for several columns, where the dialect counts one."""
+    """Marks that COUNT() counts rows. PlanError for several columns if the dialect counts one."""
     if node.this is None and dialect in ("duckdb", "clickhouse"):
         node.set("this", exp.Star())
     several = [*node.expressions, *(node.this.expressions[1:] if isinstance(node.this, exp.Distinct) else [])]
@@ -244,14 +250,14 @@ def _counted(node: Any, dialect: str) -> Any:
 
 
 def _joined(node: Any, dialect: str) -> Any:
-    """Notes what stands between the texts that an aggregate joins, and how doubles are written."""
+    """Marks the separator of an aggregate that joins texts, and how doubles are written."""
     node.set("own", dialect == "duckdb" or None)
     if node.args.get("separator") is None and dialect in _COMMAS:
         node.set("separator", literal(","))
 
 
 def _gathered(node: Any, dialect: str) -> Any:
-    """Notes that an aggregate keeps NULLs."""
+    """Marks that an aggregate keeps NULLs."""
     node.set("keeps_nulls", dialect in _KEEPS_NULLS or None)
 
 
@@ -304,7 +310,7 @@ def _unquoted(value: Any) -> Any:
 
 
 def _json_length(value: Any, path: Any = None) -> Any:
-    """Returns the number of the elements of an array, or of the names of an object; anything else has the length 1."""
+    """Returns the number of elements of an array, or of keys of an object. Any other value has the length 1."""
     inside = value if path is None else call("JSON_QUERY", value, path)
     names, kind = call("SIZE", call("JSON_OBJECT_KEYS", inside)), call("JSON_KIND", inside)
     one = exp.If(this=is_known(kind), true=exp.Literal.number(1), false=exp.null())
@@ -327,7 +333,7 @@ _OF_MYSQL: dict[str, tuple[int, int, Callable[..., Any]]] = {
 
 
 def _like(node: Any, dialect: str) -> Any:
-    """Notes that a backslash of a pattern is a plain sign."""
+    """Marks that a backslash in a pattern is a plain character."""
     node.set("plain", dialect == "duckdb" or None)
 
 

@@ -32,7 +32,7 @@ def _moment(node: Any, dialect: str) -> Any:
 
 
 def _first_day(unit: Any, dialect: str) -> str:
-    """Returns the day with which weeks of a unit begin; '' if it is another unit, or ISO's week."""
+    """Returns the first day of a week of this unit; '' if the unit is another one, or ISO's week."""
     if isinstance(unit, exp.WeekStart):
         return str(unit.this.name).upper()
     word = "" if unit is None else unit.name.upper()
@@ -62,7 +62,7 @@ _OF_SECOND = {"MILLISECOND": 1_000, "MICROSECOND": 1_000_000}
 
 
 def _is_second(unit: Any, dialect: str) -> bool:
-    """Returns whether a unit is the second, of a dialect in which it is a whole number."""
+    """Returns whether a unit is the second, and seconds are whole numbers in the dialect."""
     word = unit.name.upper().removesuffix("S")
     return (word == "SECOND" and dialect in _WHOLE_SECONDS) or (word == "MILLISECOND" and dialect == "duckdb")
 
@@ -83,7 +83,7 @@ def _week(node: Any, dialect: str) -> Any:
 
 
 def year_and_week(day: Any, mode: Any = None) -> Any:
-    """Returns YEARWEEK of MySQL: of ISO's weeks, which the modes 1 and 3 have."""
+    """Returns YEARWEEK of MySQL with ISO's weeks: modes 1 and 3."""
     if mode not in (exp.Literal.number(1), exp.Literal.number(3)):
         raise PlanError("YEARWEEK with this mode is not built", hint="write mode 3 for ISO's weeks")
     year = exp.Mul(this=call("DATE_PART", literal("yearofweek"), day), expression=exp.Literal.number(100))
@@ -102,12 +102,12 @@ def _difference(node: Any, dialect: str) -> Any:
 
 
 def moved(node: Any, dialect: str) -> None:
-    """Notes that a date with an INTERVAL is a moment."""
+    """Marks that a date plus an INTERVAL is a moment."""
     node.set("moment", dialect in _MOVED or None)
 
 
 def _read_moment(node: Any, dialect: str) -> Any:
-    """Returns STRPTIME of DuckDB, which is a wall clock reading unless the text has a zone."""
+    """Returns STRPTIME of DuckDB: a wall clock reading, unless the text has a zone."""
     pattern = node.args.get("format")
     wall = dialect == "duckdb" and isinstance(pattern, exp.Literal) and "%z" not in pattern.name.lower()
     return _wall_clock(exp.Paren(this=node.copy()), dialect) if wall else None
@@ -118,7 +118,9 @@ def _wall_clock(node: Any, dialect: str) -> Any:
 
 
 def named(node: Any, dialect: str) -> Any:
-    """Returns what a function of moments is that has no node of its own; None if it is none, or as in Spark."""
+    """Returns what replaces a function of moments without a node of its own; None if it is another function, or the
+    same as in Spark.
+    """
     name = node.name.upper()
     if name == "AGE" and dialect in TO_EVEN and not _part_of_age(node.parent):
         hint = "write a - b, MONTHS_BETWEEN(a, b), or EXTRACT(YEAR FROM AGE(a, b))"
@@ -144,7 +146,7 @@ _OWN: dict[str, tuple[int, Callable[..., Any]]] = {
 
 
 def _part_of_age(node: Any) -> bool:
-    """Returns whether a call is for the years or months of an AGE."""
+    """Returns whether a call takes the years or months of an AGE."""
     if isinstance(node, exp.Extract):
         part, age = node.this, node.expression
     elif isinstance(node, exp.Anonymous) and node.name.upper() in _PARTS:

@@ -130,7 +130,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
 
 
 def _words(tokens: list[Any], text: str) -> Iterator[tuple[int, int]]:
-    """Yields the extents of the words; sqlglot takes some keywords of two words for one token."""
+    """Yields the extents of the words. A keyword of two words is one token of sqlglot."""
     for token in tokens:
         if text[token.start] in "'\"`":
             yield token.start, token.end + 1
@@ -189,7 +189,7 @@ _KEYWORDS = (
 
 
 def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
-    """Returns the keyword that a word is close to, if there is one that it is not."""
+    """Returns a list of the keyword that is close to a word. It is empty if the word is a keyword, or none is close."""
     known = set(names)
     return (
         [] if word.upper() in known or not word.isalpha() else difflib.get_close_matches(word.upper(), known, 1, CLOSE)
@@ -249,7 +249,7 @@ _LEXEMES = r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|`[^`]*`|" + r'"(?:[^"\\]|\\.)*
 
 
 def _unended(text: str, dialect: str) -> PlanError:
-    """Returns the error of a string, name or comment that the text ends in."""
+    """Returns the error of a string, name or comment without its end."""
     at = 0
     while match := re.compile(_LEXEMES, re.DOTALL).match(text, at):
         if text.startswith("/*", at) and match[0] == "/":

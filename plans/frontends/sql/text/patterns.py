@@ -59,7 +59,7 @@ DIALECTS = ("postgres", "redshift", "materialize", "risingwave", "snowflake", "o
 
 
 def with_percents(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement of which the patterns with `%` have their text in quotes, and letters that Java's have."""
+    """Returns a statement whose patterns with `%` have letters that Java knows, and their plain text in quotes."""
     if dialect not in _PERCENTS:
         return tree
     return rewritten(tree, _PATTERNED, lambda node: _with_quotes(node, dialect), text)
@@ -72,7 +72,7 @@ _OFFSETS = "".join(f"[{'X' * size}]" for size in (3, 2, 1))  # with a colon, wit
 
 
 def _with_quotes(node: Any, dialect: str) -> Any:
-    """Returns the joined texts of a pattern that has parts of a moment which Java's have not; None if it stays."""
+    """Returns the joined texts of a pattern with parts that Java's patterns do not have; None if the pattern stays."""
     format_ = node.args.get("format")
     if not isinstance(format_, exp.Literal) or not format_.is_string:
         return None
@@ -133,7 +133,7 @@ def _padded(text: Any, width: int, fill: str = "0") -> Any:
 
 
 def _quoted(pattern: str, written: bool) -> str:
-    """Returns a pattern whose letters sqlglot puts into Java's, and nothing else."""
+    """Returns a pattern with only those letters that sqlglot translates to Java's."""
     made, at = "", 0
     for letter in _LETTER.finditer(pattern):
         made += _java(_Word("", pattern[at : letter.start()], False)) if letter.start() > at else ""
@@ -236,7 +236,7 @@ def _part(value: Any, word: _Word) -> Any:
 
 
 def _named(value: Any, word: _Word) -> Any:
-    """Returns a name in the case of the word; months and days in full have as many signs as the longest of them."""
+    """Returns a name in the case of the word. Full names of months and days are padded to the longest one."""
     upper = word.word.upper()
     made = call("DATE_FORMAT", value.copy(), exp.Literal.string(_JAVA[upper]))
     if word.word == upper or upper in ("AM", "PM"):

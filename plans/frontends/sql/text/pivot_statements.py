@@ -14,8 +14,10 @@ from plans.frontends.sql.text.made import rewritten
 
 
 def with_pivots(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement in which PIVOT and UNPIVOT stand in FROM, and say whether values without rows have no
-    aggregates; those that no such thing says stay, and are refused later."""
+    """Returns a statement with PIVOT and UNPIVOT in FROM, marked with whether values without rows have no aggregates.
+
+    Statements of another form stay, and are refused later.
+    """
     tree = rewritten(tree, (exp.Pivot,), _made, text)
     for node in tree.find_all(exp.Pivot):
         node.set("filtered", dialect not in _WITHOUT_ROWS)
@@ -27,7 +29,7 @@ _WITHOUT_ROWS = ("spark", "ansi", "flink", "databricks")
 
 
 def _made(node: Any) -> Any:
-    """Returns the query that a statement is; None of a PIVOT that stands in FROM."""
+    """Returns the query that a PIVOT statement stands for; None for a PIVOT in FROM."""
     if node.this is None:
         return None
     return _unpivoted(node) if node.args.get("unpivot") else _pivoted(node)

@@ -66,7 +66,9 @@ def extent(node: Any) -> tuple[int, int] | None:
 
 
 def placed(made: Any, place: tuple[int, int] | None) -> Any:
-    """Returns a tree whose nodes without a place stand at one, offsets of the text; so do calls that are made there."""
+    """Returns a tree in which nodes without a place, and calls that are made there, have the given place: offsets of
+    the text.
+    """
     for part in made.walk():
         called = part.key == "anonymous" and "span" not in part.meta
         if place is not None and (called or extent(part) is None):

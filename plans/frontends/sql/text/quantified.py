@@ -10,8 +10,9 @@ from plans.frontends.sql.text.place import extent, placed
 
 
 def without_quantifiers(tree: Any) -> Any:
-    """Returns a statement whose comparisons have one value on each side. A comparison by order with ANY or ALL of a
-    query stays, and is refused later.
+    """Returns a statement whose comparisons have one value on each side.
+
+    A comparison such as `< ANY (query)` stays, and is refused later.
     """
     for node in reversed(list(tree.walk(bfs=False))):
         right = node.args.get("expression")
@@ -25,7 +26,7 @@ def without_quantifiers(tree: Any) -> Any:
 
 
 def is_empty(quantified: Any) -> bool:
-    """Returns whether ANY or ALL stands before an empty list, which is refused later."""
+    """Returns whether ANY or ALL has an empty list, which is refused later."""
     inner = quantified.this
     return not quantified.expressions and (not isinstance(inner, exp.Expression) or inner == exp.Tuple())
 
@@ -39,8 +40,9 @@ def _contained(node: Any, query: Any, every: bool) -> Any:
 
 
 def _listed(node: Any, listed: Any, every: bool) -> Any:
-    """Returns a comparison with each of some values, or with the elements of an array. `x NOT LIKE ANY` is not like
-    one of them, as in Spark.
+    """Returns the comparisons with each value of a list, or with the elements of an array.
+
+    `x NOT LIKE ANY` means that one of them does not match, as in Spark.
     """
     items = listed.expressions if isinstance(listed, exp.Tuple) else [listed]
     if len(items) == 1 and isinstance(node, exp.NEQ if every else exp.EQ) and not isinstance(items[0], exp.Literal):

@@ -50,7 +50,7 @@ class Noting(_Base):
         self._levels = 0
 
     def _inside(self, levels: int, parse: Any, *args: Any, **kwargs: Any) -> Any:
-        """Parses so many levels deeper; the result is marked with the text that it was made of."""
+        """Parses some levels deeper, and marks the result with its text."""
         first = self._curr
         self._levels += levels
         if self._levels > MAX_NESTING:
@@ -90,7 +90,7 @@ class Noting(_Base):
         return node
 
     def expression(self, *args: Any, **kwargs: Any) -> Any:
-        """Makes a node; note how far the text has been read."""
+        """Makes a node, and marks how far the text has been read."""
         node = super().expression(*args, **kwargs)
         if self._prev:
             node.meta["until"] = self._prev.end + 1
@@ -122,7 +122,7 @@ class Noting(_Base):
         return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
 
     def _parse_wrapped(self, parse_method: Any, optional: bool = False) -> Any:
-        """Parses what stands in parentheses: all of MATCH_CONDITION, of which `asof` says what it may be."""
+        """Parses what stands in parentheses. It reads MATCH_CONDITION as any condition; `asof` checks it."""
         matches = self._prev and self._prev.token_type == TokenType.MATCH_CONDITION
         return super()._parse_wrapped(self._parse_disjunction if matches else parse_method, optional)
 
@@ -146,7 +146,7 @@ class Noting(_Base):
         return self.expression(exp.Case(this=value, ifs=ifs, default=default))
 
     def _warn_unsupported(self) -> None:
-        """Does nothing: what is no SELECT is refused."""
+        """Does nothing: statements other than SELECT are refused later."""
 
     def raise_error(self, message: str, token: Any = None) -> None:
         """Stops at the token."""
@@ -224,7 +224,10 @@ _OWN = {"duckdb": ("EPOCH", "EPOCH_MS"), "clickhouse": ("ARRAYSUM", "ARRAYMIN", 
 
 
 def _as_called(name: str, build: Any) -> Any:
-    """Returns what makes the node of a function that keeps its name; of one with a pattern if it has one, or writes."""
+    """Returns the builder of a function that keeps its name.
+
+    If a function has a pattern, sqlglot's builder makes its node.
+    """
     patterned = name in FUNCTIONS
 
     def made(args: list[Any], dialect: Any) -> Any:

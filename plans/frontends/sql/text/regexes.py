@@ -44,7 +44,7 @@ def _text(node: Any) -> str | None:
 
 
 def _pattern(node: Any, dialect: str, options: Iterable[str] = "", full: bool = False) -> Any:
-    """Returns the pattern of a call, with its options; `full`: one that is all of the text."""
+    """Returns the pattern of a call with its options. `full`: the pattern matches the whole text."""
     given = node.expression
     found = _text(given)
     if found is None:
@@ -67,7 +67,7 @@ def _pattern(node: Any, dialect: str, options: Iterable[str] = "", full: bool = 
 
 
 def _options(node: Any, name: str, left_out: str = "") -> str:
-    """Returns the options of a call, but those that are read otherwise."""
+    """Returns the options of a call, without those in `left_out`."""
     given = node.args.get(name)
     if given is None:
         return ""
@@ -87,7 +87,7 @@ def _whole(node: Any, name: str, default: int) -> int:
 
 
 def _from_the_first(node: Any) -> None:
-    """Raises PlanError for a search that begins later."""
+    """Raises PlanError if the search does not begin at the first character."""
     if _whole(node, "position", 1) != 1:
         raise PlanError("a regular expression is looked for from the first character on", hint="use SUBSTRING")
 
@@ -133,7 +133,10 @@ def _like(node: Any, dialect: str) -> Any:
 
 
 def _similar(node: Any, dialect: str) -> Any:
-    """Returns SIMILAR TO: a regular expression of all of the text, with `%` and `_` as in LIKE, but in DuckDB."""
+    """Returns SIMILAR TO: a regular expression of the whole text.
+
+    `%` and `_` mean the same as in LIKE, except in DuckDB.
+    """
     found = _text(node.expression)
     if found is None:
         raise PlanError("SIMILAR TO takes a constant pattern", hint="write the pattern itself")
@@ -183,7 +186,7 @@ def _split(node: Any, dialect: str) -> Any:
 
 
 def _called(node: Any, dialect: str) -> Any:
-    """Returns a call that sqlglot has no type for; None if it is no other name of these."""
+    """Returns what replaces REGEXP_SPLIT_TO_ARRAY; None for other functions."""
     given = node.expressions
     if str(node.this).upper() != "REGEXP_SPLIT_TO_ARRAY" or len(given) != 2:
         return None

@@ -20,7 +20,7 @@ _AROUND = ("distinct", "group", "having", "order", "limit", "offset")
 
 
 def with_limits(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement with LIMIT in place of ROWNUM. PlanError for ROWNUM of another form."""
+    """Returns a statement with LIMIT in place of ROWNUM. PlanError for other forms of ROWNUM."""
     if dialect != "oracle":
         return tree
     for node in list(tree.find_all(exp.Select)):
@@ -75,7 +75,7 @@ def _bound(node: Any) -> int | None:
 
 
 def _ordered_input(node: Any) -> Any:
-    """Returns the query in FROM whose ORDER BY says which rows come first; None if there is none."""
+    """Returns the query in FROM whose ORDER BY decides which rows come first; None if there is none."""
     start = node.args.get("from_") or node.args.get("from")
     inner: Any = start.this.this if start is not None and isinstance(start.this, exp.Subquery) else None
     alone = isinstance(inner, exp.Query) and not node.args.get("joins")

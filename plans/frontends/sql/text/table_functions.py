@@ -22,8 +22,10 @@ _QUOTED = (TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING, To
 
 
 def plain(tokens: Sequence[Any]) -> list[Any]:
-    """Returns the tokens of a text without the words that only Flink writes around the arguments; Snowflake's are known
-    as such."""
+    """Returns the tokens of a text without the words that only Flink writes around arguments.
+
+    Snowflake's words get their own tokens.
+    """
     words = ["" if token.token_type in _QUOTED else " ".join(token.text.upper().split()) for token in tokens]
     dropped: set[int] = set()
     for i in range(len(words)):
@@ -50,7 +52,7 @@ def _closing(words: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _inside(words: Sequence[str], start: int) -> Iterator[int]:
-    """Yields the words between the parentheses at `start` that are left out."""
+    """Yields the places of the words to leave out between the parentheses at `start`."""
     end = next(_closing(words, start), len(words))
     for i in range(start, end - 1):
         if words[i] == "TABLE" and words[i + 1] not in ("(", ","):
@@ -62,6 +64,6 @@ def _inside(words: Sequence[str], start: int) -> Iterator[int]:
 
 
 def _partitions(words: Sequence[str], start: int) -> Iterator[int]:
-    """Yields where PARTITION BY stands between the parentheses at `start`: what follows is one more argument."""
+    """Yields the places of PARTITION BY between the parentheses at `start`. Each one begins another argument."""
     end = next(_closing(words, start), len(words))
     return (i for i in range(start, end) if words[i] == _PARTITION)

@@ -48,7 +48,7 @@ def in_spark(tree: Any, dialect: str, text: str) -> Any:
 
 
 def _comprehension(node: Any) -> Any:
-    """Returns `[x + 1 for x in a if x > 1]` as the functions that it is short for."""
+    """Returns `[x + 1 for x in a if x > 1]` as calls of functions."""
     array, names = (
         node.args["iterator"],
         [node.args[name] for name in ("expression", "position") if node.args.get(name)],
@@ -79,7 +79,7 @@ _OF_PAIR = {"condition": "kept", "this": "made"}
 
 
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
-    """Returns a statement whose indexes of arrays say from what they count, where `first` is that of the dialect."""
+    """Returns a statement whose array indexes are marked with the first index of the dialect, `first`."""
     for node in _inner_first(tree, exp.Bracket) if first else ():
         index = node.expressions[0] if len(node.expressions) == 1 else None
         if isinstance(index, exp.Slice) and index.args.get("step") is None and first == 1:
@@ -97,8 +97,10 @@ def with_indexes(tree: Any, dialect: str, first: int) -> Any:
 
 
 def with_differences(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose differences say whether that of two dates is a number of days, and of which unit the
-    beginnings are looked at for one in weeks, as in the dialect."""
+    """Returns a statement whose differences follow the dialect.
+
+    A difference of dates can be a number of days. A difference in weeks counts the beginnings of a unit.
+    """
     for node in tree.find_all(exp.Sub) if dialect in _IN_DAYS else ():
         node.set("days", True)
     for node in list(tree.find_all(exp.TsOrDsDiff)) if dialect == "redshift" else ():
@@ -159,8 +161,10 @@ def _words(node: Any) -> str:
 
 
 def with_own_names(tree: Any, dialect: str) -> Any:
-    """Returns a statement in which functions that Spark has, too, but with another meaning, are called by a name that
-    only the dialect has, and those that are NULL of NULL there say so."""
+    """Returns a statement with names of its own for functions that Spark also has, but with another meaning.
+
+    Functions that are NULL of NULL in the dialect are marked so.
+    """
     own, strict = _OWN_NAMES.get(dialect, {}), _STRICT.get(dialect, ())
     for node in _inner_first(tree, *own, exp.Anonymous, exp.IsNan) if own else ():
         given = [one.copy() for one in node.iter_expressions()]
@@ -214,8 +218,11 @@ _OTHERS = {
 
 
 def with_moments(tree: Any, dialect: str) -> Any:
-    """Returns a statement in which what is added to a date or moment has its unit and leaves its type, and days of the
-    week are counted as in the dialect: Spark's DATE_ADD counts days, whatever is asked for."""
+    """Returns a statement in which additions to dates and moments keep their unit and type, and days of the week are
+    numbered as in the dialect.
+
+    Spark's DATE_ADD always counts days.
+    """
     for node in _inner_first(tree, *_ADDED) if dialect not in AS_SPARK else ():
         moment, count, unit = node.this.copy(), node.expression.copy(), node.text("unit") or "DAY"
         if isinstance(count, exp.Interval):
@@ -245,7 +252,7 @@ _WEEKDAYS = ("DOW", "DAYOFWEEK", "WEEKDAY")
 
 
 def _day_of_week(node: Any, dialect: str) -> Any:
-    """Returns the day of a week that a call is for, counted as in the dialect; None if it is none, or Spark's."""
+    """Returns the day of the week, numbered as in the dialect; None for other calls, or if it is Spark's."""
     day = node.expression if isinstance(node, exp.Extract) else node.this
     asked = node.name.upper() if isinstance(node, exp.Extract) else ""
     if isinstance(node, exp.Anonymous):
@@ -266,7 +273,7 @@ def _day_of_week(node: Any, dialect: str) -> Any:
 
 
 def with_samples(tree: Any, dialect: str) -> Any:
-    """Returns a statement in which SKEWNESS and KURTOSIS are those of a sample, where the dialect means these."""
+    """Returns a statement with SKEWNESS and KURTOSIS of a sample, if the dialect means these."""
     for node in tree.find_all(*_OF_SAMPLES.get(dialect, ())):
         name = f"{type(node).__name__.upper()}_SAMP"
         node.replace(_marked(exp.Anonymous(this=name, expressions=[node.this.copy()]), node))
@@ -320,7 +327,7 @@ def _written_out(node: Any) -> Any:
 
 
 def with_groupings(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose GROUP BY says whether a grouping by nothing has a row where there are no rows."""
+    """Returns a statement whose GROUP BY is marked if a grouping by nothing has a row where there are no rows."""
     for node in tree.find_all(exp.Group) if dialect in _ALWAYS_GROUPED else ():
         node.set("always", True)
     return tree
@@ -330,7 +337,7 @@ _ALWAYS_GROUPED = ("duckdb", "postgres", "trino", "presto")
 
 
 def with_wall_clocks(tree: Any) -> Any:
-    """Returns a statement whose TIMESTAMP and DATETIME are Spark's TIMESTAMP_NTZ, where they have no zone."""
+    """Returns a statement in which TIMESTAMP and DATETIME without a zone are Spark's TIMESTAMP_NTZ."""
     for node in tree.find_all(exp.DataType):
         if node.this in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
             node.set("this", exp.DataType.Type.TIMESTAMPNTZ)
@@ -338,8 +345,9 @@ def with_wall_clocks(tree: Any) -> Any:
 
 
 def with_lengths(tree: Any) -> Any:
-    """Returns a statement in which texts that are cast to INTERVAL are INTERVALs, and the ends of an array of dates are
-    dates."""
+    """Returns a statement in which texts that are cast to INTERVAL are INTERVALs, and the bounds of an array of dates
+    are dates.
+    """
     for node in list(tree.find_all(exp.Cast)):
         words = _LENGTH.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
         if words is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
@@ -356,7 +364,7 @@ _LENGTH = re.compile(r"\s*(-?\d+)\s+([A-Za-z]+?)s?\s*")
 
 
 def with_aliases(tree: Any, dialect: str) -> Any:
-    """Returns a statement whose WHERE says whether it may have the names of what is selected."""
+    """Returns a statement whose WHERE is marked with whether it can use the names of the SELECT list."""
     for node in tree.find_all(exp.Select) if dialect in _NAMED_IN_WHERE else ():
         if node.args.get("where") is not None:
             node.args["where"].set("aliases", True)
@@ -367,15 +375,14 @@ _NAMED_IN_WHERE = ("duckdb", "snowflake", "clickhouse", "teradata")
 
 
 def _between_beginnings(difference: Any, unit: str) -> None:
-    """Makes a difference of moments one of the beginnings of their units: it counts whole units between them."""
+    """Truncates both moments of a difference to a unit, so that the difference counts whole units between them."""
     for side in ("this", "expression"):
         moment = difference.args[side].copy()
         difference.set(side, exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit or "DAY"), moment]))
 
 
 def _inner_first(tree: Any, *types: Any) -> list[Any]:
-    """Returns the nodes of some types, those inside of others before them: what takes a node's place has copies of its
-    parts."""
+    """Returns the nodes of some types, inner ones first. A node that replaces another one has copies of its parts."""
     return list(tree.find_all(*types))[::-1]
 
 
@@ -390,7 +397,7 @@ def _is_parameter(node: Any) -> bool:
 
 
 def _marked(made: Any, node: Any) -> Any:
-    """Returns a tree whose nodes stand where another node does."""
+    """Returns a tree whose nodes have the place of another node."""
     place = extent(node)
     for part in made.walk():
         part.meta.clear()
