@@ -24,6 +24,7 @@ from crown.kernels.arena import (
     H_LIVE,
     H_MAGIC,
     H_PLAN0,
+    H_STEPS,
     H_TOP,
     T_CAPACITY,
     T_COUNT,
@@ -205,7 +206,7 @@ class GenericBag:
                     assert length == len({row[v] for row in mine}) > 0, "an entry per value, and no node without"
 
     def stats(self) -> dict[str, Any]:
-        """Returns rows per atom, entries of the indices, bytes."""
+        """Returns rows per atom, nodes of the tries, values of lists that were ever read (``steps``), bytes."""
 
         def count(table: int) -> int:
             return int(self._arena[table_at(table) + T_COUNT])
@@ -213,5 +214,6 @@ class GenericBag:
         return {
             "rows": [count(trie.rows) for trie in self._tries.tries],
             "nodes": sum(count(trie.table(of)) for trie in self._tries.tries for of in trie.sets[:-1]),
+            "steps": int(self._arena[H_STEPS]),
             "bytes": int(self._arena[H_LIVE]) * 8,
         }

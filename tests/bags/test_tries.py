@@ -48,6 +48,27 @@ def test_searches_share_the_nodes_of_the_sets_that_they_come_by():
     assert [sorted(of) for of in edges.sets] == [[], ["a"], ["b"], ["a", "b"]]
 
 
+@pytest.mark.parametrize("long", [("a", "c"), ("b", "c")])
+def test_the_shortest_list_is_read(long):
+    """Of the lists of c below a row of (a, b), one has a value, the other a thousand."""
+    atoms = (("a", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "d"), ("c", "d"))
+    bag = GenericBag(BagSpec(atoms, ("a", "b", "c", "d")), reserve(1 << 22))
+
+    def insert(atom, rows):
+        change = Zset(np.array(rows), np.ones(len(rows), np.int64))
+        return [block.rows.tolist() for block in bag.apply(atom, change)]
+
+    many = [(1, c) for c in range(1_000)]
+    for atom, columns in enumerate(atoms[1:3], 1):
+        insert(atom, many if columns == long else [(1, 7)])
+    for atom in (3, 4):
+        insert(atom, [(1, 8)])
+    insert(5, [(7, 8)])
+    before = bag.stats()["steps"]
+    assert insert(0, [(1, 1)]) == [[[1, 1, 7, 8]]]
+    assert bag.stats()["steps"] - before <= 4, "c and d, each once, and the ends of their lists"
+
+
 def test_a_pair_of_values_is_a_row_and_nothing_else():
     n = 2_000
     rng = np.random.default_rng(5)

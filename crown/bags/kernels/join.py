@@ -58,7 +58,7 @@ from crown.bags.kernels.layout import (
     value_at,
 )
 from crown.bags.kernels.tries import drop, store
-from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, NONE, ONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.context import Context
 from crown.kernels.geometry import counted_words, counter_of, list_length
 from crown.kernels.jit import device, kernel
@@ -155,6 +155,7 @@ def _next_value(ctx, step, bound, level):
     field, carried = cur[level + V_FIELD], plan[own + PART_CARRIED]
     length = list_length(halves, field)
     i = cur[level + V_POSITION]
+    arena[H_STEPS] -= i
     while i < length:
         bound[plan[step + STEP_ATTRIBUTE]] = value_at(arena, halves, field, carried, i)
         everywhere = True
@@ -170,7 +171,9 @@ def _next_value(ctx, step, bound, level):
         if everywhere:
             cur[plan[P_SLOTS] + plan[own + PART_BELOW]] = record_at(halves, field, carried, i - 1)
             cur[level + V_POSITION] = i
+            arena[H_STEPS] += i
             return True
+    arena[H_STEPS] += i
     return False
 
 
