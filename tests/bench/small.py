@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import duckdb
-
 from bench.cases import checksum
 from bench.cases.workloads import Loaded, load
 from bench.subjects.subject import Subject, Totals
+from tests.oracles import duck
 
 SMALL = {
     "vertices": 40,
@@ -27,10 +26,8 @@ def small(workload: str, seed: int = 1) -> Loaded:
 
 def expected(loaded: Loaded, position: int) -> Totals:
     query = checksum.sql(loaded.sql, loaded.outputs)
-    with duckdb.connect(":memory:") as connection:
-        for name, table in loaded.stream.alive(position).items():
-            connection.register(name, table)
-        ((count, total),) = connection.execute(query).fetchall()
+    with duck.holding(loaded.stream.alive(position)) as cursor:
+        ((count, total),) = cursor.execute(query).fetchall()
     return Totals(count, total)
 
 

@@ -11,7 +11,6 @@ from dataclasses import make_dataclass
 from itertools import starmap
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,6 +20,7 @@ import pytest
 import crown
 from crown.errors import BadRowError, PlanError
 from tests.ingest.frame_values import ARROW, DUCKDB, NUMPY, OTHERS, PANDAS, POLARS, PYTHON, Case, D
+from tests.oracles import duck
 
 TYPED = ("list", "struct", "map", "list view", "dictionary of lists", "duration", "interval")
 NULLS = pytest.mark.parametrize("nulls", [False, True], ids=["values", "nulls"])
@@ -281,7 +281,7 @@ def test_duckdb(form: str, nulls: bool) -> None:
         "Polars": lambda relation: relation.project("* EXCLUDE (z)").pl(),
         "pandas": lambda relation: relation.df(),
     }
-    connection = duckdb.connect()
+    connection = duck.connected()
 
     def make(columns: dict[str, list[Any]]) -> Any:
         rows = zip(*columns.values(), strict=True)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
-import duckdb
+from tests.oracles import duck
 
 Row = tuple[Any, ...]
 COLUMNS = ("id", "v", "n")
@@ -29,9 +29,9 @@ class Twin:
         self.random, self.keys, self.honest = Random(seed), keys, honest
         self.used = [name for name in COLUMNS if name in used]
         self.rows: dict[int, Row] = {}
-        self.duck = duckdb.connect(config={"threads": 1})
-        self.duck.execute("CREATE TABLE o (id BIGINT PRIMARY KEY, v VARCHAR, n BIGINT)")
-        self.duck.execute("CREATE TABLE p (v VARCHAR, w BIGINT)")
+        self.duck = duck.connected()
+        self.duck.execute("CREATE TEMP TABLE o (id BIGINT PRIMARY KEY, v VARCHAR, n BIGINT)")
+        self.duck.execute("CREATE TEMP TABLE p (v VARCHAR, w BIGINT)")
         for row in self.parts():
             self.duck.execute("INSERT INTO p VALUES (?, ?)", list(row.values()))
 

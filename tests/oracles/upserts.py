@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import duckdb
+from tests.oracles import duck
 
 Row = tuple[Any, ...]
 ORDERS = {"columns": {"id": "int64", "v": "string", "n": "int64", "seq": "int64"}, "key": ["id"], "upserts": True}
@@ -29,9 +29,9 @@ class Twin:
         self.random, self.ordered, self.clock = Random(seed), ordered, 0
         self.behind, self.keys, self.greatest = behind, keys, -1000
         self.last: dict[int, int] = {}
-        self.duck = duckdb.connect(config={"threads": 1})
-        self.duck.execute("CREATE TABLE o (id BIGINT PRIMARY KEY, v VARCHAR, n BIGINT, seq BIGINT)")
-        self.duck.execute("CREATE TABLE p (v VARCHAR, w BIGINT)")
+        self.duck = duck.connected()
+        self.duck.execute("CREATE TEMP TABLE o (id BIGINT PRIMARY KEY, v VARCHAR, n BIGINT, seq BIGINT)")
+        self.duck.execute("CREATE TEMP TABLE p (v VARCHAR, w BIGINT)")
         for i, v in enumerate("abc"):
             self.duck.execute("INSERT INTO p VALUES (?, ?)", [v, i])
 

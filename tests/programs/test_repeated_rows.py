@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import crown
 from crown.results import copies
+from tests.oracles import duck
 
 SCHEMA = {"r": {"a": "int64", "b": "string"}, "s": {"a": "int64", "c": "int64"}}
 ROWS = {
@@ -66,9 +66,9 @@ def test_a_row_is_read_as_often_as_it_is_there(what: str, make: Callable[[str, P
     query, view = QUERIES[what], make(QUERIES[what], tmp_path)
     if make is not of_a_database:
         view.update(ROWS)
-    connection = duckdb.connect()
+    connection = duck.connected()
     for name, columns in SCHEMA.items():
-        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{c} {t}' for c, t in columns.items())})")
+        connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(f'{c} {t}' for c, t in columns.items())})")
         connection.executemany(f"INSERT INTO {name} VALUES (?, ?)", ROWS[name])
     expected = Counter(connection.sql(query).fetchall())
     total = sum(expected.values())

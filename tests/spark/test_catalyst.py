@@ -20,6 +20,7 @@ from crown.errors import SeveralRowsError
 from plans.errors import PlanError
 from plans.schema import Schema
 from spark_jobs.catalyst import relation_of
+from tests.oracles import duck
 from tests.plans.lowering import program_queries
 
 SCHEMA = Schema.of(program_queries.TABLES)
@@ -222,10 +223,10 @@ def test_what_spark_reads_gives_what_duckdb_gives(spark) -> None:
     kinds = {"int64": "BIGINT", "int32": "INTEGER", "string": "VARCHAR", "float64": "DOUBLE"}
     for text in ONLY_SPARK:
         view = _view(relation_of(spark, text, SCHEMA))
-        with duckdb.connect() as database:
+        with duck.connected() as database:
             for name in SCHEMA:
                 columns = ", ".join(f"{c.name} {kinds.get(c.type, c.type)}" for c in SCHEMA[name].columns)
-                database.execute(f"CREATE TABLE {name} ({columns})")
+                database.execute(f"CREATE TEMP TABLE {name} ({columns})")
             for batch in _batches(len(text)):
                 view.update(_read_by(view, batch))
                 for name, rows in batch.items():

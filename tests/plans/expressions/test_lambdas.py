@@ -9,7 +9,6 @@ import json
 import pickle
 import random
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -18,6 +17,7 @@ from plans import Expr, PlanError, arrow_type
 from plans.planner import parse
 from plans.schema import Schema
 from tests.marks import every
+from tests.oracles import duck
 
 SCHEMA = {"t": {"id": "int64", "a": "array<int64>", "words": "array<string>", "m": "map<string,int64>", "k": "int64"}}
 DUCKDB = (
@@ -62,12 +62,11 @@ def test_values_are_those_of_duckdb_after_every_batch(seed: int) -> None:
         added = [{**row, "_weight": 1} for row in new]
         changes = {"t": [*added, *({**rows.pop(number), "_weight": -1} for number in gone)]}
         rows |= {int(str(row["id"])): row for row in new}
-        with duckdb.connect() as connection:
-            connection.register("t", pa.Table.from_pylist([*rows.values()], _ARROW))
+        with duck.holding({"t": pa.Table.from_pylist([*rows.values()], _ARROW)}) as cursor:
             for view, query in zip(views, queries, strict=True):
                 view.apply(changes)
                 view.check_invariants()
-                wanted = connection.sql(query).fetchall()
+                wanted = cursor.sql(query).fetchall()
                 assert sorted(map(repr, wanted)) == sorted(repr(tuple(row.values())) for row in view)
 
 

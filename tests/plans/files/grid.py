@@ -13,12 +13,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plans.schema import Schema, Table
 from plans.types import arrow_type
+from tests.oracles import duck
 
 Row = tuple[Any, ...]
 KINDS = {
@@ -124,6 +124,6 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 def duckdb_reads(path: Path, reader: str) -> list[Row]:
     """What DuckDB reads from a file that is not packed, with the types said."""
     columns = ", ".join(f"'{name}': '{_SQL[kind]}'" for name, kind in KINDS.items())
-    with duckdb.connect() as connection:
+    with duck.connected() as cursor:
         options = reader.format(columns="{" + columns + "}")
-        return connection.sql(f"FROM {options.replace('PATH', str(path))}").fetchall()
+        return cursor.sql(f"FROM {options.replace('PATH', str(path))}").fetchall()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -19,6 +18,7 @@ from plans.files.values import parsed, planned
 from plans.schema import Schema
 from plans.types import arrow_type
 from tests.marks import every
+from tests.oracles import duck
 
 HERE = Place("r")
 DUCKDB = {
@@ -65,8 +65,8 @@ def kind_of(texts: list[str]) -> str:
 def test_a_type_is_the_one_that_duckdb_finds(texts: list[str], kind: str, tmp_path: Path) -> None:
     assert kind_of(texts) == kind
     (tmp_path / "r.csv").write_text("\n".join(["number,value", *(f"{i},{text}" for i, text in enumerate(texts)), ""]))
-    with duckdb.connect() as connection:
-        theirs = str(connection.sql(f"FROM read_csv('{tmp_path / 'r.csv'}', sample_size=-1)").types[1])
+    with duck.connected() as cursor:
+        theirs = str(cursor.sql(f"FROM read_csv('{tmp_path / 'r.csv'}', sample_size=-1)").types[1])
     assert DUCKDB[theirs] == kind
 
 

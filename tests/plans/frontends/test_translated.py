@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -12,6 +11,7 @@ import crown
 from plans import PlanError, plan
 from plans.frontends.sql.text.reader import DIALECTS
 from tests.marks import every
+from tests.oracles import duck
 
 SCHEMA = {
     "t": {"n": "int64", "a": "int64", "i": "int32", "x": "float64", "s": "string", "d": "date", "ts": "timestamp_ntz"}
@@ -127,12 +127,12 @@ def test_a_function_of_duckdb_means_what_duckdb_says(call: str) -> None:
     rows = [dict(zip(SCHEMA["t"], row, strict=True)) for row in ROWS]
     view.apply({"t": rows})
     found = {row["a"]: row["v"] for row in view.to_table().to_pylist()}
-    with duckdb.connect() as connection:
-        connection.register("t", pa.Table.from_pylist(rows).cast(pa.schema([
-            ("n", pa.int64()), ("a", pa.int64()), ("i", pa.int32()), ("x", pa.float64()), ("s", pa.string()),
-            ("d", pa.date32()), ("ts", pa.timestamp("us")),
-        ])))  # fmt: skip
-        wanted = dict(connection.sql(f"SELECT a, {call} AS v FROM t").fetchall())
+    table = pa.Table.from_pylist(rows).cast(pa.schema([
+        ("n", pa.int64()), ("a", pa.int64()), ("i", pa.int32()), ("x", pa.float64()), ("s", pa.string()),
+        ("d", pa.date32()), ("ts", pa.timestamp("us")),
+    ]))  # fmt: skip
+    with duck.holding({"t": table}) as cursor:
+        wanted = dict(cursor.sql(f"SELECT a, {call} AS v FROM t").fetchall())
     assert {key: _plain(value) for key, value in found.items()} == {key: _plain(v) for key, v in wanted.items()}
 
 

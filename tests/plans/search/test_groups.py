@@ -6,13 +6,13 @@ import random
 from collections import Counter
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from plans import named
 from plans.errors import PlanError
 from plans.search.groups import Group, groups_of
+from tests.oracles import duck
 
 SCHEMA = {
     "orders": {"o": "int64", "c": "int64", "day": "int64"},
@@ -63,12 +63,10 @@ def sent(tables: dict[str, pa.Table], group: Group) -> list[dict[str, pa.Table]]
 
 
 def results(tables: dict[str, pa.Table], name: str) -> Counter[tuple[Any, ...]]:
-    with duckdb.connect() as connection:
-        for table, found in tables.items():
-            connection.register(table, found)
+    with duck.holding(tables) as cursor:
         if "sold" in VIEWS[name] and name != "sold":
-            connection.execute(f"CREATE VIEW sold AS {VIEWS['sold']}")
-        return Counter(connection.execute(VIEWS[name]).fetchall())
+            cursor.execute(f"CREATE TEMP VIEW sold AS {VIEWS['sold']}")
+        return Counter(cursor.execute(VIEWS[name]).fetchall())
 
 
 @pytest.mark.parametrize("cells", [2, 5])
