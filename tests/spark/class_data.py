@@ -24,7 +24,8 @@ _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
 }
-_COMMON = "-XX:TieredStopAtLevel=1 -Xlog:cds=off -Xlog:cds+dynamic=off"
+# With the quick compiler alone the JVM has 48 MB for compiled code, and compiles again what it has given up.
+_COMMON = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Xlog:cds=off -Xlog:cds+dynamic=off"
 _ENOUGH_S = 300
 
 

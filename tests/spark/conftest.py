@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from spark_jobs import local_session
 from spark_jobs import session as session_module
 from tests.spark.feeds.broker import kafka  # noqa: F401
+from tests.spark.local_files import keep_permissions
 from tests.spark.storage.server import AZURITE, BUCKET, azure_server, gcs_server, s3_server
 from tests.spark.tables.database import database  # noqa: F401
 
@@ -44,6 +45,7 @@ def spark(quick_jvms):
             patch.setattr(names, "__getattr__", _remembered(names.__getattr__))
         patch.setattr(session_module, "_JVM", f"{session_module._JVM} -XX:CompileThresholdScaling=2")
         session = local_session("crown tests", memory="1g", conf={"spark.master": "local[2,3]"})
+        keep_permissions(session)
         yield session
     session.stop()
     gc.collect()
