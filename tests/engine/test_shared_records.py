@@ -13,6 +13,7 @@ from crown.errors import MemoryBudgetError
 from plans.stored_relations import stored_relations
 from tests.engine.comparison import SideBySide
 from tests.engine.made import join_stats
+from tests.marks import seeds
 
 GRAPH = {"G": {"src": "int64", "dst": "int64"}}
 THREE_HOPS = (
@@ -40,7 +41,7 @@ def test_which_aliases_share(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(1, 30))
 def test_an_alias_leaves_out_the_tuples_whose_nulls_it_joins_on(query: str, seed: int) -> None:
     """Some aliases read a tuple, others do not; copies are inserted and deleted; everything in the end goes."""
     source = random.Random(seed)

@@ -166,7 +166,7 @@ def maintain(query: str, random: Random, told: str, kind: str, folder: Path, dia
     return counts
 
 
-FEW = 6
+FEW = 5
 KINDS = ("memory", "threads", "file", "folder", "pieces")
 
 

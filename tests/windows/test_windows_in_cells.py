@@ -66,7 +66,7 @@ class InCells:
         return dict(one)
 
 
-@pytest.mark.parametrize("cells", [1, 2, slow(3)])
+@pytest.mark.parametrize("cells", [slow(1), 2, slow(3)])
 @pytest.mark.parametrize("query", MORE)
 @pytest.mark.parametrize("windows", BY_VALUES)
 def test_cells_behind_windows_deliver_what_one_cell_does(query: str, windows: str, cells: int) -> None:
