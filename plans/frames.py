@@ -20,6 +20,12 @@ SESSIONS = ("session_start", "session_end")
 PICKED = ("first_value", "last_value", "nth_value")
 """Functions whose value is that of one row of the frame: with IGNORE NULLS of those that have a value."""
 ENDS = ("min", "max")
+CHOSEN = ("max_by", "min_by", "mode")
+"""Aggregates whose value is that of one row: of the last or the first one by another column that has a value, and what
+stands in the most rows. Ties are broken by the least value, NULL first. Of groups they are joins
+(`plans.frontends.picked`)."""
+GATHERED = (*CHOSEN, "percentile", "percentile_disc", "string_agg", "array_agg", "bit_and", "bit_or", "bit_xor")
+"""Aggregates that read the values of a frame again whenever it changes. So do those of DISTINCT values."""
 OWN = (*RANKS, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
 """Window functions that are no aggregates."""
 
@@ -27,6 +33,16 @@ EVERY_ROW = 2**31 - 1
 """More rows than a partition has: the limit of first rows without one."""
 VALUED = ("range", "months")
 """Units of frames that are told by values."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One column of an order: `falling` is DESC; `nulls_last` is NULLS LAST."""
+
+    json_row: ClassVar[bool] = True
+    column: str
+    falling: bool = False
+    nulls_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,12 +87,14 @@ class WindowFunction:
     `lead` (by `count` rows; `default` names the column with the value where there is no such row), `session_start` and
     `session_end` (the time in the first and in the last row of a session; the order goes by this time first, rising,
     and a row is in the session of the one before it if it is not more than `count` microseconds later), `first_value`,
-    `last_value`, `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), `min`, `max`,
-    or an aggregate that is made of sums (`plans.payloads.sums`). `arguments` and `where` are those of
+    `last_value`, `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), or an
+    aggregate: `min`, `max`, one that is made of sums (`plans.payloads.sums`), or one that gathers values (`GATHERED`).
+    `arguments`, `where`, `distinct`, `share`, `separator` and `by` (its own order) are those of
     `plans.program.Aggregate`: what a function picks is one of the rows that its `where` has. `frame`: of all from
     `first_value` on.
     """
 
+    json_may_lack: ClassVar[tuple[str, ...]] = ("distinct", "share", "separator", "by")
     name: str
     type: str
     function: str
@@ -85,12 +103,27 @@ class WindowFunction:
     frame: Frame | None = None
     count: int = 0
     default: str | None = None
+    distinct: bool = False
+    share: float | None = None
+    separator: str | None = None
+    by: tuple[Order, ...] = ()
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only aggregates of gathered values have."""
+        kept = {"share": self.share is not None, "separator": self.separator is not None, "by": bool(self.by)}
+        kept["distinct"] = self.distinct
+        return tuple(name for name, there in kept.items() if not there)
 
     @property
     def read(self) -> tuple[str, ...]:
         """Returns the columns that it reads, each once."""
         more = (one for one in (self.where, self.default) if one is not None)
-        return tuple(dict.fromkeys((*self.arguments, *more)))
+        return tuple(dict.fromkeys((*self.arguments, *(one.column for one in self.by), *more)))
+
+    @property
+    def gathered(self) -> bool:
+        """Returns whether it reads the values of its frame again whenever that changes."""
+        return self.distinct or self.function in GATHERED
 
     @property
     def seen(self) -> WindowFunction:
@@ -115,6 +148,8 @@ class WindowFunction:
         if self.function in RANKS:
             return True
         if self.function not in ("count", "count_if", "sum") or self.type == "float64" or self.frame is None:
+            return False
+        if self.distinct:
             return False
         return self.frame.unit != "groups" and (self.frame.start, self.frame.end, self.frame.exclude) == (None, 0, "")
 

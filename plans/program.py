@@ -21,7 +21,7 @@ from plans.bands import Band
 from plans.errors import PlanError
 from plans.expressions.build import col
 from plans.expressions.expr import Expr
-from plans.frames import Slice, WindowFunction
+from plans.frames import Frame, Order, Slice, WindowFunction
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, Result, loaded, passed, rebuilt, table_of
 from plans.schema import Column, Table, upserting
@@ -75,16 +75,6 @@ class JoinStage:
 
 
 @dataclass(frozen=True)
-class Order:
-    """One column of an order: `falling` is DESC; `nulls_last` is NULLS LAST."""
-
-    json_row: ClassVar[bool] = True
-    column: str
-    falling: bool = False
-    nulls_last: bool = False
-
-
-@dataclass(frozen=True)
 class Aggregate:
     """An aggregate over the rows of a group: a column `name` of `type` in the stage's outputs.
 
@@ -110,6 +100,17 @@ class Aggregate:
         """Returns the fields that only aggregates of values in order have."""
         kept = {"share": self.share is not None, "separator": self.separator is not None, "order": bool(self.order)}
         return tuple(name for name, there in kept.items() if not there)
+
+    @classmethod
+    def of(cls, one: WindowFunction) -> Aggregate:
+        """Returns the aggregate that a window function is of the rows of its frame."""
+        call = (one.function, one.arguments, one.distinct, one.where, one.share, one.separator, one.by)
+        return cls(one.name, one.type, *call)
+
+    def over(self, frame: Frame) -> WindowFunction:
+        """Returns the window function that is this aggregate of the rows of a frame."""
+        made = WindowFunction(self.name, self.type, self.function, self.arguments, self.where, frame)
+        return replace(made, distinct=self.distinct, share=self.share, separator=self.separator, by=self.order)
 
     @property
     def read(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.expressions.coercion import check_ordered, numeric
+from plans.frames import CHOSEN
 from plans.nested import array_of
 from plans.types import decimal_parts, without_lengths
 
@@ -19,6 +20,8 @@ def result_type(function: str, type_: str) -> str:
     """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
     if function == "array_agg":
         return without_lengths(array_of(type_))
+    if function in CHOSEN:
+        return type_
     if function in ("min", "max", "percentile_disc", "string_agg", "bit_and", "bit_or", "bit_xor"):
         check_ordered(type_, function.upper())
         return type_

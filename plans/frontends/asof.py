@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from plans.errors import PlanError
 from plans.expressions.build import FALSE, MIRROR, NULL, TRUE, Expr, call, cast
-from plans.frames import Frame, WindowFunction
-from plans.program import Order
+from plans.frames import Frame, Order, WindowFunction
 from plans.queries.algebra import Over, Query, SetOperation, Source, split
 
 RIGHT, MATCHED = "right", "matched"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plans.expressions.build import Expr, call, lit
-from plans.frames import WindowFunction
-from plans.program import Order
+from plans.frames import Order, WindowFunction
 from plans.queries.algebra import Over, Relation, unused
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from plans import durations
 from plans.bands import PairTerm
 from plans.expressions.sqltext import COMPARISONS, identifier
-from plans.frames import EVERY_ROW, SESSIONS, VALUED, Frame, WindowFunction, kinds
+from plans.frames import EVERY_ROW, SESSIONS, VALUED, Frame, Order, WindowFunction, kinds
 from plans.payloads.payload import VALUE
 from plans.plan import Output
 from plans.program import (
@@ -20,7 +20,6 @@ from plans.program import (
     GroupStage,
     JoinStage,
     LinearStage,
-    Order,
     OverStage,
     PointwiseStage,
     Program,
@@ -224,6 +223,8 @@ def _over(one: WindowFunction) -> str:
     text = f"{one.function.upper()}({', '.join(inner)}){where}"
     if one.frame is None:
         return text
+    if one.gathered:
+        text = _aggregated(Aggregate.of(one))
     unit = "RANGE" if one.frame.unit in VALUED else one.frame.unit.upper()
     start, end = (_bound(one.frame, side) for side in ("PRECEDING", "FOLLOWING"))
     excluded = {"": "", "row": " EXCLUDE CURRENT ROW"}.get(one.frame.exclude, f" EXCLUDE {one.frame.exclude.upper()}")
@@ -297,9 +298,13 @@ def _columns(columns: tuple[Output, ...]) -> str:
 
 
 def _call(call: Aggregate) -> str:
+    return f"{_aggregated(call)}: {call.type}"
+
+
+def _aggregated(call: Aggregate) -> str:
     distinct = "DISTINCT " if call.distinct else ""
     where = f" FILTER (WHERE {call.where})" if call.where is not None else ""
     more = [repr(part) for part in (call.share, call.separator) if part is not None]
     given = ", ".join([*call.arguments, *more]) or "*"
     order = f" ORDER BY {_order(call.order)}" if call.order else ""
-    return f"{call.function.upper()}({distinct}{given}{order}){where}: {call.type}"
+    return f"{call.function.upper()}({distinct}{given}{order}){where}"

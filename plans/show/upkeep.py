@@ -103,6 +103,13 @@ def _of_over(stage: OverStage) -> Upkeep:
     if class_ == "local" and width:
         update += f", {width} at most"
     witness = f"{worst.function.upper()} is of the class {class_}" if growth == ENCLOSED else ""
+    read = [one for one in stage.functions if one.gathered]
+    if read:
+        bounded = all(one.frame is not None and one.frame.bounded for one in read)
+        again = "of these frames" if bounded else "of the partition"
+        listed = not bounded and any(one.function in LISTED for one in read)
+        update += f"; the values {again} are read again{', for each of these rows' if listed else ''}"
+        witness = witness or f"{read[0].function.upper()} reads the values of a frame that changes"
     return Upkeep(f"over, {class_}", growth, update, "every row, in order, with its sums", witness)
 
 

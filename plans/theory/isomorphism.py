@@ -245,6 +245,8 @@ def _over(stage: OverStage, before: tuple[Stage, ...], labels: list[int]) -> str
             one.frame,
             one.count,
             place.get(one.default or ""),
+            *([one.distinct, one.share, one.separator] if one.gathered else []),
+            *((place[by.column], by.falling, by.nulls_last) for by in one.by),
         )
         for one in stage.functions
     ]

@@ -9,7 +9,7 @@ from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from operator import ge, gt, le, lt
 from typing import Any
 
-from plans.frames import ENDS, NEIGHBOURS, PICKED, SESSIONS, Frame, WindowFunction
+from plans.frames import CHOSEN, ENDS, NEIGHBOURS, PICKED, SESSIONS, Frame, WindowFunction
 from plans.program import Aggregate, OverStage, SliceStage, TopStage
 from plans.types import decimal_parts
 from tests.models.aggregates import Row, aggregate, rank
@@ -107,8 +107,9 @@ class _Partition:
             if found is not None:
                 return found[one.arguments[0]]
             return None if one.default is None else self.rows[i][one.default]
-        call = Aggregate(one.name, one.type, one.function, one.arguments, False, one.where)
-        return aggregate(call, [(row, 1) for row in rows], self.types)
+        if one.function in CHOSEN:
+            return _chosen(one, [row for row in rows if one.where is None or row[one.where] is True])
+        return aggregate(Aggregate.of(one), [(row, 1) for row in rows], self.types)
 
     def _session(self, one: WindowFunction, i: int) -> list[Any]:
         """Returns the times of the session of row ``i``."""
@@ -164,6 +165,18 @@ class _Partition:
         if by.falling:
             left, right = right, left
         return bool(left <= right if side > 0 else left >= right)
+
+
+def _chosen(one: WindowFunction, rows: Sequence[dict[str, Any]]) -> Any:
+    """Returns the value of the last or the first row by another column, or the commonest value, of ties the least."""
+    x, y = one.arguments[0], one.arguments[-1]
+    rows = sorted((row for row in rows if row[y] is not None), key=lambda row: (row[x] is not None, rank(row[x])))
+    if one.function == "mode":
+        values = [row[x] for row in rows]
+        return max(values, key=values.count, default=None)
+    picked = min if one.function == "min_by" else max
+    found = picked(rows, key=lambda row: rank(row[y]), default=None)
+    return None if found is None else found[x]
 
 
 def _months_later(value: Any, months: int) -> Any:

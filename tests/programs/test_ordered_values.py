@@ -124,7 +124,7 @@ def test_texts_that_would_be_too_long_refuse_their_batch() -> None:
         ("STRING_AGG(s, s)", "STRING_AGG takes a text between the values"),
         ("LISTAGG(DISTINCT s) WITHIN GROUP (ORDER BY x)", "with DISTINCT, LISTAGG is ordered by what it joins"),
         ("BIT_AND(s)", "BIT_AND needs a whole number, not string"),
-        ("MEDIAN(x) OVER (ORDER BY k)", "MEDIAN of this form is not supported as a window function"),
+        ("MEDIAN(s) OVER (ORDER BY k)", "MEDIAN and percentiles need numbers or lengths of time, not string"),
     ],
 )
 def test_what_is_no_such_aggregate_is_refused(call: str, message: str) -> None:

@@ -58,7 +58,10 @@ def test_random_slices_are_what_duckdb_says(seed: int) -> None:
     driver.remove_everything()
 
 
-TOLD = ("COUNT(n)", "SUM(n)", "MIN(n)", "MAX(n)", "COUNT(*)", "MAX(n) - MIN(n) + COUNT(n)")
+TOLD = (
+    "COUNT(n)", "SUM(n)", "MIN(n)", "MAX(n)", "COUNT(*)", "MAX(n) - MIN(n) + COUNT(n)", "AVG(n)", "COUNT(DISTINCT n)",
+    "AVG(n) + COUNT(DISTINCT n) - SUM(n)",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", seeds(4, 200))
@@ -89,8 +92,9 @@ def test_random_aggregates_over_numbers_are_what_duckdb_says(seed: int) -> None:
     "query",
     [
         "SELECT x, MAX(n) AS m FROM ({}) GROUP BY x", "SELECT MAX(n) AS m FROM ({}) WHERE x > 2",
-        "SELECT AVG(n) AS m FROM ({})", "SELECT SUM(x) AS s, MAX(n) AS m FROM ({})", "SELECT MAX(2 * n) AS m FROM ({})",
-        "SELECT COUNT(DISTINCT n) AS m FROM ({})", "SELECT MAX(n) FILTER (WHERE x > 1) AS m FROM ({})",
+        "SELECT MEDIAN(n) AS m FROM ({})", "SELECT SUM(x) AS s, MAX(n) AS m FROM ({})",
+        "SELECT MAX(2 * n) AS m FROM ({})",
+        "SELECT SUM(DISTINCT n) AS m FROM ({})", "SELECT MAX(n) FILTER (WHERE x > 1) AS m FROM ({})",
         "SELECT n, COUNT(n) AS c FROM ({}) GROUP BY n",
     ],
 )  # fmt: skip

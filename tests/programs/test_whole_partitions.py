@@ -57,7 +57,7 @@ def test_forms_of_dialects_and_several_windows(dialect: str, query: str, oracle:
 
 @every(
     [
-        ("SELECT STRING_AGG(s, ',') OVER (PARTITION BY a ORDER BY id) FROM r", "STRING_AGG of this form is not"),
+        ("SELECT STRING_AGG(s, b) OVER (PARTITION BY a ORDER BY id) FROM r", "STRING_AGG takes a text between the"),
         ("SELECT SUM(s) OVER (PARTITION BY a) FROM r", "SUM needs a number, not string"),
         ("SELECT SUM(SUM(b) OVER ()) OVER () FROM r", "a window function (OVER) here is not supported"),
     ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from random import Random
 
 from plans.expressions.build import call, col
-from plans.frames import ENDS, VALUED, Frame, WindowFunction
+from plans.frames import CHOSEN, ENDS, VALUED, Frame, Order, WindowFunction
 from plans.plan import Output
-from plans.program import Feed, Order, OverStage
+from plans.program import Feed, OverStage
 from plans.schema import Column
+from tests.stages import random_groups
 from tests.stages.random_groups import NUMBERS, ONE, SUMS, TWO
 
 MOVABLE = ("int64", "int32", "float64", "decimal(10,2)", "date", "timestamp_ntz")
@@ -40,7 +42,7 @@ def functions(random: Random, columns: tuple[Column, ...], order: tuple[Order, .
     found = []
     for i in range(random.randint(1, 4)):
         name, x = f"w{i}", random.choice(columns)
-        kind = random.choice(["rank", "whole", "near", "pick", "pick", "end", "sum", "sum", "sum"])
+        kind = random.choice(["rank", "whole", "near", "pick", "pick", "end", "sum", "sum", "sum", "read", "read"])
         where = "c0" if random.random() < 0.3 else None
         if kind == "rank":
             found.append(WindowFunction(name, "int32", random.choice(["row_number", "rank", "dense_rank"])))
@@ -62,9 +64,23 @@ def functions(random: Random, columns: tuple[Column, ...], order: tuple[Order, .
         elif kind == "end":
             function = random.choice(ENDS)
             found.append(WindowFunction(name, x.type, function, (x.name,), where, frame(random, columns, order)))
-        else:
+        elif kind == "sum":
             found.append(_sum(random, name, columns, where, frame(random, columns, order)))
+        else:
+            found.append(_of_groups(random, name, columns, where, frame(random, columns, order)))
     return tuple(found)
+
+
+def _of_groups(
+    random: Random, name: str, columns: tuple[Column, ...], where: str | None, seen: Frame
+) -> WindowFunction:
+    """An aggregate that groups have, and that reads the values of its frame."""
+    if random.random() < 0.3:
+        x, y, function = random.choice(columns), random.choice(columns), random.choice(CHOSEN)
+        arguments = (x.name,) if function == "mode" else (x.name, y.name)
+        return WindowFunction(name, x.type, function, arguments, where, seen)
+    made = (one for _ in count() for one in random_groups.aggregates(random, columns))
+    return next(found for found in (replace(one, name=name).over(seen) for one in made) if found.gathered)
 
 
 def _sum(random: Random, name: str, columns: tuple[Column, ...], where: str | None, seen: Frame) -> WindowFunction:
@@ -107,7 +123,9 @@ def sql_of(planned: OverStage) -> str | None:
         if one.function in ("ntile", "lag", "lead", "nth_value"):
             inner = ", ".join([*one.arguments, str(one.count), *([one.default] if one.default else [])])
         total = one.function in ("row_number", "ntile", "lag", "lead") or (seen is not None and seen.unit == "rows")
-        if one.function in (*ONE, *TWO, "avg") or (one.function == "sum" and types[one.arguments[0]] == "float64"):
+        if one.function in (*ONE, *TWO, "avg") or (one.gathered and one.function != "count"):
+            return None
+        if one.function == "sum" and types[one.arguments[0]] == "float64":
             return None
         moved = seen is not None and seen.unit in VALUED and (seen.start or seen.end)
         if moved and types[planned.order[0].column] == "int32":
@@ -119,6 +137,7 @@ def sql_of(planned: OverStage) -> str | None:
         clause = "" if seen is None else _frame(seen, types[planned.order[0].column] if planned.order else "")
         if one.function == "count" and not one.arguments:
             inner = "*"
+        inner = f"DISTINCT {inner}" if one.distinct else inner
         shown.append(f"{one.function}({inner}){where} OVER ({by}{'ORDER BY ' if order else ''}{order}{clause})")
     where = f" WHERE {planned.feed.where}" if planned.feed.where is not None else ""
     return f"SELECT {', '.join(shown)} FROM r{where}"

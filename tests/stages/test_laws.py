@@ -39,7 +39,8 @@ from crown.stages.top import Top
 from crown.stages.trees import OrderedRows, Trees
 from crown.store.codec import encode
 from crown.store.zset import Zset
-from plans.program import Order, Program
+from plans.frames import Order
+from plans.program import Program
 from plans.schema import Column, Schema
 from plans.windows import last_rows, ttl
 from tests.marks import every

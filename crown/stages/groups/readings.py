@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,21 @@ from plans.types import arrow_type
 _LONGEST = 2**31 - 1
 
 
+class Ordered(Protocol):
+    """Multisets of ordered values, by their handles: those that groups keep (``multisets.Multisets``), or those of
+    frames (``crown.stages.over.gathered``)."""
+
+    def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
+        """Returns how many values they have, copies counted."""
+
+    def values_at(self, values: Values, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the values (codes) at positions, from 0, copies counted; NULL where there is none."""
+
+    def in_order(self, values: Values, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the different values (codes) in order, how often each is there, and where those of each begin and the
+        last ones end."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """What an aggregate of ordered ``values`` is. ``falling``: they are read backwards; ``distinct``: each once."""
@@ -48,7 +64,7 @@ class Reading:
         """Returns how the values must be kept: in a tree, or the heap whose top is read."""
         return {"min": heaps.MINIMA, "max": heaps.MAXIMA}.get(self.function, TREE)
 
-    def codes(self, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    def codes(self, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
         """Returns the codes, int64[groups]; NULL of a group without values."""
         return _READERS[self.function](self, multisets, handles, dictionary)
 
@@ -61,12 +77,13 @@ def reading(aggregate: Aggregate, values: Values | None, type_: str) -> Reading 
     return Reading(aggregate.function, values, type_, aggregate.share, aggregate.separator, falling, aggregate.distinct)
 
 
-def _end(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+def _end(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns MIN and MAX."""
+    assert isinstance(multisets, Multisets), "window functions find MIN and MAX by themselves"
     return multisets.end(one.values, handles, one.kept)
 
 
-def _percentile(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+def _percentile(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the value at a share of the way, between two values on a line. O(log n) per group."""
     assert one.share is not None, "a percentile has a share"
     n = multisets.sizes(one.values, handles)
@@ -78,7 +95,7 @@ def _percentile(one: Reading, multisets: Multisets, handles: np.ndarray, diction
     return rounded.float_codes(np.where((below == above) | (low == high), low, between), n == 0)
 
 
-def _at_least(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+def _at_least(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the first value such that a share of the values do not come behind it. O(log n) per group."""
     assert one.share is not None, "a percentile has a share"
     n = multisets.sizes(one.values, handles)
@@ -87,7 +104,7 @@ def _at_least(one: Reading, multisets: Multisets, handles: np.ndarray, dictionar
 
 
 def _doubles(
-    one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary, positions: np.ndarray
+    one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary, positions: np.ndarray
 ) -> np.ndarray:
     """Returns the values at positions as doubles, each rounded once; NaN for none."""
     codes = multisets.values_at(one.values, handles, positions.astype(np.int64))
@@ -97,7 +114,7 @@ def _doubles(
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64).copy()
 
 
-def _elements(one: Reading, multisets: Multisets, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _elements(one: Reading, multisets: Ordered, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns what ``Multisets.in_order`` does, of an order that falls backwards, and with ``distinct`` each value
     once. O(values)."""
     codes, copies, starts = multisets.in_order(one.values, handles)
@@ -113,7 +130,7 @@ def _repeated(copies: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.repeat(np.arange(len(copies)), copies), np.concatenate([np.zeros(1, np.int64), np.cumsum(copies)])[starts]
 
 
-def _joined(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+def _joined(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the texts of each group, joined. O(output)."""
     codes, copies, starts = _elements(one, multisets, handles)
     texts = Column(one.type, dictionary, codes).array
@@ -127,7 +144,7 @@ def _joined(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary:
     return encode(made.cast(pa.string()), "string", dictionary.intern)
 
 
-def _listed(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+def _listed(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the values of each group as an array, of a group without values an empty one. O(output)."""
     codes, copies, starts = _elements(one, multisets, handles)
     if copies.astype(np.float64).sum() > _LONGEST:
@@ -139,7 +156,7 @@ def _listed(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary:
     return encode(lists, type_, dictionary.intern)
 
 
-def _bits(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+def _bits(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the bits that all, some or an odd number of values have. O(values)."""
     codes, copies, starts = multisets.in_order(one.values, handles)
     if one.function == "bit_xor":
@@ -152,7 +169,7 @@ def _bits(one: Reading, multisets: Multisets, handles: np.ndarray, dictionary: D
 
 
 _FOLDS = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor}
-_READERS: dict[str, Callable[[Reading, Multisets, np.ndarray, Dictionary], np.ndarray]] = {
+_READERS: dict[str, Callable[[Reading, Ordered, np.ndarray, Dictionary], np.ndarray]] = {
     "min": _end,
     "max": _end,
     "percentile": _percentile,

@@ -31,9 +31,9 @@ from crown.stages.trees import Partitions
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.bands import GROUPS, ROWS, Band, PairTerm
+from plans.frames import Order
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import Term
-from plans.program import Order
 from plans.schema import Column
 
 _WORD = np.uint64(63)

@@ -12,23 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow.compute as pc
 
 from crown.kernels.strings import NULL
-from crown.results.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.aggregates import Totals
 from crown.stages.groups.far import Far
 from crown.stages.kernels.over import partitions as kernels
 from crown.stages.kernels.trees import orders
 from crown.stages.orders import order_of, ordered
+from crown.stages.over.gathered import Gathered, ranks
 from crown.stages.over.stretches import Passed, Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
 from plans import frames
 from plans.expressions import dates
-from plans.frames import WindowFunction
-from plans.program import Order
+from plans.frames import Order, WindowFunction
 from plans.schema import Column as Declared
 
 _MOST, _LEAST = 2**63 - 1, 1 - 2**63
@@ -46,6 +44,7 @@ class Frames:
         dictionary: Dictionary,
     ) -> None:
         self._functions = functions
+        self._columns = columns
         self._types = {column.name: column.type for column in columns}
         self._place = {column.name: i for i, column in enumerate(columns)}
         self._by = [self._place[one.column] for one in order]
@@ -117,6 +116,8 @@ class _Evaluation:
             return self._found(one)
         if one.function in frames.ENDS:
             return self._end(one)
+        if one.gathered:
+            return self._gathered(one)
         return self._sum(one)
 
     # Frames
@@ -264,7 +265,7 @@ class _Evaluation:
         n = len(before)
         outside = np.concatenate([before, behind])
         known, number = np.unique(np.append(codes[there], outside[outside != NULL]), return_inverse=True)
-        rank = _ranks(known, given._types[one.arguments[0]], given._dictionary)
+        rank = ranks(known, given._types[one.arguments[0]], given._dictionary)
         if one.function == "max":
             rank = len(known) - 1 - rank
         level = np.full(len(codes) + 2 * len(rows.starts), len(known), np.int64)
@@ -286,6 +287,14 @@ class _Evaluation:
         by_rank = np.append(np.empty(len(known), np.int64), NULL)
         by_rank[rank] = known
         return by_rank[best]
+
+    def _gathered(self, one: WindowFunction) -> np.ndarray:
+        """Returns the codes of an aggregate that reads the values of its frames."""
+        assert one.frame is not None, "it reads a frame"
+        rows, given = self._rows, self._given
+        start, end = (bound + rows.base for bound in self._bounds(one.frame))
+        pieces = self._pieces(one.frame, start, end, rows.base)
+        return Gathered(one, given._columns, rows, pieces, given._sums, given._dictionary).codes()
 
     @cached_property
     def _list(self) -> tuple[np.ndarray, Far]:
@@ -354,14 +363,3 @@ def _later(codes: np.ndarray, type_: str, months: int) -> tuple[np.ndarray, np.n
     over = (np.abs(days) - 1 > _MOST // unit) | ((made < 0) != (days < 0))
     made = np.where(over, np.where(days < 0, _LEAST, _MOST), np.maximum(made, _LEAST))
     return np.where(null, NULL, made), over & ~null
-
-
-def _ranks(codes: np.ndarray, type_: str, dictionary: Dictionary) -> np.ndarray:
-    """Returns the positions of different values in their order, from 0."""
-    if order_of(type_) in (orders.BY_WORD, orders.BY_FLOAT):
-        order = np.argsort(ordered(codes, type_, False), kind="stable")
-    else:
-        order = pc.sort_indices(Column(type_, dictionary, codes).array).to_numpy(zero_copy_only=False)
-    out = np.empty(len(codes), np.int64)
-    out[order] = np.arange(len(codes))
-    return out

@@ -280,7 +280,8 @@ def _reads_all(one: WindowFunction) -> bool:
     """Returns whether a function needs the rows of a partition for which no sum can stand."""
     if one.frame is None or one.frame.bounded:
         return False
-    return one.function in frames.ENDS or (one.function in frames.PICKED and bool(one.frame.exclude))
+    picks = one.function in frames.PICKED and bool(one.frame.exclude)
+    return one.function in frames.ENDS or one.gathered or picks
 
 
 def _wider(codes: np.ndarray, made: np.ndarray, offset: float, sign: int) -> np.ndarray:

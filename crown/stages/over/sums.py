@@ -52,13 +52,10 @@ class Sums:
         self._dictionary = dictionary
         self._meant = meant
         types = {column.name: column.type for column in columns}
-        own = (*frames.OWN, *frames.ENDS)
-        self.rules = {
-            one.name: Rule(Aggregate(one.name, one.type, one.function, one.arguments, False, one.where), types, (), {})
-            for one in functions
-            if one.function not in own
-        }
-        terms = [term for rule in self.rules.values() for term in rule.terms]
+        own = (*frames.OWN, *frames.ENDS, *frames.CHOSEN)
+        made = [one for one in functions if one.function not in own]
+        self.rules = {one.name: Rule(Aggregate.of(one), types, (), {}) for one in made}
+        terms = [term for one in made if not one.gathered for term in self.rules[one.name].terms]
         self.layout = Layout(terms, types, {})
         self._addends = Addends(self.layout.placed(self.layout.terms), types)
         self.far = self.layout.words if terms else None
@@ -80,6 +77,7 @@ class Sums:
         numbers += [[word, 0] for word in self.best.values()]
         self.numbers = np.array([len(columns), self.words, len(numbers), *np.array(numbers, np.int64).flat], np.int64)
         summed = [one for one in functions if one.name in self.rules or one.where in self.counts or one in ends]
+        summed = [one for one in summed if not one.gathered]
         unbounded = [one for one in summed if one.frame and not one.frame.bounded]
         none = np.array([len(columns), 0, 0], np.int64)
         self.shape = self.numbers if unbounded or runs else none  # of the rows in a tree

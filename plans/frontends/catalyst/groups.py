@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, call, cast, col
 from plans.expressions.functions.user import NAMED, UserAggregate
+from plans.frames import Order
 from plans.frontends.aggregates import result_type
 from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
 from plans.frontends.catalyst.sessions import in_sessions
@@ -18,7 +19,7 @@ from plans.frontends.catalyst.tree import Node
 from plans.frontends.picked import VALUE, pick
 from plans.frontends.rewrites import PICKED, Called, rewritten, where_of
 from plans.payloads.sums import BITS, ONCE
-from plans.program import Aggregate, Order
+from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
 from plans.schema import WEIGHT
 
@@ -51,7 +52,8 @@ class Translate(Protocol):
 @dataclass
 class Rows:
     """The rows that are grouped: a column per key and per argument of an aggregate. `picks` are the aggregates that one
-    row of a group says, with the aliases of their sources, which `alias` makes of wishes; without it there are none."""
+    row of a group says, with the aliases of their sources, which `alias` makes of wishes; without it they are
+    aggregates, as they are over frames."""
 
     columns: dict[str, Expr] = field(default_factory=dict)
     calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
@@ -113,9 +115,8 @@ class Rows:
         return [rewritten(one, self._added) for one in called]
 
     def _picked(self, called: Called) -> Expr:
-        if self.alias is None:
-            word = called.function.upper()
-            raise PlanError(f"{word} is not supported as a window function", hint="join the groups with the rows")
+        if self.alias is None:  # over a frame it is an aggregate
+            return self._added(called)
         if called not in self.picks:
             self.picks[called] = self.alias(called.function)
         return col(f"{self.picks[called]}.{VALUE}", called.values[0].type)
@@ -180,6 +181,11 @@ def _ordered(
     values = (translate(value),)
     order = ((values[0], True, True),) if falling else ()
     return Called(function, values, False, where, found if several else found[0], None, order)
+
+
+def is_picked(node: Node) -> bool:
+    """Returns True if the value of an aggregate is that of one row of a group."""
+    return _FUNCTIONS.get(node.child.kind) in PICKED
 
 
 def _constant(node: Node, message: str) -> str | None:

@@ -9,13 +9,11 @@ from functools import partial
 
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col
-from plans.frames import ENDS, NEIGHBOURS, PICKED, RANKS, Frame, WindowFunction
+from plans.frames import NEIGHBOURS, PICKED, RANKS, Frame, Order, WindowFunction
 from plans.frontends.catalyst.blocks import Block, Named, Reading, distinct_names
-from plans.frontends.catalyst.groups import Rows, Translate, over_partition, unqualified
+from plans.frontends.catalyst.groups import Rows, Translate, is_picked, over_partition, unqualified
 from plans.frontends.catalyst.tree import Node
 from plans.frontends.frames import Side, below, count_of, default_frame, distance, duration, frame_of
-from plans.payloads.sums import ORDERED
-from plans.program import Order
 from plans.queries.algebra import Over, replaced, unused
 
 _HIDDEN = -1
@@ -60,7 +58,8 @@ def window(node: Node, block: Block, reading: Reading, translate: Translate) -> 
     query = reading.query(block, names)
     base = reading.derived(query, block.columns, names, "rows")
     calls = _Calls(Rows({column.name: col(column.name, column.type) for column in query.columns}), unqualified(base))
-    whole = [item for item, function, spec in items if function.kind == "AggregateExpression" and _whole(spec)]
+    grouped = [(item, spec) for item, f, spec in items if f.kind == "AggregateExpression" and not is_picked(f)]
+    whole = [item for item, spec in grouped if _whole(spec)]
     values = {item.id: calls.value(f, spec, order, translate) for item, f, spec in items if item not in whole}
     made = base
     if calls.functions:
@@ -109,7 +108,7 @@ class _Calls:
         if own is None and node.kind != "AggregateExpression":
             raise PlanError(f"the window function {node.kind} is not supported", hint=_HINT)
         if own is None:
-            return self._aggregate(node, frame, within)
+            return self._aggregate(node, frame, order, within)
         made = WindowFunction("", _TYPES.get(own, ""), own)
         if own == "ntile":
             made = replace(made, count=count_of(within(inner.child), "NTILE", 1))
@@ -134,15 +133,14 @@ class _Calls:
             return made
         return replace(made, default=self.rows.column(cast(default, value.type), "d"))
 
-    def _aggregate(self, node: Node, frame: Frame, within: Callable[[Node], Expr]) -> Expr:
+    def _aggregate(self, node: Node, frame: Frame, order: tuple[Order, ...], within: Callable[[Node], Expr]) -> Expr:
         rows = Rows(self.rows.columns)
         value = rows.call(node, within)
         meant = {}
         for one in rows.calls.values():
-            if one.distinct or (one.function in ORDERED and one.function not in ENDS):
-                raise PlanError(f"{node.child.kind} over a part of its partition is not supported", hint=_HINT)
-            made = WindowFunction("", one.type, one.function, one.arguments, one.where, frame)
-            meant[col(one.name, one.type)] = self._added(made)
+            listed = one.function in _LISTS and not one.distinct and not one.order
+            made = replace(one, name="", order=order if listed else one.order)
+            meant[col(one.name, one.type)] = self._added(made.over(frame))
         return replaced(value, meant)
 
     def _added(self, made: WindowFunction) -> Expr:
@@ -161,7 +159,8 @@ _OWN = {
     "Last": "last_value", "AnyValue": "first_value", "NthValue": "nth_value",
 }  # fmt: skip
 _TYPES = {**dict.fromkeys((*RANKS, "ntile"), "int32"), **dict.fromkeys(("percent_rank", "cume_dist"), "float64")}
-_HINT = "ranks, LAG and LEAD, values of a frame, COUNT, SUM, AVG, MIN, MAX, deviations and regressions are maintained"
+_LISTS = ("string_agg", "array_agg")
+_HINT = "ranks, LAG and LEAD, values of a frame and the aggregates of GROUP BY are maintained"
 
 
 def _frame(spec: Node, order: tuple[Order, ...], rows: Rows) -> Frame:

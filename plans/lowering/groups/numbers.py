@@ -7,7 +7,7 @@
 ('Group', 'Group')
 
 ROW_NUMBER is 1, 2, ..., n in a partition of n rows, in whichever order. So COUNT, SUM, MIN and MAX of it are n,
-n (n + 1) / 2, 1 and n, and neither is a row numbered nor kept.
+n (n + 1) / 2, 1 and n, AVG is SUM by COUNT, and neither is a row numbered nor kept.
 """
 
 from __future__ import annotations
@@ -56,14 +56,20 @@ def _by_count(relation: Relation) -> Relation:
     n = inner.qualified(there)
     outputs = [(name, expr) for name, expr in query.outputs if name not in told]
     aggregates: list[Aggregate] = []
-    counts: dict[str, Expr] = {}
+    meant: dict[str, Expr] = {}
     for one in relation.aggregates:
-        argument = unused(f"{one.name} part", [*exprs, *(name for name, _ in outputs)])
-        outputs.append((argument, _value(one, n)))
-        function = "sum" if one.function == "count" else one.function
-        aggregates.append(replace(one, function=function, arguments=(argument,)))
-        if one.function == "count":
-            counts[one.name] = call("coalesce", col(one.name, one.type), lit(0, one.type))
+        parts = []
+        for function, value, type_ in _parts(one, n):
+            taken = [
+                *exprs,
+                *(name for name, _ in outputs),
+                *(known.name for known in (*relation.aggregates, *aggregates)),
+            ]
+            argument, name = unused(f"{one.name} part", taken), unused(f"{one.name} of parts", taken)
+            outputs.append((argument, value))
+            aggregates.append(Aggregate(name, type_, function, (argument,)))
+            parts.append(col(name, type_))
+        meant[one.name] = _made(one, parts)
     return replace(
         relation,
         input=replace(
@@ -73,22 +79,34 @@ def _by_count(relation: Relation) -> Relation:
             outputs=tuple(outputs),
         ),
         aggregates=tuple(aggregates),
-        outputs=tuple((name, renamed(expr, counts)) for name, expr in relation.outputs),
-        having=None if relation.having is None else renamed(relation.having, counts),
+        outputs=tuple((name, renamed(expr, meant)) for name, expr in relation.outputs),
+        having=None if relation.having is None else renamed(relation.having, meant),
     )
 
 
 def _is_of_numbers(one: Aggregate, told: set[str]) -> bool:
     """Returns whether the value of an aggregate follows from how many rows each partition has."""
-    if one.distinct or one.where is not None or one.function not in ("count", "sum", *ONCE):
+    if one.where is not None or one.function not in ("count", "sum", "avg", *ONCE):
+        return False
+    if one.distinct and one.function != "count":
         return False
     return set(one.arguments) <= told and (bool(one.arguments) or one.function == "count")
 
 
-def _value(one: Aggregate, n: Expr) -> Expr:
-    """Returns what a partition of ``n`` rows has of an aggregate."""
+def _parts(one: Aggregate, n: Expr) -> list[tuple[str, Expr, str]]:
+    """Returns the aggregates of partitions of ``n`` rows that one is made of: each by its function, what a partition
+    has of it, and its type. The different numbers of several partitions are those of the largest one."""
+    if one.function in ONCE:
+        return [(one.function, cast(n if one.function == "max" else lit(1, one.type), one.type), one.type)]
+    if one.distinct:
+        return [("max", n, "int64")]
+    total = apply("shiftright", (call("mul", n, call("add", n, lit(1, n.type))), lit(1)))
+    counted, summed = ("sum", n, "int64"), ("sum", total, "int64")
+    return {"count": [counted], "sum": [summed], "avg": [summed, counted]}[one.function]
+
+
+def _made(one: Aggregate, parts: list[Expr]) -> Expr:
+    """Returns an aggregate out of its parts."""
     if one.function == "count":
-        return n
-    if one.function == "sum":
-        return apply("shiftright", (call("mul", n, call("add", n, lit(1, n.type))), lit(1)))
-    return cast(n if one.function == "max" else lit(1, one.type), one.type)
+        return call("coalesce", parts[0], lit(0, one.type))
+    return call("div", *(cast(part, "float64") for part in parts)) if one.function == "avg" else parts[0]

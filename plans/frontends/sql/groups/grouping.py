@@ -14,6 +14,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, call, cast, col, lit
 from plans.expressions.functions.user import NAMED, UserAggregate
+from plans.frames import Order
 from plans.frontends.aggregates import result_type
 from plans.frontends.fields import struct
 from plans.frontends.picked import VALUE, pick
@@ -28,7 +29,7 @@ from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE
-from plans.program import Aggregate, Order
+from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
 # What the call of an aggregate may carry besides; anything else changes what it means.

@@ -8,40 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from sqlglot import exp
 
-from plans.expressions.build import Expr, call, cast, col, mean, of_units, units
+from plans import frames
+from plans.expressions.build import Expr, call, cast, col
 from plans.expressions.coercion import common
-from plans.frames import NEIGHBOURS, PICKED, RANKS, WindowFunction
-from plans.frontends.aggregates import NAMES, result_type
+from plans.frames import NEIGHBOURS, PICKED, RANKS, Order, WindowFunction
 from plans.frontends.frames import below, count_of, default_frame
-from plans.frontends.rewrites import double_mean
 from plans.frontends.sql.groups.aggregates import WRAPPERS, aggregates, function_of
 from plans.frontends.sql.ordering import Columns, Item, orders
 from plans.frontends.sql.over.framed import OWN, frame_in, spelled
-from plans.frontends.sql.over.partitions import Partitions, of_all
+from plans.frontends.sql.over.partitions import ROWS, Framed, Partitions, of_all
 from plans.frontends.sql.scope import Frame, Scope
 from plans.frontends.sql.shape import limited
 from plans.frontends.sql.text.made import is_known
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
-from plans.program import Order
-from plans.queries.algebra import Over, Relation
-from plans.types import INTERVALS, decimal_parts
+from plans.program import Aggregate
+from plans.queries.algebra import Over, Relation, replaced
 
 
 @dataclass(frozen=True)
 class Call:
-    """A window function over columns of the rows. `length`: it is that of the units of a length of time of this
-    type."""
+    """A window function over columns of the rows."""
 
     node: exp.Window
     keys: tuple[str, ...]
     order: tuple[Order, ...]
     function: WindowFunction
-    length: str = ""
 
 
 class Windows:
@@ -61,6 +56,7 @@ class Windows:
         self.defined = {one.this.name.lower(): one for one in defined}  # by the WINDOW clause
         self.calls: list[Call] = []
         self.whole: dict[tuple[str, ...], Partitions] = {}  # by what they are partitioned by
+        self.framed: dict[tuple[tuple[str, ...], tuple[Order, ...], frames.Frame], Framed] = {}
         self.outside: set[str] = set()  # columns of the rows that values over window functions read
         self.named: dict[str, Expr] = {}  # what the aliases of the SELECT list stand for
         self.selected: dict[str, Expr] = {}  # the same, of the rows: of what is no window function
@@ -104,79 +100,87 @@ class Windows:
         return "" if node.table or self.scope.lookup(node.name) else node.name.lower()
 
     def call(self, node: exp.Window) -> Expr:
-        """Returns the value of a window function, as a column that is not there yet; AVG of decimals and lengths of
-        time is two."""
-        partition, order, spec = spelled(node, self.defined, self.scope.text)
-        if of_all(order, spec) and function_of(_called(node)) is not None and type(_called(node)) not in OWN:
-            keys = tuple(dict.fromkeys(self._read(one) for one in partition))
-            found = self.whole.setdefault(keys, Partitions([self.column(key) for key in keys], self.scope))
-            name = f"#{len(self.calls)}_{sum(len(one.values) for one in self.whole.values())}"
-            return found.aggregate(node, order, name, lambda part: self.column(self._read(part)))
-        averaged = self._averaged(node)
-        if averaged is not None:
-            total, count = (self.call(_instead(node, kind)) for kind in (exp.Sum, exp.Count))
-            own = _called(node).args.get("own") and averaged not in INTERVALS
-            return double_mean(total, count) if own else mean(averaged, total, count)
-        known = next((i for i, one in enumerate(self.calls) if one.node == node), None)
-        if known is None:
-            known = len(self.calls)
-            self.calls.append(self._call(node, f"#{known}"))
-        made, length = col(f"@#{known}", self.calls[known].function.type), self.calls[known].length
-        return of_units(made, length) if length else made
-
-    def _averaged(self, node: exp.Window) -> str | None:
-        """Returns the type of the decimals or lengths of time that a window function is the AVG of; None if it is
-        none."""
-        inner = _called(node)
-        if function_of(inner) != "avg" or isinstance(inner.this, exp.Distinct):
-            return None
-        type_ = self.column(self._read(next(inner.iter_expressions()))).type
-        return type_ if decimal_parts(type_) or type_ in INTERVALS else None
-
-    def _call(self, node: exp.Window, name: str) -> Call:
+        """Returns the value of a window function, over columns that are not there yet."""
         text = self.scope.text
         partition, order, spec = spelled(node, self.defined, text)
         keys = tuple(dict.fromkeys(self._read(one) for one in partition))
+        inner, own = _called(node), next((name for kind, name in OWN.items() if isinstance(_called(node), kind)), None)
+        aggregate = own is None and function_of(inner) is not None
+        if aggregate and of_all(order, spec):
+            found = self.whole.setdefault(keys, Partitions([self.column(key) for key in keys], self.scope))
+            name = f"#{len(self.calls)}_{sum(len(one.values) for one in self.whole.values())}"
+            return found.aggregate(node, order, name, self._column_of)
         by = () if order is None else self._orders(order)
-        where, inner = None, node.this
-        if isinstance(inner, exp.Filter):
-            where, inner = inner.expression.this, inner.this
+        types = {one.column: self.column(one.column).type for one in by}
+        frame = frame_in(spec, by, types, lambda part: scalar(part, self.scope), text)
+        if aggregate:
+            frame = frame or default_frame(bool(by))
+            framed = self.framed.setdefault((keys, by, frame), Framed(self.scope))
+
+            def add(one: Aggregate) -> Expr:
+                return self._added(Call(node, keys, by, one.over(frame)))
+
+            def computed(name: str, expr: Expr) -> str:
+                given = exp.Anonymous(this=name, expressions=[node.copy()])  # a node that no other column has
+                return self.below.add(given, replaced(expr, self._meant()))
+
+            return framed.aggregate(node, order, self._column_of, add, computed)
+        if own is None:
+            raise text.error(f"the window function {spelling(text.text, inner)} is not supported", node, _HINT)
+        return self._added(self._own(Call(node, keys, by, WindowFunction("", "", own, frame=frame))))
+
+    def _meant(self) -> dict[Expr, Expr]:
+        """Returns what the columns of the rows stand for that aggregates over frames read."""
+        items = (*self.below.items, *self.below.hidden)
+        return {col(f"{ROWS}.{item.name}", item.expr.type): item.expr for item in items}
+
+    def _added(self, made: Call) -> Expr:
+        """Returns the column of a window function, which is added unless it is there."""
+        what = made.keys, made.order, replace(made.function, name="")
+        known = ((one, (one.keys, one.order, replace(one.function, name=""))) for one in self.calls)
+        found = next((one for one, its in known if its == what), None)
+        if found is None:
+            found = replace(made, function=replace(made.function, name=f"#{len(self.calls)}"))
+            self.calls.append(found)
+        return col(f"@{found.function.name}", found.function.type)
+
+    def _own(self, made: Call) -> Call:
+        """Returns the call of a window function that is no aggregate."""
+        text, node, inner, function = self.scope.text, made.node, made.node.this, made.function
+        own, frame = function.function, function.frame
+        filtered = isinstance(inner, exp.Filter)
+        inner = inner.this if filtered else inner
         ignoring = isinstance(inner, exp.IgnoreNulls)
         if isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls)):
             inner = inner.this
         word = spelling(text.text, inner)
-        if ignoring and OWN.get(type(inner)) not in (*PICKED, *NEIGHBOURS):
+        if ignoring and own not in (*PICKED, *NEIGHBOURS):
             raise text.error(
                 f"{word} takes no IGNORE NULLS as a window function", node, "LAG, LEAD and values of frames do"
             )
-        types = {one.column: self.column(one.column).type for one in by}
-        frame = frame_in(spec, by, types, lambda part: scalar(part, self.scope), text)
-        own = OWN.get(type(inner))
-        if own is None:
-            return self._aggregate(node, inner, where, Call(node, keys, by, WindowFunction(name, "", "", frame=frame)))
-        if where is not None:
+        if filtered:
             raise text.error(f"{word} takes no FILTER", node, "only aggregates do")
-        if own in ("rank", "dense_rank") and not by:
+        if own in ("rank", "dense_rank") and not made.order:
             raise text.error(f"{word}() without ORDER BY is not supported", node, "say which rows come first")
-        made = WindowFunction(name, _TYPES.get(own, ""), own)
+        function = replace(function, type=_TYPES.get(own, ""), frame=None)
         if own in _PLAIN:
             if inner.this is not None or inner.expressions:
                 raise text.error(f"{word}() takes no argument", node)
-            return Call(node, keys, by, made)
+            return replace(made, function=function)
         if own == "ntile":
             if inner.this is None:
                 raise text.error("NTILE takes the number of parts", node, "write NTILE(4)")
-            return Call(node, keys, by, replace(made, count=self._count(inner.this, "NTILE", 1)))
+            return replace(made, function=replace(function, count=self._count(inner.this, "NTILE", 1)))
         argument = self._read(inner.this)
-        made = replace(made, arguments=(argument,), type=self.column(argument).type)
+        function = replace(function, arguments=(argument,), type=self.column(argument).type)
         if own in PICKED:
             count = self._count(inner.args["offset"], "NTH_VALUE", 1) if own == "nth_value" else 0
-            made = replace(made, frame=frame or default_frame(bool(by)), count=count)
+            function = replace(function, frame=frame or default_frame(bool(made.order)), count=count)
         else:
-            made = self._neighbour(inner, made)
+            function = self._neighbour(inner, function)
         if ignoring:
-            made = below(made, self._read(is_known(inner.this)))
-        return Call(node, keys, by, made)
+            function = below(function, self._read(is_known(inner.this)))
+        return replace(made, function=function)
 
     def _orders(self, order: exp.Order) -> tuple[Order, ...]:
         keys = [self._read(one.this) for one in order.expressions]
@@ -201,40 +205,13 @@ class Windows:
         cast_ = exp.Cast(this=default.copy(), to=exp.DataType.build("text"))  # a node that no other column has
         return replace(made, default=self.below.add(cast_, cast(expr, made.type)))
 
-    def _aggregate(self, node: exp.Window, inner: exp.Expression, where: exp.Expression | None, made: Call) -> Call:
-        text, frame = self.scope.text, made.function.frame or default_frame(bool(made.order))
-        function, given = function_of(inner), list(inner.iter_expressions())
-        word = spelling(text.text, inner)
-        if function is None:
-            raise text.error(f"the window function {word} is not supported", node, _HINT)
-        if any(isinstance(part, exp.Distinct) for part in given):
-            raise text.error(f"{word}(DISTINCT ...) is not supported as a window function", node, _HINT)
-        plain = (function in NAMES or function in _TRUTH) and not isinstance(inner, (exp.CountIf, exp.WithinGroup))
-        if not plain:
-            shown = word if word.isidentifier() else function.upper()
-            raise text.error(f"{shown} of this form is not supported as a window function", node, _HINT)
-        given = [part for part in given if not isinstance(part, exp.Star)]
-        if len(given) > 2 or (len(given) > 1 and function in ("count", "sum", "avg", "min", "max")):
-            raise text.error(f"{word} of {len(given)} columns is not supported", node)
-        arguments = tuple(self._read(part) for part in given)
-        types = [self.column(name).type for name in arguments] or ["int64"]
-        if function == "sum" and types[0] in INTERVALS:
-            made = replace(made, length=types[0])
-            node_of = exp.Anonymous(this="units", expressions=[given[0].copy()])
-            arguments = (self.below.add(node_of, units(self._value(given[0]))),)
-            types = [self.column(arguments[0]).type]
-        if function in _TRUTH:
-            if types[0] != "bool":
-                raise text.error(f"{word} needs a condition, not {types[0]}", node)
-            function = _TRUTH[function]
-        type_ = text.guarded(node, partial(result_type, function, types[0]))
-        filtered = None if where is None else self._read(where)
-        called = WindowFunction(made.function.name, type_, function, arguments, filtered, frame)
-        return replace(made, function=called)
-
     def _read(self, node: exp.Expression) -> str:
-        """Returns the column of the rows that has a value."""
+        """Returns the name of the column of the rows that has a value."""
         return self.below.add(node, self._value(node))
+
+    def _column_of(self, node: exp.Expression) -> Expr:
+        """Returns the column of the rows that has a value."""
+        return self.column(self._read(node))
 
     def _value(self, node: exp.Expression) -> Expr:
         """Returns a value of the rows; names of columns come before aliases."""
@@ -279,16 +256,7 @@ def _called(node: exp.Window) -> exp.Expression:
     return inner
 
 
-def _instead(node: exp.Window, kind: type[exp.AggFunc]) -> exp.Window:
-    """Returns a window function with another aggregate of the same value."""
-    made = node.copy()
-    inner = _called(made)
-    inner.replace(kind(this=next(inner.iter_expressions()).copy()))
-    return made
-
-
-_HINT = "ranks, LAG and LEAD, values of a frame, COUNT, SUM, AVG, MIN, MAX, deviations and regressions are maintained"
-_TRUTH = {"bool_and": "min", "bool_or": "max"}
+_HINT = "ranks, LAG and LEAD, values of a frame and the aggregates of GROUP BY are maintained"
 _PLAIN = (*RANKS, "percent_rank", "cume_dist")
 _TYPES = {**dict.fromkeys((*RANKS, "ntile"), "int32"), **dict.fromkeys(("percent_rank", "cume_dist"), "float64")}
 

@@ -1,26 +1,31 @@
-"""Aggregates over whole partitions: those of GROUP BY, joined with the rows. Part of `plans.frontends.sql`.
+"""Aggregates as window functions: what GROUP BY has. Part of `plans.frontends.sql`.
 
-`MODE(b) OVER (PARTITION BY a)` is MODE(b) of the rows grouped by `a`. The aggregate reads columns of the rows, so that
-whatever GROUP BY has works here, too.
+Over a whole partition, `MODE(b) OVER (PARTITION BY a)` is MODE(b) of the rows grouped by `a`, joined with the rows.
+Over a frame, the aggregates of the engine's that it is made of are window functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from plans.expressions.build import Expr, col
+from plans.frontends.rewrites import Called
 from plans.frontends.sql.groups.aggregates import WRAPPERS
 from plans.frontends.sql.groups.grouping import Groups
 from plans.frontends.sql.groups.groupings import Grouping
 from plans.frontends.sql.scope import Frame, Names, Relation, Scope
 from plans.frontends.sql.text.place import extent, placed
-from plans.queries.algebra import Group, Query, Source
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, Source, replaced, split
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Table
 
-_ROWS = "rows"
+Read = Callable[[exp.Expression], Expr]
+ROWS = "rows"
+"""What the rows that window functions see are called."""
 _LISTS = (exp.ArrayAgg, exp.GroupConcat)
 _AROUND = (*WRAPPERS, exp.Distinct, exp.Limit, exp.Order, exp.Ordered, exp.Where)
 """What stands around the values that an aggregate reads."""
@@ -35,49 +40,98 @@ def of_all(order: exp.Order | None, spec: exp.WindowSpec | None) -> bool:
     return unbounded and ends == ("PRECEDING", "FOLLOWING") and not spec.args.get("exclude")
 
 
-class Partitions:
-    """The aggregates over partitions by the same `keys`. They and the `names` of aggregates are columns of the rows,
-    and of the groups, that are not there yet: their names begin with @."""
+class _Rows:
+    """Aggregates of columns of the rows that window functions see, as `groups` has them."""
 
-    def __init__(self, keys: Sequence[Expr], scope: Scope) -> None:
-        frame = Frame(Names({_ROWS}))
-        self.read = Relation(_ROWS, {})
-        inside = Scope(scope.reading, {}, frame, None, scope.depth + 1, [self.read])
+    def __init__(self, keys: Sequence[Expr], scope: Scope, groups: type[Groups]) -> None:
+        frame = Frame(Names({ROWS}))
+        self._read = Relation(ROWS, {})
+        inside = Scope(scope.reading, {}, frame, None, scope.depth + 1, [self._read])
         items = tuple(self._column(key) for key in keys)
-        self.keys, self.groups = keys, Groups(exp.Select(), inside, Grouping(items, whole=not keys))
-        self.values: dict[Expr, Expr] = {}
-        self._known: dict[exp.Expression, Expr] = {}
+        self.groups = groups(exp.Select(), inside, Grouping(items, whole=not keys))
 
-    def aggregate(
-        self, node: exp.Window, order: exp.Order | None, name: str, read: Callable[[exp.Expression], Expr]
-    ) -> Expr:
-        """Returns an aggregate as a column of that name. `read` returns the column of the rows that has a value."""
-        if node not in self._known:
-            made = node.this.copy()
-            lists = made.find(*_LISTS)
-            if order is not None and lists is not None and made.find(exp.Order) is None:
-                lists.set("this", exp.Order(this=lists.this.copy(), expressions=[o.copy() for o in order.expressions]))
-            for part in list(_values(made)):
-                part.replace(placed(self._column(read(part)), extent(part)))
-            value = self.groups.value(made)
-            self._known[node] = col(f"@{name}", value.type)
-            self.values[self._known[node]] = value
-        return self._known[node]
+    def _called(self, node: exp.Window, order: exp.Order | None, read: Read) -> Expr:
+        """Returns an aggregate over those of the groups. `read` returns the column of the rows that has a value; in
+        `order` are the lists that name none."""
+        made = node.this.copy()
+        lists = made.find(*_LISTS)
+        if order is not None and lists is not None and made.find(exp.Order, exp.Distinct) is None:
+            lists.set("this", exp.Order(this=lists.this.copy(), expressions=[o.copy() for o in order.expressions]))
+        for part in list(_values(made)):
+            part.replace(placed(self._column(read(part)), extent(part)))
+        return self.groups.value(made)
 
     def _column(self, column: Expr) -> exp.Column:
         """Returns a column of the rows as SQL names it."""
         name = column.value.removeprefix("@")
-        known = {own.value: key for key, (_, own) in self.read.columns.items()}
-        key = known.get(f"{_ROWS}.{name}") or f"c{len(known)}"
-        self.read.columns[key] = (name, col(f"{_ROWS}.{name}", column.type))
-        return exp.column(key, table=_ROWS)
+        known = {own.value: key for key, (_, own) in self._read.columns.items()}
+        key = known.get(f"{ROWS}.{name}") or f"c{len(known)}"
+        self._read.columns[key] = (name, col(f"{ROWS}.{name}", column.type))
+        return exp.column(key, table=ROWS)
+
+
+class Partitions(_Rows):
+    """The aggregates over partitions by the same `keys`. They and the `names` of aggregates are columns of the rows,
+    and of the groups, that are not there yet: their names begin with @."""
+
+    def __init__(self, keys: Sequence[Expr], scope: Scope) -> None:
+        super().__init__(keys, scope, Groups)
+        self.keys = keys
+        self.values: dict[Expr, Expr] = {}
+        self._known: dict[exp.Expression, Expr] = {}
+
+    def aggregate(self, node: exp.Window, order: exp.Order | None, name: str, read: Read) -> Expr:
+        """Returns an aggregate as a column of that name. `read` returns the column of the rows that has a value."""
+        if node not in self._known:
+            value = self._called(node, order, read)
+            self._known[node] = col(f"@{name}", value.type)
+            self.values[self._known[node]] = value
+        return self._known[node]
 
     def relation(self, rows: Algebra) -> Group | Query:
         """Returns the partitions of rows, with their keys and aggregates."""
-        table = Table(_ROWS, tuple(Column(one.name, one.type) for one in rows.columns))
-        self.groups.scope.frame.sources.append(Source(_ROWS, table, input=rows))
+        table = Table(ROWS, tuple(Column(one.name, one.type) for one in rows.columns))
+        self.groups.scope.frame.sources.append(Source(ROWS, table, input=rows))
         keys = [(key.value[1:], self.groups.value(self._column(key))) for key in self.keys]
         return self.groups.relation((*keys, *((name.value[1:], value) for name, value in self.values.items())), None)
+
+
+class _Chosen(Groups):
+    """Groups in which MAX_BY and its kin are aggregates, as they are over frames."""
+
+    def _picked(self, given: Called) -> Expr:
+        return self._added(given)
+
+
+class Framed(_Rows):
+    """The aggregates over a frame of the rows."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__((), scope, _Chosen)
+
+    def aggregate(
+        self,
+        node: exp.Window,
+        order: exp.Order | None,
+        read: Read,
+        add: Callable[[Aggregate], Expr],
+        computed: Callable[[str, Expr], str],
+    ) -> Expr:
+        """Returns an aggregate: what `add` makes of those of the engine's that it is made of, whose columns are those
+        of the rows. `computed` returns the column of the rows that has a value over them, by its name here."""
+        value, columns = self._called(node, order, read), self.groups.columns
+
+        def name(given: str) -> str:
+            expr = columns[given]
+            return split(expr.value)[1] if expr.op == "col" else computed(given, expr)
+
+        meant = {}
+        for one in self.groups.calls.values():
+            if one.name in value.columns:
+                arguments, where = tuple(map(name, one.arguments)), None if one.where is None else name(one.where)
+                order_ = tuple(replace(by, column=name(by.column)) for by in one.order)
+                meant[col(one.name, one.type)] = add(replace(one, arguments=arguments, where=where, order=order_))
+        return replaced(value, meant)
 
 
 def _values(node: exp.Expression, called: bool = False) -> Iterator[exp.Expression]:

@@ -1,0 +1,116 @@
+"""Reads the values of frames that slide over rows: each row enters and leaves, and each frame reads what is asked.
+
+Values are numbers from 0, in their order; a row with a number below 0 has none. Frames are given in pieces: piece ``q``
+of frame ``i`` is the rows from ``starts[q, i]`` to ``ends[q, i]``. A frame costs the rows in which it differs from the
+one before it, O(log n) each.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import add_multiple, clear
+from crown.kernels.pointers import words
+
+SELECTED, COMMONEST, SUMMED = 0, 1, 2
+"""What is asked: the value at a position (from 0), the commonest value, the first of several, and sums of what the
+different values add."""
+_BITS = 32  # of a number of rows, and of the number of a value
+
+
+@device
+def _counted(state, size, number, by):
+    """Adds to how often a value is there: sums of the values below it lie in a Fenwick tree."""
+    at = number + 1
+    while at <= size:
+        state[at] += by
+        at += at & -at
+
+
+@device
+def _at(state, size, position):
+    """Returns the value at a position; ``size`` where there is none."""
+    at, step = 0, 1
+    while 2 * step <= size:
+        step *= 2
+    while step > 0:
+        if at + step <= size and state[at + step] <= position:
+            at += step
+            position -= state[at]
+        step //= 2
+    return at
+
+
+@device
+def _ranked(state, size, number, by):
+    """Adds to how often a value is there: a tree has the commonest value of each of its parts."""
+    at = size + number
+    count = (state[at] >> _BITS) + by
+    state[at] = (count << _BITS) | (size - number) if count > 0 else 0
+    at //= 2
+    while at > 0:
+        left, right = state[2 * at], state[2 * at + 1]
+        state[at] = left if left > right else right
+        at //= 2
+
+
+@device
+def _summed(state, size, number, by, addends, shape):
+    """Adds to how often a value is there, and to the sums behind the counts where it enters or leaves."""
+    before = state[number]
+    state[number] = before + by
+    if before == 0 or before + by == 0:
+        for p in range(2, 2 + 2 * shape[2], 2):
+            at = shape[p + 1]
+            add_multiple(state, size + at, addends, number * shape[1] + at, shape[p + 2], by)
+
+
+@device
+def _moved(asked, state, size, number, by, addends, shape):
+    """Adds a row (``by`` 1), or removes it (-1)."""
+    if number >= 0:
+        if asked == SELECTED:
+            _counted(state, size, number, by)
+        elif asked == COMMONEST:
+            _ranked(state, size, number, by)
+        else:
+            _summed(state, size, number, by, addends, shape)
+
+
+@kernel("int, words, table, table, words, int, table, words, words, words, words")
+def slide(asked, numbers, starts, ends, positions, size, addends, shape, here, state, out):
+    """Writes what is ``asked`` of each frame: a value (``size`` or -1: there is none), or sums, int64[n, words].
+
+    ``positions``: what is SELECTED. ``size``: how many values there are. ``addends`` and ``shape``: what each of them
+    adds, int64[size, words], and where its numbers lie (see ``partitions.running``). ``here`` int64[2 pieces] and
+    ``state``, all 0: int64[size + 1] for SELECTED, int64[2 size] for COMMONEST, int64[size + words] for SUMMED.
+    """
+    pieces, n = starts.shape
+    numbers, starts, ends, positions = words(numbers), words(starts), words(ends), words(positions)
+    addends, shape, here, state, out = words(addends), words(shape), words(here), words(state), words(out)
+    if asked == SUMMED:
+        clear(state, size, shape[1])
+    for i in range(n):
+        for q in range(pieces):
+            low, high = here[q], here[pieces + q]
+            start = starts[q * n + i]
+            end = max(start, ends[q * n + i])
+            if start >= high or end <= low:
+                for row in range(low, high):
+                    _moved(asked, state, size, numbers[row], -1, addends, shape)
+                low = high = start
+            for row in range(start, low):
+                _moved(asked, state, size, numbers[row], 1, addends, shape)
+            for row in range(high, end):
+                _moved(asked, state, size, numbers[row], 1, addends, shape)
+            for row in range(low, start):
+                _moved(asked, state, size, numbers[row], -1, addends, shape)
+            for row in range(end, high):
+                _moved(asked, state, size, numbers[row], -1, addends, shape)
+            here[q], here[pieces + q] = start, end
+        if asked == SELECTED:
+            out[i] = _at(state, size, positions[i]) if positions[i] >= 0 else -1
+        elif asked == COMMONEST:
+            out[i] = size - (state[1] & ((1 << _BITS) - 1)) if state[1] > 0 else -1
+        else:
+            for x in range(shape[1]):
+                out[i * shape[1] + x] = state[size + x]

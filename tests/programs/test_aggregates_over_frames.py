@@ -1,0 +1,75 @@
+"""Every aggregate that groups have stands over a frame, whose values it reads: DuckDB has the same, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+import crown
+import plans
+from tests.marks import every
+from tests.programs.streamed import check
+
+AGGREGATES = (
+    "COUNT(DISTINCT s)", "SUM(DISTINCT b)", "AVG(DISTINCT b)", "MEDIAN(b)", "QUANTILE_DISC(b, 0.3)",
+    "QUANTILE_CONT(b, [0.25, 0.5])", "MEDIAN(b::DECIMAL(10, 2))", "BIT_AND(b)", "BIT_OR(b)", "BIT_XOR(b)",
+    "STRING_AGG(s, '-' ORDER BY id, s)", "LIST(id * 2 ORDER BY b DESC NULLS LAST, id)", "LIST(DISTINCT b ORDER BY b)",
+    "STRING_AGG(DISTINCT s, ',' ORDER BY s) FILTER (WHERE id > 0)", "MAX_BY(s, 100 * id + 10 * a + b)",
+    "ARG_MIN(b, b)", "COUNT(DISTINCT b) FILTER (WHERE s = 'a')", "MODE(a) FILTER (WHERE a = 1)", "BOOL_AND(b > 0)",
+    "AVG(b::DECIMAL(10, 2))", "ANY_VALUE(a) FILTER (WHERE a = 1)", "SKEWNESS(b)",
+)  # fmt: skip
+FRAMES = (
+    "PARTITION BY a ORDER BY id",
+    "ORDER BY id DESC RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW",
+    "PARTITION BY a ORDER BY b NULLS FIRST GROUPS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE GROUP",
+    "ORDER BY id, a, b, s ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_an_aggregate_over_frames_is_that_of_duckdb_after_every_batch(aggregate: str) -> None:
+    values = ", ".join(f"{aggregate} OVER ({frame}) AS v{i}" for i, frame in enumerate(FRAMES))
+    check("duckdb", f"SELECT id, a, b, s, {values} FROM (SELECT DISTINCT id, a, b, s FROM r) AS q", "", 1)
+
+
+def test_lists_without_an_order_are_in_that_of_their_window() -> None:
+    over = "OVER (ORDER BY b DESC, id, a, s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+    values = f"STRING_AGG(s, '-') {over} AS v, LIST(id) {over} AS w, LIST(DISTINCT id ORDER BY id) {over} AS x"
+    check("duckdb", f"SELECT id, a, b, s, {values} FROM (SELECT DISTINCT id, a, b, s FROM r) AS q", "", 1)
+
+
+def test_the_commonest_value_of_a_frame_is_the_least_of_several() -> None:
+    view = crown.view(
+        "SELECT x, MODE(s) OVER (ORDER BY x ROWS 3 PRECEDING) AS m FROM r", {"r": {"x": "int64", "s": "string"}}
+    )
+    view.update({"r": {"x": [1, 2, 3, 4, 5, 6], "s": ["b", "a", None, "b", "c", "c"]}})
+    assert [row["m"] for row in sorted(view, key=lambda row: row["x"])] == ["b", "a", "a", "b", "a", "c"]
+    view.update({"r": [{"x": 2, "s": "a", "_weight": -1}]})
+    assert [row["m"] for row in sorted(view, key=lambda row: row["x"])] == ["b", "b", "b", "b", "c"]
+
+
+def test_distinct_doubles_of_any_size_are_summed_exactly() -> None:
+    query = "SELECT x, SUM(DISTINCT d) OVER (ORDER BY x ROWS 2 PRECEDING) AS s FROM r"
+    view = crown.view(query, {"r": {"x": "int64", "d": "float64"}})
+    view.update({"r": {"x": [1, 2, 3, 4, 5], "d": [1e300, 1.0, 1e300, -1e300, 0.5]}})
+    assert [row["s"] for row in sorted(view, key=lambda row: row["x"])] == [1e300, 1e300, 1e300, 1.0, 0.5]
+
+
+def test_a_sum_of_different_values_that_leaves_its_type_refuses_its_batch() -> None:
+    view = crown.view("SELECT SUM(DISTINCT x) OVER (ORDER BY x) AS s FROM r", {"r": {"x": "int64"}})
+    view.update({"r": {"x": [2**62]}})
+    with pytest.raises(crown.ChangeError, match=r"the window function SUM\(x\): the sum is no int64"):
+        view.update({"r": {"x": [2**62 - 1, 2**62 - 2]}})
+    assert list(view) == [{"s": 2**62}]
+
+
+@every(
+    [
+        ("COUNT(DISTINCT x) OVER (ORDER BY x)", "COUNT(DISTINCT o) over RANGE"),
+        ("MEDIAN(x) OVER (ORDER BY k ROWS 2 PRECEDING)", "PERCENTILE(o2, 0.5) over ROWS"),
+        ("STRING_AGG(s, '; ' ORDER BY x DESC) OVER (ORDER BY k)", "STRING_AGG(o2, '; ' ORDER BY o3 DESC) over RANGE"),
+    ]
+)
+def test_explain_shows_what_is_read_of_a_frame_and_what_that_costs(call: str, shown: str) -> None:
+    found = str(plans.program(f"SELECT {call} AS v FROM r", {"r": {"k": "int64", "x": "int64", "s": "string"}}))
+    assert shown in found
+    assert "are read again" in " ".join(found.split())
