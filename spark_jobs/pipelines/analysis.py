@@ -166,7 +166,7 @@ class _Reader:
         named = all(of.said is not None for of in given.values())
         self._lasting = named and all(isinstance(of.query, str) for of in definitions)
         for name, of in given.items():
-            table = of.table(name, of.read().schema if of.versions is None else of.columns())
+            table = of.table(name, of.read().schema if of.versions is None and of.stream is None else of.columns())
             self._sources[name] = Source(table, of.read, given=of)
             register(self._apart, table)
 
@@ -412,6 +412,16 @@ def _called(definition: Definition, query: Callable[[], DataFrame]) -> DataFrame
         raise
     except Exception as error:  # it is the user's
         raise SourceError(f"{definition.place}: {definition.name}: {raised(error)}") from error
+
+
+def frame_of(session: Session, definition: Definition) -> DataFrame:
+    """Returns the DataFrame of a definition that reads no views. Raises SourceError if none is made."""
+    query = definition.query
+    try:
+        with unlogged():
+            return session.spark.sql(query) if isinstance(query, str) else _called(definition, query)
+    except _ANALYSIS as error:
+        raise SourceError(_said(definition, error)) from None
 
 
 def _said(definition: Definition, error: Exception, known: Collection[str] = ()) -> str:

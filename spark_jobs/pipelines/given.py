@@ -27,6 +27,7 @@ from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.folders import ParquetFolder
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Versions
+from spark_jobs.pipelines.streams import StreamingTable
 from spark_jobs.storage.address import in_a_line
 
 DELTA, ICEBERG, JDBC, PARQUET = "delta", "iceberg", "jdbc", "parquet"
@@ -42,7 +43,8 @@ _MERGED = "spark.sql.parquet.mergeSchema"
 class Given:
     """A source that a project names itself: how its rows are read.
 
-    ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files. ``said``: a
+    ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files; ``stream``: its
+    streaming table. ``said``: a
     digest of the text that names it; None if no text does. ``text``: that text, where it can be shown. ``key``: columns
     that no two rows share; () if none are known.
     """
@@ -52,6 +54,7 @@ class Given:
     said: str | None = None
     text: str | None = None
     folder: ParquetFolder | None = None
+    stream: StreamingTable | None = None
     key: tuple[str, ...] = ()
 
     def table(self, name: str, columns: T.StructType) -> Table:
@@ -68,15 +71,18 @@ class Given:
         """Returns the columns of its rows; by way of Spark only if nothing else tells."""
         if self.versions is not None:
             return self.versions.columns()
+        if self.stream is not None:
+            return self.stream.columns
         found = self.folder.columns() if self.folder is not None else None
         return self.read().schema if found is None else found
 
 
-def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> Given:
-    """Returns the source that a text, a batch DataFrame or a function that returns one stands for."""
+def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], DataFrame] | StreamingTable) -> Given:
+    """Returns the source that a text, a batch DataFrame, a function that returns one, or a streaming table stands
+    for."""
+    if isinstance(table, StreamingTable):
+        return Given(_told(name, table.read), stream=table)
     if isinstance(table, DataFrame):
-        if table.isStreaming:
-            raise SourceError(f"source {name}: a stream has no rows to compare; give a table, or use maintain()")
         return Given(lambda: table)
     if not isinstance(table, str):
         if not callable(table):
@@ -99,7 +105,7 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
         return Given(read, said=said, key=key_of(key, f"source {name}") if keyed else ())
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
-    return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), None, said, table, folder)
+    return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), said=said, text=table, folder=folder)
 
 
 def _of_database(spark: SparkSession, options: dict[str, str]) -> DataFrame:

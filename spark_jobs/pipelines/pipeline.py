@@ -25,6 +25,7 @@ from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import (
     Analysis,
     analyzed,
+    frame_of,
     maintained,
     recalled,
     recalled_texts,
@@ -37,6 +38,7 @@ from spark_jobs.pipelines.project import AUTO, FULL, INCREMENTAL, POLICIES, Defi
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
+from spark_jobs.pipelines.streams import StreamingTable
 from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, rows_so_far, status, vitals
 
 
@@ -73,18 +75,28 @@ class Pipeline:
             made._definitions = list(project.definitions)
             for name, where in project.sources.items():
                 made.source(name, where)
+            for stream in project.streams:
+                made._stream(stream.name, frame_of(made._session, stream))
             for name, places in project.places.items():
                 made._delivery.add(name, places)
         return made
 
     def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> None:
-        """Names a source: a text that says where its table is, a batch DataFrame, or a function that returns one.
+        """Names a source: a text that says where its table is, a DataFrame, or a function that returns a batch one.
 
+        A streaming DataFrame has the rows that it has ever had, and each run reads on to its present end.
         ``"delta:s3://lake/orders"`` and ``"iceberg:catalog.shop.orders"`` are read by their versions (packages
         ``deltalake``, ``pyiceberg``); ``"parquet:folder"`` and ``"orc:folder"`` from new files, where files were only
         added; ``"jdbc:URL TABLE"`` and ``"jdbc:URL TABLE?key=a,b"`` whole. Any other text is a table of Spark's
         catalog. Tables that Spark finds by the names in the queries need no declaration.
         """
+        if isinstance(table, DataFrame) and table.isStreaming:
+            self._stream(name, table)
+        else:
+            self._sources[name.lower()] = given_by(self._session, name, table)
+
+    def _stream(self, name: str, stream: DataFrame) -> None:
+        table = StreamingTable(name, stream, self._path / "streams")
         self._sources[name.lower()] = given_by(self._session, name, table)
 
     def view(

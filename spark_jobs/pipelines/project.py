@@ -37,17 +37,18 @@ SOURCE, _INTO, _KEEP, REFRESH = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}kee
 AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incremental_strict", "full")
 """Refresh policies. Spark computes a view anew in every run: if the view cannot be maintained; not at all, such a view
 is an error; not at all, and a source whose history is gone is an error, too; always."""
-_STREAMING = "streaming tables keep rows that were computed once; declare a materialized view, or use crown submit"
+_FLOWS = "a streaming table has one flow, which appends; unite several in one query, or use crown submit"
 
 
 Views = list[list[Any]]
-"""The views that a text defines: name, query, whether it is temporary, and the line in which its statement begins."""
+"""What a text defines: name, query, kind, and the line in which its statement begins."""
 Texts = dict[str, Views]
 """What the SQL files of a project define, by their texts."""
 Stamp = tuple[int, int]
 """Size and time of a file."""
 Stamps = dict[str, Stamp | None]
 """Stamps of files by their paths; None of one that is gone."""
+_VIEW, _TEMPORARY, _STREAM = "view", "temporary", "stream"
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _modules: set[str] = set()
 """The modules of projects that this process has imported."""
@@ -73,7 +74,7 @@ class Definition:
 
 @dataclass
 class Project:
-    """What a specification says, and the views that its files define."""
+    """What a specification says, and the views and streaming tables that its files define."""
 
     name: str
     file: Path
@@ -83,6 +84,7 @@ class Project:
     database: str | None
     includes: tuple[str, ...]
     definitions: list[Definition] = field(default_factory=list)
+    streams: list[Definition] = field(default_factory=list)
     _defined: Stamps = field(default_factory=dict, init=False)
     _imported: Stamps = field(default_factory=dict, init=False)
 
@@ -204,18 +206,25 @@ class Project:
                         text = file.read_text(encoding="utf-8")
                         place = file.relative_to(self.folder)
                         found[text] = known[text] if text in known else _views(session, text, place)
-                        for name, query, temporary, line in found[text]:
-                            self.definitions.append(Definition(name, query, temporary, f"{place}:{line}"))
+                        for name, query, kind, line in found[text]:
+                            self._define(name, query, kind, f"{place}:{line}")
                 except SourceError:
                     raise
                 except Exception as error:  # of code of the user's, anything may come
                     raise SourceError(f"{file}: {raised(error)}") from error
-        names = [definition.name.lower() for definition in self.definitions]
-        for definition in self.definitions:
+        defined = [*self.definitions, *self.streams]
+        names = [definition.name.lower() for definition in defined]
+        for definition in defined:
             if names.count(definition.name.lower()) > 1:
                 raise SourceError(f"{definition.place}: there are two views called {definition.name}; rename one")
         self._take_policies()
         return found
+
+    def _define(self, name: str, query: str | Callable[[], DataFrame], kind: str, place: str) -> None:
+        if kind == _STREAM and any(of.name == name for of in self.streams):
+            raise SourceError(f"{place}: {name} has two flows: {_FLOWS}")
+        made = Definition(name, query, kind == _TEMPORARY, place)
+        (self.streams if kind == _STREAM else self.definitions).append(made)
 
     def _files(self) -> Iterator[Path]:
         for include in self.includes:
@@ -240,24 +249,25 @@ def _views(session: Session, text: str, file: Path) -> Views:
 
 
 def _parsed(spark: SparkSession, text: str, place: str) -> list[Any]:
-    """Returns name, query and whether the view is temporary, as Spark reads a statement; nothing for a setting."""
+    """Returns name, query and kind of what a statement defines, as Spark reads it; nothing for a setting."""
     parser: Any = spark._jsparkSession.sessionState().sqlParser()
     try:
         plan = parser.parsePlan(text)
     except ParseException as error:
         raise SourceError(f"{place}: {_line(error)}") from None
     kind, nodes = plan.getClass().getSimpleName(), json.loads(plan.toJSON())
-    if kind == "CreateMaterializedViewAsSelect":
+    if kind in ("CreateMaterializedViewAsSelect", "CreateStreamingTableAsSelect"):
         parts = json.loads(plan.name().toJSON())[0]["nameParts"]
         name = (parts.strip("[]").split(", ") if isinstance(parts, str) else parts)[-1]
-        return [name, nodes[0]["originalText"], False]
+        return [name, nodes[0]["originalText"], _VIEW if kind == "CreateMaterializedViewAsSelect" else _STREAM]
     if kind == "CreateViewCommand":
-        return [str(nodes[0]["name"]["table"]), nodes[0]["originalText"], True]
-    if kind.startswith(("CreateStreamingTable", "CreateFlow")):
-        raise SourceError(f"{place}: {_STREAMING}")
+        return [str(nodes[0]["name"]["table"]), nodes[0]["originalText"], _TEMPORARY]
+    if kind in ("CreateStreamingTable", "CreateFlowCommand"):
+        raise SourceError(f"{place}: write CREATE STREAMING TABLE ... AS SELECT: {_FLOWS}")
     if kind != "SetCommand":
         raise SourceError(
-            f"{place}: a project has CREATE MATERIALIZED VIEW and CREATE TEMPORARY VIEW; move this statement"
+            f"{place}: a project has CREATE MATERIALIZED VIEW, CREATE STREAMING TABLE and CREATE TEMPORARY VIEW; move "
+            "this statement"
         )
     return []
 
@@ -266,26 +276,30 @@ def _registry(project: Project) -> Any:
     """Returns what the decorators of ``pyspark.pipelines`` register with."""
     from pyspark.pipelines.flow import AutoCdcFlow, Flow
     from pyspark.pipelines.graph_element_registry import GraphElementRegistry
-    from pyspark.pipelines.output import MaterializedView, Output, TemporaryView
+    from pyspark.pipelines.output import MaterializedView, Output, StreamingTable, TemporaryView
 
     outputs: dict[str, Output] = {}
 
     class Registry(GraphElementRegistry):
         def register_output(self, output: Output) -> None:
-            if not isinstance(output, (MaterializedView, TemporaryView)):
-                raise SourceError(f"{_place(output.source_code_location)}: {output.name}: {_STREAMING}")
+            if not isinstance(output, (MaterializedView, TemporaryView, StreamingTable)):
+                place = _place(output.source_code_location)
+                raise SourceError(
+                    f"{place}: {output.name} is a sink: name where else a view's rows go with {_INTO}VIEW in the "
+                    "configuration"
+                )
             outputs[output.name] = output
 
         def register_flow(self, flow: Flow) -> None:
             output = outputs.get(flow.target)
             place = _place(flow.source_code_location)
             if output is None:
-                raise SourceError(f"{place}: the flow {flow.name} writes to {flow.target}: {_STREAMING}")
-            name, temporary = output.name.split(".")[-1], isinstance(output, TemporaryView)
-            project.definitions.append(Definition(name, flow.func, temporary, place))
+                raise SourceError(f"{place}: the flow {flow.name} writes to {flow.target}, which is no table of it")
+            kinds = {TemporaryView: _TEMPORARY, StreamingTable: _STREAM}
+            project._define(output.name.split(".")[-1], flow.func, kinds.get(type(output), _VIEW), place)
 
         def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-            raise SourceError(f"the flow to {flow.target} is an AUTO CDC flow: {_STREAMING}")
+            raise SourceError(f"the flow to {flow.target} is an AUTO CDC flow: {_FLOWS}")
 
         def register_sql(self, sql_text: str, file_path: Path) -> None:
             raise AssertionError("SQL files are read by the project")

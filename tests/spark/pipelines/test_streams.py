@@ -1,0 +1,143 @@
+"""Streaming tables: a pipeline reads each row of a stream once, whatever dies. Oracle: the rows that were written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+
+import crown
+from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.pipeline import Pipeline
+from spark_jobs.pipelines.project import Project
+from spark_jobs.pipelines.state import PipelineState
+from tests.spark.pipelines.shop import Died, dies, table
+
+PYTHON = """
+from pyspark import pipelines as dp
+
+@dp.table
+def {name}():
+    return spark.readStream.schema("k long").json("{folder}")
+"""
+
+
+class Rows:
+    """A folder of JSON files, to which rows are added."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        self.spark, self.folder, self.rows = spark, folder, Counter[int]()
+        folder.mkdir()
+
+    def add(self, *rows: int) -> None:
+        self.rows.update(rows)
+        text = "".join(json.dumps({"k": k}) + "\n" for k in rows)
+        (self.folder / f"{self.rows.total()}.json").write_text(text)
+
+    def stream(self) -> DataFrame:
+        return self.spark.readStream.schema("k long").json(str(self.folder))
+
+
+@pytest.fixture
+def rows(spark, tmp_path: Path) -> Rows:
+    made = Rows(spark, tmp_path / "in")
+    made.add(1, 1, 2)
+    return made
+
+
+def test_a_run_takes_what_a_stream_has_and_each_row_once(rows: Rows, tmp_path: Path) -> None:
+    def pipeline() -> Pipeline:
+        made = crown.spark.pipeline(rows.spark, tmp_path / "state")
+        made.source("R", rows.stream().where("k > 0"))
+        made.view("n", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+        return made
+
+    def check() -> None:
+        assert table(tmp_path / "state" / "tables" / "n") == Counter(rows.rows.items())
+
+    assert [step.how for step in pipeline().plan()] == ["incremental"]
+    assert not (tmp_path / "state").exists(), "a plan reads nothing"
+    assert pipeline().run().read["r"][0] == 3
+    check()
+    assert pipeline().run().read["r"] == (0, "no new file")
+    rows.add(2, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PipelineState, "commit", dies(PipelineState.commit, 0, True))
+        with pytest.raises(Died):
+            pipeline().run()
+    rows.add(3)
+    pipeline().run()
+    check()
+    rows.add(4)
+    pipeline().full_refresh()
+    check()
+    (rows.folder / "3.json").unlink()  # the streaming table keeps its rows
+    pipeline().full_refresh()
+    check()
+
+
+def test_a_stream_that_has_nothing_yet_is_empty(rows: Rows, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(rows.spark, tmp_path / "state")
+    made.source("r", rows.stream().where("k > 5"))
+    made.view("v", "SELECT COUNT(*) AS n FROM r")
+    made.run()
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([(0,)])
+    rows.add(7)
+    made.run()
+    assert table(tmp_path / "state" / "tables" / "v") == Counter([(1,)])
+
+
+def test_a_stream_that_does_not_only_append_is_refused(rows: Rows, tmp_path: Path) -> None:
+    made = crown.spark.pipeline(rows.spark, tmp_path / "state")
+    made.source("r", rows.stream().groupBy("k").count())
+    made.view("v", "SELECT * FROM r")
+    with pytest.raises(SourceError, match=r"source r cannot be read \(.*[Aa]ppend"):
+        made.run()
+
+
+def test_streaming_tables_of_a_project_are_sources_of_its_views(rows: Rows, tmp_path: Path) -> None:
+    spark = rows.spark
+    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: v/**}}]\n")
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "a.py").write_text(PYTHON.format(name="one", folder=rows.folder))
+    spark.sql("CREATE TABLE of_streams (k BIGINT) USING parquet")
+    try:
+        (tmp_path / "v" / "b.sql").write_text(
+            "CREATE STREAMING TABLE two AS SELECT k + 1 AS k FROM STREAM(of_streams);"
+            "CREATE MATERIALIZED VIEW pairs AS SELECT one.k, two.k AS l FROM one JOIN two ON one.k = two.k;"
+        )
+        for k in (1, 2, 1):
+            spark.sql(f"INSERT INTO of_streams VALUES ({k})")
+            rows.add(k)
+            Pipeline.of(spark, Project.of(tmp_path)).run()
+            more = Counter(row.k + 1 for row in spark.table("of_streams").collect())
+            wanted = Counter({(k, k): n * more[k] for k, n in rows.rows.items() if more[k]})
+            assert table(tmp_path / "s" / "tables" / "pairs") == wanted
+    finally:
+        spark.sql("DROP TABLE of_streams")
+    (tmp_path / "v" / "b.sql").write_text("CREATE MATERIALIZED VIEW ONE AS SELECT 1 AS x")
+    with pytest.raises(SourceError, match="there are two views called"):
+        Pipeline.of(spark, Project.of(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("dp.create_sink('s', 'noop')", r"a\.py:2: s is a sink: name where else .* with crown\.into\.VIEW"),
+        ("@dp.append_flow(target='t')\ndef f(): pass", r"a\.py:2: the flow f writes to t, which is no table of it"),
+        (
+            "dp.create_streaming_table('t')\n@dp.append_flow(target='t')\ndef f(): pass\n"
+            "@dp.append_flow(target='t')\ndef g(): pass",
+            r"a\.py:5: t has two flows: a streaming table has one flow, which appends",
+        ),
+        ("@dp.table\ndef t(): return spark.range(3)", "the streaming table t is defined by what is no stream"),
+    ],
+)
+def test_flows_that_a_pipeline_does_not_have_are_refused(spark, tmp_path: Path, code: str, said: str) -> None:
+    (tmp_path / "spark-pipeline.yml").write_text("name: p\nstorage: s\nlibraries: [{glob: {include: a.py}}]\n")
+    (tmp_path / "a.py").write_text(f"from pyspark import pipelines as dp\n{code}")
+    with pytest.raises(SourceError, match=said):
+        Pipeline.of(spark, Project.of(tmp_path)).plan()
