@@ -200,7 +200,7 @@ class Project:
             for file in self._files():
                 try:
                     if file.suffix == ".py":
-                        assert session.spark is not None, "it is started"
+                        _ = session.spark  # it is started: the file may ask it at once
                         _import(file, spark)
                     else:
                         text = file.read_text(encoding="utf-8")
