@@ -128,6 +128,9 @@ LOCAL = (
     WindowFunction("d", "int64", "first_value", ("x",), frame=Frame("range", None, 0)),
     WindowFunction("e", "int64", "last_value", ("x",), frame=Frame("range", None, 0)),
     WindowFunction("f", "int64", "count", (), frame=Frame("range", -20, 10)),
+    WindowFunction("g", "int64", "count", ("x",), frame=Frame("rows", -4, 2), distinct=True),
+    WindowFunction("h", "float64", "percentile", ("x",), frame=Frame("range", -20, 10), share=0.5),
+    WindowFunction("i", "int64", "mode", ("x",), frame=Frame("groups", -2, 2)),
 )
 
 
