@@ -16,6 +16,7 @@ AGGREGATES = (
     "STRING_AGG(DISTINCT s, ',' ORDER BY s) FILTER (WHERE id > 0)", "MAX_BY(s, 100 * id + 10 * a + b)",
     "ARG_MIN(b, b)", "COUNT(DISTINCT b) FILTER (WHERE s = 'a')", "MODE(a) FILTER (WHERE a = 1)", "BOOL_AND(b > 0)",
     "AVG(b::DECIMAL(10, 2))", "ANY_VALUE(a) FILTER (WHERE a = 1)", "SKEWNESS(b)",
+    "FIRST(b ORDER BY id DESC, a, b, s)", "MAX_BY(s, 100 * id + 10 * a + b, 2)", "MAX(b, 2) FILTER (WHERE id > 0)",
 )  # fmt: skip
 FRAMES = (
     "PARTITION BY a ORDER BY id",

@@ -41,7 +41,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
             message = f"{spelling(text, node)} takes the number of values as a whole number"
             hint = "write the number itself, or GREATEST inside of it for the larger of two columns"
             raise PlanError(message, hint=hint, position=place_of(text, node), text=text)
-        if count is None or not whole or isinstance(around.parent, exp.Window):
+        if count is None or not whole:
             continue
         value: Any = node.this
         by: Any = node.args.get("expression") or value
@@ -49,12 +49,23 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
         found = exp.Limit(this=exp.Order(this=value.copy(), expressions=[order]), expression=count.copy())
         conditions: list[Any] = [is_known(one) for one in ([by] if value == by or dialect != "duckdb" else [by, value])]
         conditions += [exp.paren(around.expression.this.copy())] if around is not node else []
-        array = exp.Filter(this=exp.ArrayAgg(this=found), expression=exp.Where(this=exp.and_(*conditions)))
+        array: Any = exp.Filter(this=exp.ArrayAgg(this=found), expression=exp.Where(this=exp.and_(*conditions)))
+        replaced, array = _over(around, array)
         some = exp.GT(
             this=exp.Anonymous(this="CARDINALITY", expressions=[array.copy()]), expression=exp.Literal.number(0)
         )
-        around.replace(placed(exp.Case(ifs=[exp.If(this=some, true=array)]), extent(around)))
+        replaced.replace(placed(exp.Case(ifs=[exp.If(this=some, true=array)]), extent(replaced)))
     return tree
+
+
+def _over(around: Any, array: Any) -> tuple[Any, Any]:
+    """Returns what an array in place of an aggregate replaces, and the array: with the window, where there is one."""
+    window = around.parent
+    if not isinstance(window, exp.Window) or around.arg_key != "this":
+        return around, array
+    made = window.copy()
+    made.set("this", array)
+    return window, made
 
 
 def _pick_first(node: Any) -> None:
@@ -72,5 +83,6 @@ def _pick_first(node: Any) -> None:
     array: Any = exp.ArrayAgg(this=exp.Limit(this=order, expression=exp.Literal.number(1)))
     if conditions:
         array = exp.Filter(this=array, expression=exp.Where(this=exp.and_(*conditions)))
+    replaced, array = _over(around, array)
     made = exp.Bracket(this=array, expressions=[exp.Literal.number(0)], offset=0)
-    around.replace(placed(made, extent(around)))
+    replaced.replace(placed(made, extent(replaced)))
