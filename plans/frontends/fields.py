@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, lit
+from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
 
 
 def field_of(value: Expr, name: str) -> Expr:
-    """Returns a field of a struct, or the value of a map at a key."""
+    """Returns a field of a struct, or the value of a map at a key. An array of structs gives an array of fields."""
     made = parts(value.type) if is_nested(value.type) else None
     if made is not None and made.kind == MAP:
         return call("element_at", value, lit(name))
+    if made is not None and made.kind == ARRAY and is_nested(made.types[0]):
+        found = with_lambdas("TRANSFORM", [value, Lambda(("x",), lambda known: field_of(known["x"], name))])
+        assert found is not None, "TRANSFORM takes a function"
+        return found
     if made is None or made.kind == ARRAY:
         raise PlanError(f"a value of type {value.type} has no field {name}", hint="only structs and maps have")
     return call("get_field", value, lit(name))

@@ -22,6 +22,7 @@ from plans.expressions.macros.times import part_of
 from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.catalyst.sessions import CONVERTED, gap_of
 from plans.frontends.catalyst.tree import Node
+from plans.frontends.fields import field_of
 from plans.nested import MAP, Parts, array_of, is_nested, parts, struct_of
 from plans.types import INTERVALS, normal_type
 
@@ -358,6 +359,16 @@ def _struct_field(node: Node, part: Part) -> Expr:
     return call("get_field", value, lit(made.names[int(node.fields["ordinal"])]))
 
 
+def _struct_fields(node: Node, part: Part) -> Expr:
+    """Returns the array of a field of an array of structs."""
+    value = part(node.child)
+    outer = parts(value.type) if is_nested(value.type) else None
+    inner = parts(outer.types[0]) if outer is not None else None
+    if inner is None:
+        raise PlanError(f"a value of type {value.type} has no fields")
+    return field_of(value, inner.names[int(node.fields["ordinal"])])
+
+
 def _micros(node: Node, part: Part) -> Expr:
     """Returns a moment as microseconds, or the other way round, as the windows of time have them."""
     if node.child.kind == node.kind:  # there and back again
@@ -379,6 +390,7 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     CONVERTED: _micros,
     "JsonToStructs": _from_json,
     "GetStructField": _struct_field,
+    "GetArrayStructFields": _struct_fields,
     "DateAddYMInterval": _plus,
     "TimestampAddYMInterval": _plus,
     "TimestampAddInterval": _plus,

@@ -238,17 +238,29 @@ def codes(values: pa.Array) -> np.ndarray:
 
 
 def _in_order(value: pa.Array, falling: bool, nulls_last: bool) -> pa.Array:
-    """Returns the elements, those of each array in their order; NaN is the greatest."""
+    """Returns the elements, those of each array in their order; NaN is the greatest. Structs are in the order of their
+    fields, of which NULL is the least."""
     sizes, elements = elements_of(value)
-    keys: dict[str, Any] = {"row": rows_of(sizes), "value": elements}
+    keys: dict[str, Any] = {"row": rows_of(sizes)}
     by: list[tuple[str, str]] = [("row", "ascending")]
     way = "descending" if falling else "ascending"
-    keys["there"] = validity(elements)
-    by.append(("there", "descending" if nulls_last else "ascending"))
-    if pa.types.is_floating(elements.type):
-        keys["nan"] = pc.fill_null(pc.is_nan(elements), False)
-        by.append(("nan", way))
-    return elements.take(pc.sort_indices(pa.table(keys), [*by, ("value", way)]))
+
+    def add(part: pa.Array, last: bool) -> None:
+        place = len(keys)
+        keys[f"there{place}"] = validity(part)
+        by.append((f"there{place}", "descending" if last else "ascending"))
+        if pa.types.is_struct(part.type):
+            for field in part.flatten():
+                add(field, falling)
+            return
+        if pa.types.is_floating(part.type):
+            keys[f"nan{place}"] = pc.fill_null(pc.is_nan(part), False)
+            by.append((f"nan{place}", way))
+        keys[f"value{place}"] = part
+        by.append((f"value{place}", way))
+
+    add(elements, nulls_last)
+    return elements.take(pc.sort_indices(pa.table(keys), by))
 
 
 def _sort(type_: pa.DataType, value: pa.Array, *rising: pa.Scalar) -> pa.Array:
@@ -266,16 +278,23 @@ def _extreme(falling: bool) -> Callable[..., Any]:
     return _arrays(evaluate)
 
 
-def _plain_array(name: str, element: bool) -> Callable[..., str]:
-    """Returns the type of a function of arrays whose elements are compared: the array's, or the element's."""
+def _plain_array(name: str, element: bool, structs: bool = False) -> Callable[..., str]:
+    """Returns the type of a function of arrays whose elements are compared: the array's, or the element's. With
+    `structs`, the elements can be structs."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         (inner,) = of_kind(ARRAY, types[0], name).types
-        if is_nested(inner):
+        if not (_is_ordered(inner) if structs else not is_nested(inner)):
             raise PlanError(f"{name} compares elements, and those of {types[0]} have no order")
         return inner if element else types[0]
 
     return gives
+
+
+def _is_ordered(type_: str) -> bool:
+    """Returns whether values of a type have an order: those of a plain type, and structs of such fields."""
+    found = parts(type_) if is_nested(type_) else None
+    return found is None or (found.kind == STRUCT and all(map(_is_ordered, found.types)))
 
 
 def _same_array(name: str) -> Callable[..., str]:
@@ -383,7 +402,7 @@ TABLE = (
     function("array_remove", "any element", _same_array("ARRAY_REMOVE"), _arrays(_remove)),
     function("array_compact", "any", _same_array("ARRAY_COMPACT"), _arrays(_compact)),
     function("array_distinct", "any", _same_array("ARRAY_DISTINCT"), _arrays(_distinct)),
-    function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False), lambda type_, value, *up: on_arrays(
+    function("sort_array", "any [=bool]", _plain_array("SORT_ARRAY", False, True), lambda type_, value, *up: on_arrays(
         lambda array: _sort(type_, array, *up), value), note="NULLs first, falling they come last."),
     function(
         "sorted_array", "any", _plain_array("ARRAY_SORT", False), hidden=True, sql=lambda a: f"ARRAY_SORT({a[0]})",

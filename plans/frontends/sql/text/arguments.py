@@ -58,7 +58,11 @@ _LOOKED_AT = (PlanError, SqlglotError, AttributeError, ValueError, TypeError, Lo
 
 def _others(constant: Any) -> list[Any]:
     """Returns constants that are not the given one."""
-    return [one for one in (exp.Literal.number(7), exp.Literal.string("7"), exp.Literal.number(8)) if one != constant]
+    return [
+        one
+        for one in (exp.Literal.number(7), exp.Literal.string("7"), exp.Literal.number(8))
+        if one.name != constant.name
+    ]
 
 
 def _within(part: Any, node: Any) -> bool:

@@ -13,9 +13,10 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text import moments
+from plans.frontends.sql.text import moments, strings
 from plans.frontends.sql.text.made import call, is_known, literal, rewritten
 from plans.frontends.sql.text.moments import POSTGRES, TO_EVEN
+from plans.frontends.sql.text.strings import as_text
 
 AS_SPARK = ("databricks", "spark2", "hive")
 """Dialects whose functions are Spark's."""
@@ -155,7 +156,7 @@ def _of_decimals(node: Any, dialect: str) -> Any:
     """Marks that AVG of decimals is a DOUBLE, that a percentile of decimals is a decimal, and that PERCENTILE_DISC is
     one of the values.
     """
-    node.set("own", dialect == "duckdb" or None)
+    node.set("own", dialect == "duckdb" or isinstance(node, exp.PercentileDisc) or None)
 
 
 def _of_structs(node: Any, dialect: str) -> Any:
@@ -199,13 +200,9 @@ def _concat(node: Any, dialect: str) -> Any:
     """Returns CONCAT, which skips NULLs and takes values of any type."""
     if not node.args.get("coalesce"):
         return None
-    given = [_as_text(one) if dialect == "duckdb" else one for one in node.expressions]
+    given = [as_text(one) if dialect == "duckdb" else one for one in node.expressions]
     texts = [exp.cast(one.copy(), "string") for one in given]
     return call("CONCAT", *(exp.Coalesce(this=one, expressions=[literal("")]) for one in texts))
-
-
-def _as_text(value: Any) -> Any:
-    return value if isinstance(value, exp.Literal) else call("AS_TEXT", value)
 
 
 def _side_by_side(node: Any, dialect: str) -> Any:
@@ -214,11 +211,14 @@ def _side_by_side(node: Any, dialect: str) -> Any:
         return None
     made = node.copy()
     for part in list(made.iter_expressions()):
-        part.replace(_as_text(part))
+        part.replace(as_text(part))
     return made
 
 
 def _split_part(node: Any, dialect: str) -> Any:
+    if dialect in ("trino", "presto", "athena"):  # NULL where there is no such part
+        parts = exp.Split(this=node.this.copy(), expression=node.args["delimiter"].copy())
+        return exp.Anonymous(this="ELEMENT_AT", expressions=[parts, node.args["part_index"].copy()])
     return call("LETTERS_SPLIT_PART", *node.iter_expressions()) if dialect == "duckdb" else None
 
 
@@ -364,6 +364,7 @@ def _in_small_letters(node: Any, dialect: str) -> Any:
 
 _MADE: dict[type, Callable[[Any, str], Any]] = {
     **moments.MADE,
+    **strings.MADE,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Log: _logarithm,
@@ -372,6 +373,8 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.Floor: _whole("DOUBLE_FLOOR"),
     exp.Trunc: _truncated,
     **dict.fromkeys((exp.Div, exp.Mod, exp.IntDiv), _quotient),
+    exp.TimeSlice: moments.sliced,
+    exp.AddMonths: moments.months_later,
     exp.Sign: _renamed("SIGN_OF", "duckdb"),
     exp.Sum: _counted_truths,
     exp.Quantile: _quantile,

@@ -164,6 +164,27 @@ def _months_of_age(part: str, age: Any) -> Any:
     return exp.paren((exp.IntDiv if year else exp.Mod)(this=months, expression=exp.Literal.number(12)))
 
 
+def months_later(node: Any, dialect: str) -> Any:
+    """Returns ADD_MONTHS: of the last day of a month the last day, in Snowflake, Oracle and Redshift."""
+    if dialect not in ("snowflake", "oracle", "redshift"):
+        return None
+    later = call("DATETIME_ADD", node.this, node.expression, literal("MONTH"))
+    last = exp.EQ(this=exp.cast(node.this.copy(), "date"), expression=call("LAST_DAY", node.this))
+    rest = call("DATEDIFF", call("LAST_DAY", later), later)
+    return exp.If(this=last, true=call("DATETIME_ADD", later, rest, literal("DAY")), false=later)
+
+
+def sliced(node: Any, dialect: str) -> Any:
+    """Returns TIME_SLICE of Snowflake, whose slices are counted from 1970 on."""
+    unit, count = node.text("unit").upper(), node.expression
+    plain = isinstance(count, exp.Literal) and node.text("kind").upper() in ("", "START")
+    if not plain or unit.rstrip("S") not in ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK"):
+        raise PlanError("TIME_SLICE takes a constant length up to weeks, and gives its start", hint="write DATE_TRUNC")
+    width = exp.Interval(this=literal(count.name), unit=exp.Var(this=unit))
+    begin = exp.cast(literal("1970-01-01"), exp.DataType.build("TIMESTAMPNTZ"))
+    return exp.Anonymous(this="TIME_BUCKET", expressions=[width, node.this.copy(), begin])
+
+
 MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.TimestampFromParts: _moment,
     exp.Extract: _extracted,

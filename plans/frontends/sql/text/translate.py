@@ -82,6 +82,10 @@ def with_indexes(tree: Any, dialect: str, first: int) -> Any:
     """Returns a statement whose array indexes are marked with the first index of the dialect, `first`."""
     for node in _inner_first(tree, exp.Bracket) if first else ():
         index = node.expressions[0] if len(node.expressions) == 1 else None
+        if node.args.get("safe") and node.args.get("offset") == 1 and index is not None:  # ELEMENT_AT of Trino
+            made = exp.Anonymous(this="ELEMENT_AT", expressions=[node.this.copy(), index.copy()])
+            node.replace(_marked(made, node))
+            continue
         if isinstance(index, exp.Slice) and index.args.get("step") is None and first == 1:
             ends = index.this or exp.Literal.number(1), index.expression or exp.Literal.number(-1)
             made = exp.Anonymous(this="LIST_SLICE", expressions=[node.this.copy(), *(one.copy() for one in ends)])
@@ -193,16 +197,16 @@ _OWN_NAMES: dict[str, dict[type, str]] = {
     "duckdb": {
         exp.GenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.ArrayContainsAll: "LIST_HAS_ALL",
         exp.ArrayContains: "LIST_CONTAINS", exp.ArrayDistinct: "LIST_DISTINCT", exp.ArrayPosition: "LIST_POSITION",
-        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF", exp.Format: "FORMAT",
+        exp.ArrayIntersect: "LIST_INTERSECT", exp.IsInf: "ISINF",
         exp.ArrayConcat: "LIST_CONCAT", exp.Flatten: "LIST_FLATTEN", exp.Transform: "LIST_TRANSFORM",
         exp.ArrayFilter: "LIST_FILTER", exp.JSONKeys: "JSON_NAMES", exp.DateBin: "TIME_BUCKET", **_FULL_NAMES,
         **_SIDES, **_MOMENTS,
     },
     "postgres": {
-        exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY", exp.Format: "FORMAT",
+        exp.ExplodingGenerateSeries: "GENERATE_SERIES", exp.ArrayOverlaps: "LIST_HAS_ANY",
         **_SIDES, **_MOMENTS,
     },
-    "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", exp.Format: "FORMAT", **_MOMENTS},
+    "bigquery": {exp.GenerateSeries: "GENERATE_SERIES", exp.IsInf: "ISINF", **_MOMENTS},
     "mysql": _FULL_NAMES,
     "snowflake": {exp.ArrayContains: "LIST_CONTAINS", **_MOMENTS},
     **dict.fromkeys(("redshift", "trino", "presto", "clickhouse"), _MOMENTS),

@@ -1,0 +1,112 @@
+"""What other dialects mean by FORMAT, STRTOK and CONVERT to a text, and by places in arrays.
+
+Part of `plans.frontends.sql.text.meanings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.frontends.sql.text.made import call, literal
+from plans.frontends.sql.text.moments import POSTGRES
+
+
+def as_text(value: Any) -> Any:
+    """Returns a value as a text, with doubles as DuckDB writes them."""
+    return value if isinstance(value, exp.Literal) else call("AS_TEXT", value)
+
+
+def _formatted(node: Any, dialect: str) -> Any:
+    """Returns FORMAT: the values between the parts of a pattern. PlanError for marks with a width or a type."""
+    if dialect == "bigquery":
+        return call("LONG_PRINTF", node.this, *node.expressions)
+    if dialect not in _MARKS:
+        return None
+    mark, signs, lone = _MARKS[dialect]
+    pattern, given = node.this, list(node.expressions)
+    parts = [part[0] for part in signs.finditer(pattern.name)] if isinstance(pattern, exp.Literal) else []
+    marks = parts.count(mark)
+    if not parts or marks != len(given) or any(part in lone for part in parts):
+        hint = f"write a pattern with {mark} for each value, or join texts with ||"
+        raise PlanError("FORMAT of this form is not supported", hint=hint)
+    made: list[Any] = []
+    for part in parts:
+        if part != mark:
+            made.append(literal(part[0] if part in _DOUBLED else part))
+        elif dialect == "duckdb":
+            made.append(as_text(given.pop(0)))
+        else:
+            made.append(exp.Coalesce(this=exp.cast(given.pop(0).copy(), "string"), expressions=[literal("")]))
+    return exp.paren(reduce(lambda left, right: exp.DPipe(this=left, expression=right), made, literal("")), copy=False)
+
+
+_MARKS = {
+    "duckdb": ("{}", re.compile(r"\{\}|\{\{|\}\}|[{}]|[^{}]+"), ("{", "}")),
+    **dict.fromkeys(POSTGRES, ("%s", re.compile(r"%s|%%|%|[^%]+"), ("%",))),
+}
+"""What FORMAT has in place of a value, the parts of its patterns, and those that begin another mark."""
+
+
+_DOUBLED = ("%%", "{{", "}}")
+
+
+def _token(node: Any, dialect: str) -> Any:
+    """Returns STRTOK: a part of a text between any of some signs, without empty parts."""
+    signs, place = node.args.get("delimiter"), node.args.get("part_index")
+    if not isinstance(signs, exp.Literal) or not signs.name:
+        raise PlanError("STRTOK takes constant separators", hint="write them: STRTOK(name, ' ,', 1)")
+    part = exp.to_identifier("part")
+    some = exp.Lambda(this=exp.NEQ(this=part, expression=literal("")), expressions=[part.copy()])
+    pattern = literal("[" + re.sub(r"([\\\]\[^&-])", r"\\\1", signs.name) + "]")
+    parts = call("FILTER", call("SPLIT", node.this, pattern), some)
+    return call("GET", parts, exp.paren(exp.Sub(this=place.copy(), expression=exp.Literal.number(1))))
+
+
+def _converted(node: Any, dialect: str) -> Any:
+    """Returns CONVERT to a text of some length, which has the first characters."""
+    type_ = node.this
+    if not type_.expressions or type_.this not in (*exp.DataType.TEXT_TYPES,):
+        return None
+    whole = node.copy()
+    whole.this.set("expressions", [])
+    return call("LEFT", whole, exp.Literal.number(type_.expressions[0].name))
+
+
+def _placed(node: Any, dialect: str) -> Any:
+    """Returns ARRAY_POSITION: NULL for a missing element in PostgreSQL and Snowflake, which counts from 0."""
+    if dialect not in (*POSTGRES, "snowflake"):
+        return None
+    if isinstance(node.args.get("zero_based"), exp.Expression):
+        raise PlanError("ARRAY_POSITION from a place on is not supported", hint="search a part of the array")
+    zero = exp.Literal.number(0)
+    found = call("NULLIF", call("ARRAY_POSITION", node.this, node.expression), zero)
+    return found if dialect != "snowflake" else exp.paren(exp.Sub(this=found, expression=exp.Literal.number(1)))
+
+
+def _sliced(node: Any, dialect: str) -> Any:
+    """Returns ARRAY_SLICE, whose places count from 0. Snowflake leaves the last one out, BigQuery keeps it."""
+    if dialect not in ("snowflake", "bigquery"):
+        return None
+    ends = [node.args.get(name) for name in ("start", "end")]
+    try:
+        first, last = (int(one.sql()) for one in ends)
+    except (AttributeError, ValueError):
+        raise PlanError("ARRAY_SLICE takes constant places", hint="write them: ARRAY_SLICE(tags, 0, 2)") from None
+    first, last = first + (first >= 0), last + (last >= 0) if dialect == "bigquery" else last - (last < 0)
+    return call("LIST_SLICE", node.this, *(exp.Literal.number(one) for one in (first, last)))
+
+
+MADE: dict[type, Callable[[Any, str], Any]] = {
+    exp.Format: _formatted,
+    exp.Strtok: _token,
+    exp.Convert: _converted,
+    exp.ArrayPosition: _placed,
+    exp.ArraySlice: _sliced,
+}
+"""What is made of the nodes of some types; None where they mean the same as in Spark."""
