@@ -41,9 +41,11 @@ class StageReport:
 
 @dataclass(frozen=True)
 class Report:
-    """A view: verdict, batches applied, seconds of the last one, bytes in use, and its stages."""
+    """A view: verdict, how a batch is applied, batches applied, seconds of the last one, bytes in use, and its
+    stages."""
 
     verdict: str
+    path: str
     batches: int
     seconds: float | None
     bytes: int
@@ -59,6 +61,7 @@ class Report:
         """Returns the report for a terminal."""
         took = "" if self.seconds is None else f", the last took {time_text(self.seconds)}"
         lines = explain.field("verdict", self.verdict)
+        lines += explain.field("batch", self.path)
         lines += explain.field("batches", f"{self.batches:,}{took}")
         lines += explain.field(
             "memory", f"{size_text(self.bytes)} in use, {self.dictionary:,} values in the dictionary"
@@ -76,9 +79,13 @@ def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
     stages = tuple(_report(engine, part, stats["stages"][part.number], last) for part in stages_of(engine))
     missing = sum(stats["missing_deletes"].values())
     seconds = None if last is None else last.seconds
-    return Report(
-        upkeep.verdict(engine.plan), engine.batches, seconds, stats["live_bytes"], stats["dictionary"], missing, stages
-    )
+    verdict, size = upkeep.verdict(engine.plan), stats["live_bytes"]
+    return Report(verdict, path_of(engine), engine.batches, seconds, size, stats["dictionary"], missing, stages)
+
+
+def path_of(engine: ProgramEngine) -> str:
+    """Returns how an engine applies a batch of a few rows."""
+    return f"steps: {engine.split}" if engine.pipeline is None else "one native call"
 
 
 def _report(engine: ProgramEngine, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:

@@ -47,7 +47,7 @@ class Entered:
 
     ``minus``: rows in the buffer that go, which stand first. ``done``: per sign and change how many tuples are applied;
     ``missing``: per change what its deletes did not find. ``left``: the sign and the change in which the kernel came
-    back, with that ``status``; None if it is done.
+    back, with that ``status``, or ``PUBLISHING`` and 0; None if it is done.
     """
 
     minus: int
@@ -97,8 +97,9 @@ class Propagation:
 
     @property
     def plain(self) -> bool:
-        """Returns True for a tree of stored relations alone, whose results weigh nothing, and which pads none."""
-        return self._ring is None and not self._pads and not self._bags
+        """Returns True for a tree of stored relations alone, which pads none, and sums no doubles for results."""
+        payload = self._compiled.payload
+        return not self._pads and not self._bags and (payload is None or not payload.result.far)
 
     @property
     def loads(self) -> int:
@@ -106,13 +107,11 @@ class Propagation:
         return self._loader.least
 
     def make_ready(self) -> None:
-        """Chooses the buffer for a batch that another kernel applies, and says what it may take."""
+        """Chooses the buffer for a batch that another kernel applies."""
         self.buffers = self._flat
         if self.buffers.gone:
             self.buffers.renew()
         self.missing = {}
-        if not self._whole.fixed:
-            self._budget.allow(0)
 
     def enter(self, entered: Entered) -> None:
         """Has the next batch go on where another kernel has left it."""
@@ -210,7 +209,7 @@ class Propagation:
             if marks[layout.X_FILL] and self._ring is None:  # what a payload is worth says its sign itself
                 yield from self._handed(sign)
         if self._ring is not None:
-            yield from self._publish()
+            yield from self._publish(entered)
         if filling:
             kernels.rebuild_live(self._arena, self._halves, self._compiled.array, self._scratch)
             marks[layout.X_MODE] = layout.MODE_DELTAS
@@ -222,7 +221,7 @@ class Propagation:
         """Returns rows of the buffer that come, int64[columns, rows], if there are such behind those that go, which are
         left there alone."""
         n = self._marks[layout.X_FILL]
-        if entered.minus == n or (entered.left is not None and entered.left[0] < 0):
+        if self._ring is not None or entered.minus == n or (entered.left is not None and entered.left[0] < 0):
             return None
         self._marks[layout.X_FILL] = entered.minus
         return self.buffers.out[:, entered.minus : n].copy()
@@ -260,14 +259,17 @@ class Propagation:
         )
 
     def _turns(self, sign: int) -> Sequence[int]:
-        """Returns the numbers of the changes in the order in which they are applied, which only deltas could tell.
+        nodes = [change.relation.aliases[0].node for change in self._changes]
+        return self.turns(nodes, sign, self._marks[layout.X_MODE])
+
+    def turns(self, nodes: Sequence[int], sign: int, mode: int = layout.MODE_DELTAS) -> Sequence[int]:
+        """Returns the positions of ``nodes`` in the order in which changes of their relations are applied, which only
+        deltas could tell.
 
         Payloads add up: the less there is above a group when it changes, the fewer rows have to be told.
         """
-        ordered = self._ring is not None or (sign > 0 and self._marks[layout.X_MODE] == layout.MODE_VIEWS)
-        if not ordered:
-            return range(len(self._changes))
-        return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])[::sign]
+        ordered = self._ring is not None or (sign > 0 and mode == layout.MODE_VIEWS)
+        return self._loader.deepest_first(nodes)[::sign] if ordered else range(len(nodes))
 
     def _all(self) -> Blocks:
         """Yields the whole result, until the reader stops."""
@@ -282,12 +284,20 @@ class Propagation:
             if marks[layout.X_FILL] or not done:
                 yield from self._handed(1)
 
-    def _publish(self) -> Blocks:
-        """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends."""
+    def _publish(self, entered: Entered | None) -> Blocks:
+        """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends.
+
+        ``entered``: where another kernel may have left that.
+        """
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
-        marks[layout.X_EDGE] = marks[layout.X_PARENT] = 0
-        status = update.FULL
+        status = update.OVER_BUDGET
+        if entered is not None and entered.left is not None and entered.left[0] == publish.PUBLISHING:
+            status = entered.status
+        else:
+            marks[layout.X_EDGE] = marks[layout.X_PARENT] = 0
         while status != update.DONE:
+            if status == update.FULL:
+                yield from self._handed(1)
             if not self._whole.fixed:
                 self._budget.allow(0)
             self._settled = False
@@ -295,11 +305,11 @@ class Propagation:
                 status = publish.publish_batch(*state, self.buffers.out)
             except MemoryError as error:
                 raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
-            if marks[layout.X_FILL]:
-                yield from self._handed(1)
             self._settled = status != update.FULL
             if status == update.OVER_BUDGET and not self._budget.extend(0):
                 raise self._budget.refusal()
+        if marks[layout.X_FILL]:
+            yield from self._handed(1)
 
     def _refuse_overflow(self) -> None:
         """Raises ChangeError if a count that was read has left 63 bits."""

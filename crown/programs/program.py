@@ -38,7 +38,7 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
 
     ``create`` or ``attach`` makes one. ``result_schema``: the Arrow schema of the result; that of a bag has
     ``_weight``. ``delta_schema``: of the deltas, which are the result's columns and ``_weight``. ``pipeline``: what
-    runs a batch in one native call; None for a program that takes more.
+    runs a batch in one native call; None for a program that takes more, and ``split`` says why.
     """
 
     def __init__(
@@ -54,7 +54,9 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
         self.columns = self.result.columns
         self.result_schema, self.delta_schema = self.result.result_schema, self.result.delta_schema
         self.bag = self.result.bag
-        self.pipeline = pipeline_of(self, self._preparer, self.result.records)
+        made = pipeline_of(self, self._preparer, self.result.records)
+        self.pipeline: Pipeline | None = None if isinstance(made, str) else made
+        self.split = made if isinstance(made, str) else ""
 
     @classmethod
     def create(

@@ -28,7 +28,8 @@ from plans.types import arrow_type
 class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
 
-    ``width``: the number of output columns; ``records``: what makes record batches of blocks, if nothing is evaluated.
+    ``width``: the number of output columns; if nothing is evaluated, ``records`` makes record batches of blocks, and
+    ``places`` are the words of a row that the outputs are.
     """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
@@ -41,9 +42,11 @@ class OutputHead:
         self._tuples = Records(self.delta_schema, self._kinds, dictionary)
         self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
         self.records: Records | None = None
+        self.places: list[int] | None = None
         if self._outputs.words is not None:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
             self.records = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
+            self.places = list(words)
         # Words that ``deltas`` writes before the columns of a buffer that it takes; 0 if it makes no message of it.
         self.margin = self.records.margin if self.records is not None and plan.payload is None else 0
 

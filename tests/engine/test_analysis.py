@@ -48,6 +48,34 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
     assert nodes["s"]["updates"] == len(data["s"])
 
 
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("SELECT n.a, m.c FROM n JOIN m ON n.b = m.b", "one native call"),
+        ("SELECT DISTINCT n.a, n.b, m.c FROM n JOIN m ON n.b = m.b", "one native call"),
+        ("SELECT a, SUM(b) AS s FROM n GROUP BY a", "one native call"),
+        ("SELECT a, COUNT(*) AS k FROM r GROUP BY a", "one native call"),
+        (BAG, "steps: table r: column b has type string"),
+        (
+            "SELECT a, SUM(b + 1) AS s FROM n GROUP BY a",
+            "steps: not all rows of one table enter the groups as they are",
+        ),
+        (
+            "SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b",
+            "steps: the join has several cells, a bag, or rows it pads",
+        ),
+        ("SELECT a FROM n WHERE ABS(b) > 1", "steps: table n: a condition on its rows has no native form"),
+        ("SELECT a, b FROM n EXCEPT SELECT b, c FROM m", "steps: the stage is neither a join nor groups"),
+        ("SELECT a, COUNT(*) AS k FROM n GROUP BY a ORDER BY k LIMIT 3", "steps: there are 2 stages"),
+    ],
+)
+def test_how_a_batch_is_applied_is_said(query: str, path: str) -> None:
+    whole = {"n": {"a": "int64", "b": "int64"}, "m": {"b": "int64", "c": "int64"}}
+    view = crown.view(query, {"r": R, "s": S, **whole})
+    assert analyzed(view)["path"] == path
+    assert f"batch     {path}" in view.explain(analyze=True)
+
+
 def test_the_hottest_keys_are_those_with_most_rows_above() -> None:
     view = crown.view(BAG, {"r": R, "s": S})
     data = rows(random.Random(2), 80)

@@ -29,7 +29,7 @@ KERNELS = "/kernels/"
 # open already when the steps take it, so that a program of a single stage can have a native call in their place.
 CEILINGS = {
     "Q(a, b, c) :- R(a, b), S(b, c).": ((41, 13), (73, 17)),
-    "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((101, 18), (71, 16)),
+    "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((41, 13), (73, 17)),
     "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((129, 23), (120, 22)),
     "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((129, 23), (120, 22)),
     "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((39, 13), (36, 12)),

@@ -46,6 +46,12 @@ QUERIES = {
     ),
     "rows that are not told apart": ("SELECT DISTINCT v FROM r, s WHERE r.b = s.b", TABLES),
     "computed columns": ("SELECT DISTINCT k, r.b, v, v + c AS x, d, c, f, t FROM r, s WHERE r.b = s.b", TABLES),
+    "duplicates": ("SELECT k, r.b, v, d, c, f, t FROM r, s WHERE r.b = s.b AND v > 1", TABLES),
+    "duplicates, of some columns": ("SELECT v AS w, v, c AS x FROM r, s WHERE r.b = s.b AND k > 1", TABLES),
+    "duplicates of a sum": ("SELECT k FROM r, s WHERE r.b = s.b", TABLES),
+    "duplicates of three": ("SELECT a.k, c.d FROM r a, s, r c WHERE a.b = s.b AND s.c = c.v", TABLES),
+    "duplicates of hops": (f"SELECT a.src, c.dst {HOPS}", EDGES),
+    "duplicates, computed": ("SELECT k + c AS x FROM r, s WHERE r.b = s.b AND v <= c", TABLES),
     "conditions over both": ("SELECT DISTINCT k, r.b, v, d, c, t FROM r, s WHERE r.b = s.b AND v < c", TABLES),
 }  # fmt: skip
 
@@ -114,7 +120,10 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch, cells: int = 300) -> None:
     monkeypatch.setattr(buffers, "BLOCK_CELLS", cells)
 
 
-@pytest.mark.parametrize("query", [PAIRS, QUERIES["three hops"][0]])
+REPEATED = "SELECT a.src, a.dst AS x, b.dst AS y FROM g a, g b WHERE a.dst = b.src"
+
+
+@pytest.mark.parametrize("query", [PAIRS, REPEATED, QUERIES["three hops"][0]])
 def test_a_full_buffer_is_handed_on(query: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of deletes, of inserts, and of inserts behind deletes that are in it already."""
     small_buffers(monkeypatch)
@@ -126,6 +135,40 @@ def test_a_full_buffer_is_handed_on(query: str, monkeypatch: pytest.MonkeyPatch)
     both.apply([((2_000, 0), 1), *few, ((0, 3_000), 1)], consolidate=True)
     both.apply([(row, -1) for row, _ in both.database.everything()["g"]])
     assert both.asked[kernels.LEFT] >= 3, both.asked
+
+
+@pytest.mark.parametrize("consolidate", [None, True])
+def test_a_buffer_that_is_full_while_sums_are_published_is_handed_on(
+    consolidate: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each row of ``h`` only sums are kept, which all rows of a key are told."""
+    small_buffers(monkeypatch)
+    both = Stepwise("SELECT src, dst FROM g, h WHERE dst = b", {**EDGES, "h": {"b": "int64"}})
+    both.apply({"g": [((i, i % 2), 1) for i in range(400)], "h": [((0,), 1)]}, consolidate=consolidate)
+    for weight in (1, -1, 3, -3):
+        both.apply({"h": [((0,), weight), ((1,), 1)]}, consolidate=consolidate)
+    both.apply({"g": [((1, 1), -1), ((7, 0), 1)], "h": [((0,), -1), ((1,), -4)]}, consolidate=consolidate)
+    assert both.asked[kernels.LEFT] >= 5, both.asked
+    both.is_duckdbs()
+
+
+def test_a_count_that_leaves_63_bits_refuses_the_batch() -> None:
+    """The result is not read: it has as many rows as the counts say."""
+    both = Stepwise(QUERIES["duplicates of hops"][0], EDGES)
+    first, wrong, more = (
+        both.given(changes)
+        for changes in (
+            [((1, 1), 2**20), ((1, 2), 1), ((2, 1), 1)],
+            [((3, 1), 1), ((2, 1), -1), ((1, 1), 2**21)],
+            [((3, 1), 1), ((2, 1), -1)],
+        )
+    )
+    assert bag(both.view.apply(first)) == bag(both.other.apply(first))
+    for view in (both.view, both.other):
+        with pytest.raises(ChangeError, match="a count would leave 63 bits"):
+            view.apply(wrong)
+    assert both.asked[kernels.HELD] == 1
+    assert bag(both.view.apply(more)) == bag(both.other.apply(more))
 
 
 def test_a_buffer_that_is_more_than_half_full_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,9 +258,10 @@ def test_too_many_copies_of_a_row_refuse_the_batch() -> None:
     both.apply([((5, 0), 1)])
 
 
+@pytest.mark.parametrize("query", [PAIRS, REPEATED])
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
-def test_a_budget_stops_a_join(on_missing: str) -> None:
-    both = Stepwise(PAIRS, EDGES, on_missing=on_missing, memory_budget=300_000)
+def test_a_budget_stops_a_join(on_missing: str, query: str) -> None:
+    both = Stepwise(query, EDGES, on_missing=on_missing, memory_budget=300_000)
     both.apply(edges(5))
     before = bag(both.view.to_table())
     batch = pa.table({"src": range(10, 12_000), "dst": range(20_010, 32_000)})

@@ -65,6 +65,8 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import is_zero
 from crown.kernels.pointers import constants, prefetch, words
 
+PUBLISHING = 2  # stands for the sign of changes: all are applied
+
 
 @device
 def _tell_bound(ctx, d, dp, g, delta):
@@ -170,8 +172,15 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
     change).
     """
     scratch[X_CAPACITY] = out.shape[1]
-    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
-    ctx = Context(arena, halves, plan, scratch)
+    ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
+    return publish(ctx, ring, words(out))
+
+
+@device
+def publish(ctx, ring, out):
+    """Tells all parents what has changed: see ``publish_batch``; a column of ``out`` has ``scratch[X_CAPACITY]``
+    words."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_EDGE] < plan[P_EDGES]:
         d = node_at(plan[plan[P_EDGE0] + scratch[X_EDGE]])
         parent = plan[d + N_PARENT]

@@ -11,8 +11,18 @@ A plan is the words ``P_SOURCES`` ..., then the plans of the operators, whose pl
 
 from __future__ import annotations
 
-from crown.engine.kernels.layout import X_FILL
-from crown.kernels.arena import H_BUDGET, H_EMITTED, H_LIVE, H_R_UPDATES, H_ROOT, H_ROWS, H_VERSION, ZERO
+from crown.engine.kernels.layout import P_COLUMN, X_FILL
+from crown.kernels.arena import (
+    H_BUDGET,
+    H_EMITTED,
+    H_LIVE,
+    H_R_UPDATES,
+    H_ROOT,
+    H_ROWS,
+    H_VERSION,
+    H_WRAPPED,
+    ZERO,
+)
 from crown.kernels.batches import record
 from crown.kernels.context import Context
 from crown.kernels.jit import device, kernel
@@ -22,12 +32,15 @@ from crown.programs.kernels import tree
 from crown.stages.kernels.groups import batch as group
 
 (P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_TREE, P_TAKES, P_TAKE0, P_TABLE, P_GROUP, P_KEYS, P_FORMS,
- P_SUMS, P_NO_SUMS, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, PLAN) = range(20)  # fmt: skip
+ P_SUMS, P_NO_SUMS, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_TURNS, P_RING, P_NETS, P_PLACES, P_WIDTH,
+ PLAN) = range(25)  # fmt: skip
 """Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets;
 the first words of the memory, which are scratch. Of a join core the rows of its buffer, or 0, how many relations it
 stores, and where the first is. Of a group stage its table, its plan, which columns are its keys, the forms of its
 inputs, the recipe of its sums, and one of none. Of the message its template, or 0 words of that, its columns and the
-words of these, the words that a row takes."""
+words of these, the words that a row takes. Of a join core, again, where the turns of its relations are listed, 1 if its
+rows weigh something, and 1 if they are netted, by which of their words. The columns of what is delivered, unless it
+lies in the buffer of the core."""
 (R_WHERE, R_HANDLES, R_SUMS, R_OUT, R_NEEDED, R_ROOM, R_TREE) = range(group.S_END, group.S_END + 7)
 R_SOURCE0 = R_TREE + tree.TREE
 """Words of a run, behind those of the batch of the group stage: where in the memory is what that works on; the words of
@@ -111,25 +124,43 @@ def _grouped(plan, dictionary, arena, memory, at, state):
 
 
 @device
-def _joined(plan, wanted, ctx, memory, state, out):
+def _joined(plan, ctx, memory, state, slots, out):
     """Applies the nets to the join core; ``DONE``, or where it stopped."""
     room, first, takes = plan[P_TREE], plan[P_TAKE0], plan[P_TAKES]
     taken = R_SOURCE0 + of.READ * plan[P_SOURCES]
-    if tree.propagate(ctx, plan, first, takes, room, memory, state, R_TREE, taken, out) != group.DONE:
+    turns, weighs, nets = plan[P_TURNS], plan[P_RING] == 1, plan[P_NETS] == 1
+    if weighs:
+        found = tree.propagate(ctx, plan, first, takes, turns, room, memory, state, R_TREE, taken, 1, out)
+    else:
+        found = tree.propagate(ctx, plan, first, takes, turns, room, memory, state, R_TREE, taken, None, out)
+    if found != group.DONE:
         return LEFT
     m = ctx.scratch[X_FILL]
-    if state[R_TREE + tree.T_ABSENT] > 0 or (m > 0 and (not wanted or plan[P_HEAD] == 0 or 2 * m >= room)):
+    if state[R_TREE + tree.T_ABSENT] > 0 or ctx.arena[H_WRAPPED] != 0:
+        return HELD
+    if m > 0 and (plan[P_HEAD] == 0 or (2 * m >= room and not nets)):
         return HELD
     tree.settle(ctx.arena, plan, first, takes, state, R_SOURCE0, taken)
     state[group.S_DELTAS], state[R_OUT] = m, 0
     weights = beyond(memory, ZERO)
-    for i in range(m):
-        weights[i] = -1 if i < state[R_TREE + tree.T_MINUS] else 1
+    if weighs:
+        counts = beyond(out, ctx.plan[P_COLUMN] * room)
+        for i in range(m):
+            weights[i] = counts[i]
+    else:
+        for i in range(m):
+            weights[i] = -1 if i < state[R_TREE + tree.T_MINUS] else 1
+    if nets and m > 0:
+        state[R_OUT] = 2 * room
+        state[group.S_DELTAS] = of.net_of(
+            out, room, beyond(plan, plan[P_PLACES]), plan[P_WIDTH], weights, m, plan[P_SECRET], slots, memory, room,
+            beyond(memory, 2 * room), True,
+        )  # fmt: skip
     return group.DONE
 
 
 @device
-def _applied(batches, wanted, plan, texts, dictionary, base, ctx, memory, state, out, slots):
+def _applied(batches, plan, texts, dictionary, base, ctx, memory, state, out, slots):
     """Applies a batch; ``DONE``, or where it stopped."""
     for x in range(group.S_END):
         state[x] = 0
@@ -143,7 +174,7 @@ def _applied(batches, wanted, plan, texts, dictionary, base, ctx, memory, state,
     counted = base[H_LIVE] - live  # words that the stage may not take any more: the budget is one of both
     arena[H_BUDGET] -= counted
     if plan[P_TREE] != 0:
-        found = _joined(plan, wanted, ctx, memory, state, out)
+        found = _joined(plan, ctx, memory, state, slots, out)
     else:
         found = _grouped(plan, dictionary, arena, memory, at, state)
     arena[H_BUDGET] += counted
@@ -174,24 +205,23 @@ def run(
     message, message_octets = words(message), words(message_octets)
     if batches != 0:
         ctx = Context(arena, halves, core, scratch)
-        found = _applied(batches, wanted, plan, texts, dictionary, base, ctx, memory, state, out, slots)
+        found = _applied(batches, plan, texts, dictionary, base, ctx, memory, state, out, slots)
         if found != group.DONE:
             return found
     m = state[group.S_DELTAS]
     state[R_NEEDED] = 0
     if not wanted or m == 0:
         return group.DONE
-    head, last, joins = plan[P_HEAD], plan[P_LAST], plan[P_TREE] != 0
+    head, last = plan[P_HEAD], plan[P_LAST]
     if m > MOST_ROWS or head == 0:
         return MANY
-    columns = plan[plan[P_GROUP] + group.P_COLUMNS] if not joins else ZERO
     needed = head + m * plan[P_ROW] + (last // 3) * (m // 64 + 2)
     state[R_NEEDED] = needed
     if needed > room:
         return MESSAGE
     values, across = beyond(memory, state[R_OUT]), m
-    weights = beyond(memory, state[R_OUT] + columns * m)  # of a join core: they are all there is
-    if joins:
+    weights = beyond(memory, state[R_OUT] + plan[P_WIDTH] * m)
+    if plan[P_TREE] != 0 and plan[P_NETS] == 0:  # they are all there is
         values, across = out, plan[P_TREE]
     record(
         dictionary, octets, values, across, 1, weights, m, beyond(plan, plan[P_TEMPLATE]), head,

@@ -64,6 +64,26 @@ def room_of_slots(n):
 
 
 @device
+def net_of(codes, across, columns, width, weights, n, secret, slots, memory, at, out, turned):
+    """Writes the net of ``n`` tuples to ``out``, what goes before what comes, and behind it the weights: one column
+    after the other if ``turned``, else one tuple after the other. Returns how many tuples it has.
+
+    Word ``j`` of tuple ``i`` is ``codes[i + columns[j] * across]``. ``memory`` from word ``at`` on: n words of scratch.
+    """
+    size, sums, m = room_of_slots(n), beyond(memory, at), ZERO
+    for i in range(size):
+        slots[i] = -1
+    for i in range(n):
+        sums[i] = weights[i]
+    merge(codes, 1, across, columns, width, sums, n, slots, size, secret)
+    for i in range(n):
+        m += sums[i] != 0
+    down, apart = (1, m) if turned else (width, 1)
+    write_net(codes, 1, across, columns, width, sums, n, out, down, apart, beyond(out, m * width))
+    return m
+
+
+@device
 def _needs_net(weights, n):
     """Returns True if equal tuples may have to be summed, or deletes to be put first."""
     least = 1 + ZERO
@@ -81,19 +101,9 @@ def net(plan, c, identity, secret, memory, state, r, slots):
     codes, weights = beyond(memory, state[r + R_CODES]), beyond(memory, state[r + R_WEIGHTS])
     if plan[c + C_NETS] == 0 or not _needs_net(weights, n):
         return
-    columns, size, sums = beyond(plan, identity), room_of_slots(n), beyond(memory, at)
-    for i in range(size):
-        slots[i] = -1
-    for i in range(n):
-        sums[i] = weights[i]
-    merge(codes, 1, n, columns, width, sums, n, slots, size, secret)
-    m = ZERO
-    for i in range(n):
-        m += sums[i] != 0
-    write_net(
-        codes, 1, n, columns, width, sums, n, beyond(memory, at + 2 * n), 1, m, beyond(memory, at + n)
-    )  # fmt: skip
-    state[r + R_EVENTS], state[r + R_WEIGHTS], state[r + R_CODES] = m, at + n, at + 2 * n
+    out = beyond(memory, at + n)
+    m = net_of(codes, n, beyond(plan, identity), width, weights, n, secret, slots, memory, at, out, True)
+    state[r + R_EVENTS], state[r + R_CODES], state[r + R_WEIGHTS] = m, at + n, at + n + width * m
 
 
 @device

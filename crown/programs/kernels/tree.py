@@ -10,30 +10,33 @@ there. A stored relation has the words ``D_SOURCE`` ... in the plan, and ``K_TES
 
 from __future__ import annotations
 
-from crown.engine.kernels.layout import MODE_DELTAS, X_CAPACITY, X_FACTORED, X_FILL, X_I, X_MODE
+from crown.engine.kernels.layout import MODE_DELTAS, X_CAPACITY, X_EDGE, X_FACTORED, X_FILL, X_I, X_MODE, X_PARENT
+from crown.engine.kernels.payloads.summed_leaves import summed
+from crown.engine.kernels.publish import PUBLISHING, publish
 from crown.engine.kernels.state import find_copies
 from crown.engine.kernels.update import DONE, deleted, inserted
 from crown.ingest.kernels.scan import BEFORE, IS_NULL, ONE_OF, TEST, WITHIN
 from crown.kernels.arena import H_OPEN, ZERO
-from crown.kernels.batches import merge, write_net
 from crown.kernels.jit import device
 from crown.kernels.pointers import beyond
 from crown.kernels.strings import NULL
-from crown.programs.kernels.sources import R_CODES, R_EVENTS, R_NULLS, R_WEIGHTS, READ, room_of_slots
+from crown.programs.kernels.sources import R_CODES, R_EVENTS, R_NULLS, R_WEIGHTS, READ, net_of
 
 (D_SOURCE, D_WIDTH, D_WORD0, D_MOVES, D_NETS, D_TESTS, D_TEST0, D_RECORD, D_ASKS, D_JOINED, D_JOINED0, D_ALIASES,
- D_ALIAS0, TAKE) = range(14)  # fmt: skip
+ D_ALIAS0, D_SUMMED, TAKE) = range(15)  # fmt: skip
 """Words of a stored relation in the plan: its source; how many columns of that it has, where they are listed, and 1 if
 they are not all in their order; 1 if it is netted; how many tests must hold, and where they are; its record
 descriptor; 1 if it is asked what deletes find; how many of its columns must not be NULL, and where they are listed; how
-many aliases read it, and where the words are listed that count what they read, and what the tests reject."""
+many aliases read it, and where the words are listed that count what they read, and what the tests reject; 1 if only
+sums of its rows are kept."""
 K_TESTED, K_EVENTS, K_GONE, K_ROWS, K_WEIGHTS, K_AMOUNTS, K_ABSENT, TAKEN = range(8)
 """Words of a stored relation in the state: tuples for which the tests hold; tuples of its net, and of these that go,
 which come first; where in the memory they are, one after the other, the weights, those of what goes without their sign,
 and what of that was not there."""
-T_SIGN, T_TAKE, T_STATUS, T_MINUS, T_ABSENT, T_EVERY, TREE = range(7)
-"""Words of the state: the sign and the stored relation at which it is, and what the kernel there came back with; rows
-in the buffer that go, which stand first; copies that were not there; the mask of tuples that all aliases read."""
+T_SIGN, T_TURN, T_STATUS, T_MINUS, T_ABSENT, T_EVERY, TREE = range(7)
+"""Words of the state: the sign and the turn at which it is, the sign ``PUBLISHING`` behind all of them, and what the
+kernel there came back with; rows in the buffer that go, which stand first, if rows weigh nothing; copies that were not
+there; the mask of tuples that all aliases read."""
 
 
 @device
@@ -92,26 +95,19 @@ def take(plan, d, identity, secret, memory, at, state, r, k, slots):
         m = _chosen(plan, d, codes, weights, n, chosen, amounts)
         codes, weights = chosen, amounts
     at += (width + 1) * n
-    state[k + K_TESTED], state[k + K_ROWS], state[k + K_WEIGHTS] = m, at, at + width * n
-    rows, found = beyond(memory, at), beyond(memory, at + width * n)
+    state[k + K_TESTED], state[k + K_ROWS] = m, at
+    rows = beyond(memory, at)
     at += (width + 1) * n
     if plan[d + D_NETS] == 1 and (m > 1 or (m == 1 and weights[0] == 0)):
-        sums, size, events = beyond(memory, at), room_of_slots(m), ZERO
-        for i in range(size):
-            slots[i] = -1
-        for i in range(m):
-            sums[i] = weights[i]
-        merge(codes, 1, n, columns, width, sums, m, slots, size, secret)
-        for i in range(m):
-            events += sums[i] != 0
-        write_net(codes, 1, n, columns, width, sums, m, rows, width, 1, found)
-        m = events
+        m = net_of(codes, n, columns, width, weights, m, secret, slots, memory, at, rows, False)
     else:
         for j in range(width):
             for i in range(m):
                 rows[i * width + j] = codes[j * n + i]
         for i in range(m):
-            found[i] = weights[i]
+            rows[m * width + i] = weights[i]
+    state[k + K_WEIGHTS] = state[k + K_ROWS] + m * width
+    found = beyond(memory, state[k + K_WEIGHTS])
     amounts, absent, gone = beyond(memory, at), beyond(memory, at + n), ZERO
     while gone < m and found[gone] < 0:
         amounts[gone], absent[gone] = -found[gone], 0
@@ -148,26 +144,44 @@ def has_all(ctx, plan, d, memory, state, k):
 
 
 @device
-def propagate(ctx, plan, first, takes, room, memory, state, t, k, out):
+def _gone(ctx, sums, rec, rows, amounts, n, absent, ring, out):
+    """Deletes tuples of a stored relation, of which only ``sums`` are kept, or the rows; what the kernel returns."""
+    if ring is not None and sums == 1:
+        return summed(ctx, rec, rows, amounts, n, absent, -1, ring, out)
+    return deleted(ctx, rec, rows, amounts, n, absent, ring, out)
+
+
+@device
+def _come(ctx, sums, rec, rows, weights, n, every, ring, out):
+    """Inserts tuples as ``_gone`` deletes them."""
+    if ring is not None and sums == 1:
+        return summed(ctx, rec, rows, weights, n, every, 1, ring, out)
+    return inserted(ctx, rec, rows, weights, n, every, False, ring, out)
+
+
+@device
+def propagate(ctx, plan, first, takes, turns, room, memory, state, t, k, ring, out):
     """Applies the nets of all stored relations; ``DONE``, or what the kernel came back with at which it is left.
 
     ``room``: rows of the buffer ``out``. The words of the stored relations are from ``plan[first]`` and ``state[k]``
-    on, those of what is done here from ``state[t]`` on.
+    on, those of what is done here from ``state[t]`` on. From ``plan[turns]`` on the relations are listed in the order
+    of deletions, and then in that of insertions. ``ring``: None, or 1 for a core with payloads.
     """
     scratch = ctx.scratch
     ctx.arena[H_OPEN] = 1
     scratch[X_MODE], scratch[X_FACTORED], scratch[X_CAPACITY] = MODE_DELTAS, 0, room
-    scratch[X_I], scratch[X_FILL] = 0, 0
+    scratch[X_I], scratch[X_FILL], scratch[X_EDGE], scratch[X_PARENT] = 0, 0, 0, 0
     state[t + T_MINUS], state[t + T_ABSENT], state[t + T_EVERY] = 0, 0, -1
     for sign in (-1, 1):
-        for x in range(takes):
+        for turn in range(takes):
+            x = plan[turns + (turn if sign < 0 else takes + turn)]
             d, of = first + TAKE * x, k + TAKEN * x
             n, gone, rec, rows = state[of + K_EVENTS], state[of + K_GONE], plan[d + D_RECORD], state[of + K_ROWS]
-            state[t + T_SIGN], state[t + T_TAKE] = sign, x
+            state[t + T_SIGN], state[t + T_TURN] = sign, turn
             found = DONE
             if sign < 0 and gone > 0:
                 amounts, absent = beyond(memory, state[of + K_AMOUNTS]), beyond(memory, state[of + K_ABSENT])
-                found = deleted(ctx, rec, beyond(memory, rows), amounts, gone, absent, None, out)
+                found = _gone(ctx, plan[d + D_SUMMED], rec, beyond(memory, rows), amounts, gone, absent, ring, out)
                 for i in range(gone):
                     state[t + T_ABSENT] += absent[i]
             elif sign > 0 and n > gone:
@@ -175,12 +189,17 @@ def propagate(ctx, plan, first, takes, room, memory, state, t, k, out):
                     beyond(memory, rows + gone * plan[d + D_WIDTH]),
                     beyond(memory, state[of + K_WEIGHTS] + gone),
                 )
-                found = inserted(ctx, rec, come, weights, n - gone, beyond(state, t + T_EVERY), False, None, out)
+                every = beyond(state, t + T_EVERY)
+                found = _come(ctx, plan[d + D_SUMMED], rec, come, weights, n - gone, every, ring, out)
             if found != DONE:
                 state[t + T_STATUS] = found
                 return found
         if sign < 0:
             state[t + T_MINUS] = scratch[X_FILL]
+    if ring is not None:
+        state[t + T_SIGN], state[t + T_TURN] = PUBLISHING, 0
+        state[t + T_STATUS] = publish(ctx, ring, out)
+        return state[t + T_STATUS]
     return DONE
 
 

@@ -45,7 +45,7 @@ class GroupPipeline(Pipeline):
         operator = self._does()
         sums, out = operator.plan[group_batch.P_SUMS], operator.plan[group_batch.P_COLUMNS]
         self._group, self._keys = int(2 * sums + 2 * (out + 1)), len(operator.keys)
-        head[kernels.P_TABLE] = operator.table
+        head[kernels.P_TABLE], head[kernels.P_WIDTH] = operator.table, out
         pieces = [
             (kernels.P_GROUP, operator.plan),
             (kernels.P_KEYS, operator.keys),

@@ -18,43 +18,54 @@ from crown.stages.state.memory import OWN_PARTS
 from crown.store.records import Records
 
 
-def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Records) -> Pipeline | None:
-    """Returns what runs the batches of a program in one call; None if they take more."""
-    if len(running.stages) > 1 or running.reads_clock:
-        return None
+def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Records) -> Pipeline | str:
+    """Returns what runs the batches of a program in one call, or why they take more."""
+    if running.reads_clock:
+        return "the query reads the clock"
+    if len(running.stages) > 1:
+        return f"there are {len(running.stages)} stages"
     (stage,) = running.stages
     sources = []
     for table in running.plan.tables:
         name = table.name.lower()
         wire, base = running.wires[name], running.base_tables
-        if not Source.fits(wire.columns) or not base.counts_alone(name) or not preparer.selects_exactly(name):
-            return None
+        if (why := Source.misfit(wire.columns)) is not None:
+            return f"table {table.name}: {why}"
+        if not base.counts_alone(name):
+            return f"table {table.name}: its rows have a key, a window or a retention time that is enforced"
+        if not preparer.selects_exactly(name):
+            return f"table {table.name}: a condition on its rows has no native form"
         gate = base.gate(name) if base.asked(name) is None else None
         sources.append(Source(name, wire.columns, gate, not wire.may_repeat))
     memory = running.memory
-    if isinstance(stage, Groups) and len(sources) == 1 and stage.operator() is not None:
+    if isinstance(stage, Groups):
+        if len(sources) > 1 or stage.operator() is None:
+            return "not all rows of one table enter the groups as they are"
         return GroupPipeline(stage, sources[0], memory.part(1), memory.part(OWN_PARTS), records)
-    if isinstance(stage, Join) and stage.plain:
-        takes = _takes(stage, running, [source.name for source in sources])
-        if takes is not None:
-            return JoinPipeline(stage, sources, takes, memory.part(1), memory.part(OWN_PARTS))
-    return None
+    if not isinstance(stage, Join):
+        return "the stage is neither a join nor groups"
+    if not stage.plain:
+        return "the join has several cells, a bag, or rows it pads"
+    takes = _takes(stage, running, [source.name for source in sources])
+    if isinstance(takes, str):
+        return takes
+    return JoinPipeline(stage, sources, takes, memory.part(1), memory.part(OWN_PARTS), records)
 
 
-def _takes(stage: Join, running: ProgramRuntime, names: Sequence[str]) -> list[Take] | None:
-    """Returns what a join stores of its relations; None if a call cannot make that."""
+def _takes(stage: Join, running: ProgramRuntime, names: Sequence[str]) -> list[Take] | str:
+    """Returns what a join stores of its relations, or why a call cannot make that."""
     (core,), found = stage.cores, []
     compiled = core.state.compiled
     for stored in stage.stored:
         name, aliases = stage.inputs[stored.input], stored.stored.aliases
         if not isinstance(name, str) or stored.mask is not None:
-            return None
+            return "the join reads rows of another stage"
         tests = list[Test]()
         columns = {column.name: column.type for column in running.wires[name].columns}
         if stored.predicate is not None:
             selection = Selection([frozenset(stored.predicate.conjuncts())], columns, True)
             if not selection.exact:
-                return None
+                return f"the join reads rows of {stored.stored.name} under a condition that has no native form"
             (tests,) = selection.tests
         record = compiled.record[aliases[0].node]
         joined = sorted({word for alias in aliases for word in alias.not_null})
@@ -64,7 +75,7 @@ def _takes(stage: Join, running: ProgramRuntime, names: Sequence[str]) -> list[T
         found.append(
             Take(
                 names.index(name), stored.words, stored.moves, tests, list(columns), record, not stored.whole, asks,
-                joined, tallies,
+                joined, tallies, aliases[0].node in compiled.summed,
             )
         )  # fmt: skip
     return found

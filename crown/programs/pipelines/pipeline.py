@@ -61,7 +61,7 @@ class Pipeline:
         self._memory, self._slots = np.empty(0, np.int64), np.empty(0, np.int32)
         self._message = _NO_MESSAGE
         self._small = 0
-        self._net = True  # deltas are net as they come
+        self._netted = 0  # rows that a join nets, at most
         self._arrays: Arrays = part.arena, NO_HALVES, NOTHING, NOTHING, NOTHING
 
     # A batch
@@ -93,8 +93,9 @@ class Pipeline:
         words += self._begin(rows)
         if len(self._memory) < words:
             self._memory = np.empty(words, np.int64)
-        if len(self._slots) < 4 * most + 8:
-            self._slots = np.empty(4 * most + 8, np.int32)
+        slots = 4 * max(most, self._netted) + 8
+        if len(self._slots) < slots:
+            self._slots = np.empty(slots, np.int32)
         self._message = _message(self._small)
         for one in given:
             one.batch._export_to_c(self._address + 8 * EXPORTED * self._place[one.name])
@@ -103,7 +104,7 @@ class Pipeline:
         """Applies the batch; returns ``DONE``, or where it stopped. Raises UnusableStateError if an arena is full."""
         if self._gated and not self._base.budget.fixed:
             self._base.budget.allow(self._base.number)
-        return self._called(self._address, wanted.deltas and (self._net or wanted.consolidate is False))
+        return self._called(self._address, wanted.deltas)
 
     def _called(self, address: int, wanted: bool) -> int:
         """Calls the kernel, ``address`` 0 for the message alone. Raises UnusableStateError."""

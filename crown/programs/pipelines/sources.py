@@ -32,9 +32,11 @@ class Source:
         self._nets = nets
 
     @staticmethod
-    def fits(columns: Sequence[Column]) -> bool:
-        """Returns True if rows with these columns can be scanned all at once: there are some, and none with texts."""
-        return bool(columns) and not any(uses_dictionary(column.type) for column in columns)
+    def misfit(columns: Sequence[Column]) -> str | None:
+        """Returns why rows with these columns cannot be scanned all at once; None if they can."""
+        if not columns:
+            return "no column of it is read"
+        return next((f"column {one.name} has type {one.type}" for one in columns if uses_dictionary(one.type)), None)
 
     @property
     def counted(self) -> bool:
@@ -84,17 +86,18 @@ class Take:
     False), of the rows for which all ``tests`` hold.
 
     ``record``: its descriptor; ``nets``: it is netted; ``asks``: it says what deletes find; ``joined``: columns of it
-    that must not be NULL; ``tallies``: of each alias what counts the tuples that it reads, and those rejected.
+    that must not be NULL; ``tallies``: of each alias what counts the tuples that it reads, and those rejected;
+    ``summed``: only sums of its rows are kept.
     """
 
     def __init__(
         self, source: int, places: Sequence[int], moves: bool, tests: Sequence[Test], columns: Sequence[str],
-        record: int, nets: bool, asks: bool, joined: Sequence[int], tallies: Sequence[int],
+        record: int, nets: bool, asks: bool, joined: Sequence[int], tallies: Sequence[int], summed: bool,
     ) -> None:  # fmt: skip
         self.source = source
         self._places, self._joined, self._tallies = places, joined, tallies
         self._tests, self._columns = tests, columns
-        self._fixed = (moves, record, nets, asks)
+        self._fixed = (moves, record, nets, asks, summed)
 
     @property
     def each(self) -> int:
@@ -103,7 +106,7 @@ class Take:
 
     def words(self, at: int) -> tuple[list[int], np.ndarray]:
         """Returns the words in a plan, and what they point to, which is at word ``at`` there."""
-        moves, record, nets, asks = self._fixed
+        moves, record, nets, asks, summed = self._fixed
         lists, tests = [*self._places, *self._joined, *self._tallies], list[int]()
         tests_at = at + len(lists)
         values, values_at = list[int](), tests_at + scan.TEST * len(self._tests)
@@ -118,7 +121,7 @@ class Take:
         found = [0] * tree.TAKE
         found[tree.D_SOURCE], found[tree.D_RECORD], found[tree.D_ASKS] = self.source, record, asks
         found[tree.D_WIDTH], found[tree.D_WORD0] = len(self._places), at
-        found[tree.D_MOVES], found[tree.D_NETS] = moves, nets
+        found[tree.D_MOVES], found[tree.D_NETS], found[tree.D_SUMMED] = moves, nets, summed
         found[tree.D_TESTS], found[tree.D_TEST0] = len(self._tests), tests_at
         found[tree.D_JOINED], found[tree.D_JOINED0] = len(self._joined), at + len(self._places)
         found[tree.D_ALIASES], found[tree.D_ALIAS0] = (

@@ -112,9 +112,14 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
     """
     n = weights.size
     scratch[X_CAPACITY] = out.shape[1]
-    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
-    ctx = Context(arena, halves, plan, scratch)
-    rows, weights, missing = words(rows), words(weights), words(missing)
+    ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
+    return summed(ctx, rec, words(rows), words(weights), n, words(missing), sign, ring, words(out))
+
+
+@device
+def summed(ctx, rec, rows, weights, n, missing, sign, ring, out):
+    """Adds ``n`` tuples to a summed leaf, or takes them away: see ``sum_batch``."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     node = plan[plan[rec + R_NODES]]
     d = node_at(node)
     width, k = plan[rec + R_WIDTH], plan[d + N_KEY]
