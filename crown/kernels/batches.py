@@ -1,4 +1,4 @@
-"""Kernels over a batch before it meets the state: consolidation of a Z-set, columns as Arrow has them, cells."""
+"""Kernels over a batch before it is applied: consolidation of a Z-set, conversion of Arrow columns, cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every device function of the engine works on, as one argument."""
+"""The state that each device function of the engine takes, as one argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way in which this project compiles: ``@kernel``.
+"""``@kernel`` and ``@device``: how functions of this project are compiled.
 
 Kernels run without the GIL and are compiled once for all plans: a plan is data to them, never a type. They come from
 the library that was compiled when the package was built, see ``crown.compiling.library``. Where there is none, Numba

@@ -1,4 +1,4 @@
-"""What kernels run as a few instructions of the processor, written in LLVM's terms for Numba.
+"""Operations that are a few instructions of the processor, written in LLVM IR for Numba.
 
 Each stands for an ``instruction`` of ``pointers``, ``limbs`` or ``runs``, which say what it means. This is loaded when
 something is compiled, and not before.

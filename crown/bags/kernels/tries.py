@@ -1,4 +1,4 @@
-"""The rows of a bag's atoms, in tries that share their nodes: a row comes, a row goes.
+"""Tries over the rows of a bag's atoms, which share nodes: inserts and deletes of rows.
 
 A trie is an index by every set of columns that a search may have bound, with the values of the next column below each
 node. A row is found by its own table, and so is a node: to ask whether a value goes with what is bound is one look-up,

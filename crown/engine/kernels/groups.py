@@ -1,4 +1,4 @@
-"""Groups: per key value of an edge one, in bundles, the only index there is. See ``crown.kernels.geometry``.
+"""Groups: one per key value of an edge, in bundles; they are the only index. See ``crown.kernels.geometry``.
 
 Invariants: a group is in use iff a row of R_c or of R_p has its key, and a bundle exists iff a group of it is in use.
 In a group's parents list the first ``live`` entries are the live rows.

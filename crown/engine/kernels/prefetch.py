@@ -1,4 +1,4 @@
-"""Look-ahead: while one row of a batch is applied, the memory that the next ones need is already on its way.
+"""Look-ahead: prefetches the memory that the next rows of a batch need while one row is applied.
 
 A change is a chain of dependent cache misses: slot of the hash table, record, list, the row that moves in a list. A
 batch knows all its keys beforehand, so the chains of several rows are walked at once, one link per stage: the farther

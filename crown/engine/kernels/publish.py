@@ -1,4 +1,4 @@
-"""Publication: once per batch, every changed group tells its parents, the deepest edges first.
+"""Publication: once per batch, each changed group publishes its payload to its parents, the deepest edges first.
 
 A parent row is touched once per changed group below it, however often that has changed. Groups that are siblings are
 published one after the other: so the changes of a product telescope.

@@ -1,4 +1,4 @@
-"""A whole batch in one call: Arrow's memory in, a message of Arrow out.
+"""Applies a whole batch in one call: Arrow's memory in, an Arrow IPC message out.
 
     relations: scan, conditions, net, gate (``sources``) -> group stage, or join core (``tree``) -> message
 

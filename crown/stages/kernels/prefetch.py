@@ -1,4 +1,4 @@
-"""Memory that the next events of a batch will read is asked for before the first of them is worked on."""
+"""Prefetches the memory that the next events of a batch read, before the first of them is processed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking into a state: sizes, flags, membership. Nothing here changes it."""
+"""Reads of a state: sizes, flags, membership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ahead: while one update is applied, the memory that the next ones need is already on its way.
+"""Look-ahead: prefetches the memory that the next updates need while one is applied.
 
 An update is a chain of cache misses: slots of both values, their vertices, the slot of the edge and the lists. The
 chains of several rows are walked at once: rows `FAR` ahead get slots fetched, rows `MIDDLE` ahead the vertices that the

@@ -1,4 +1,4 @@
-"""A batch before it meets the state: weights of equal tuples are summed, deletions go to the front."""
+"""Nets a batch before it is applied: sums the weights of equal tuples, and puts deletes first."""
 
 from __future__ import annotations
 

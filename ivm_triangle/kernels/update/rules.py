@@ -1,4 +1,4 @@
-"""The rules: what an update (x, y) -> m to a part of a relation does to the views. One kernel for all programs.
+"""Applies the rules of an update (x, y) -> m to the views. One kernel serves all programs.
 
 The steps are rows of the plan array (see `ivm_triangle.terms.Step`). Every scan is one contiguous slice of an adjacency
 list, because heavy other ends come first; a scan from the flag that the mask excludes is empty and costs O(1).

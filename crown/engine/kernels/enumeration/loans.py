@@ -1,4 +1,4 @@
-"""Loans: the far parts that results are given, and how they leave the arena.
+"""Loans: far parts of sums that are lent to results, and their way out of the arena.
 
 A row of a result has a handle for each far part, which is lent: ``H_LOANS`` chains blocks of two words, the next block
 and the far number. Code that takes rows out of the arena writes the limbs of their far parts into rows of their own.

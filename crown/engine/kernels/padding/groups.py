@@ -1,4 +1,4 @@
-"""Padded nodes: a row of NULLs stands in a group of a padded node where that has no row, but has rows above.
+"""Padded nodes: a group with parent rows but no row of its own gets a row of NULLs.
 
 A padded node has one such row, the *padding*, in a record of no table. It is written into the group it stands for just
 before it is walked, as any row is that enters V_s or leaves it; so all above and below it is as it was without padding.

@@ -1,4 +1,4 @@
-"""Payloads: exact integers per group of a bound edge, for what a set does not say. How often, and the sum of what.
+"""Payloads: exact counts and sums per group of a bound edge.
 
 Per term, a row of a node is worth its *own* value, ``weight * factor * product of Pub of its groups on bound edges``,
 and a group is worth the sum over its children, ``Pub + change``: ``Pub`` is what its parents have been told, the change

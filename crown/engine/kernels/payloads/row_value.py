@@ -1,4 +1,4 @@
-"""What a row is worth: per part of a payload its weight times its factors times the payloads that its links lead to."""
+"""The value of a row: per part of a payload, its weight times its factors times the payloads of its groups below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summed leaves: relations of which nothing is kept but what their rows add up to, per key.
+"""Summed leaves: relations of which only the sums per key are kept, and no rows.
 
 A bound leaf of a payload plan is looked at through its groups alone: is the key in V_p, and what are its rows worth. If
 if what gives the changes guarantees that every delete finds its row, the rows need not be there. A group of a

@@ -1,4 +1,4 @@
-"""How many new keys a batch has for a table, told by a sample of hash values, so that the table grows once at most.
+"""Estimates the new keys of a batch from a sample of hash values, so that a table grows at most once.
 
 A key is in the sample if the last bits of its tag are 0; whenever the sample is full, one bit more has to be. So the
 sample is of the distinct keys, however often each occurs, and of up to ``ROOM`` of them it has all. Source: Gibbons,

@@ -1,4 +1,4 @@
-"""The records of a batch: every tuple is stored, those that are there already are found, copies are added up.
+"""The records of a batch: stores new tuples, finds those that exist, and adds up copies.
 
 Rows of a record that is new have ``NEW`` for their own group until they enter it, and count none of their children. One
 whose tuple is stored twice is a *double*: it has no copies, and one of its words has the copies of its tuple and the

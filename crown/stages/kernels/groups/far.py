@@ -1,4 +1,4 @@
-"""Far parts of sums in groups: numbers that only few groups have, so they lie apart from the states of all.
+"""Far parts of the sums of groups: few groups have them, so they are stored apart from the groups' states.
 
 Dense, a far part is a row of an int64 matrix. In a stage's arena it is a block (``crown.kernels.far``).
 """

@@ -1,4 +1,4 @@
-"""What a function picks that counts from its own row: rows beside it, rows of a filter, the ends of its session.
+"""Finds the rows that LAG, LEAD and similar functions pick: neighbours, filtered neighbours, ends of sessions.
 
 A pick is seven words: its kind, ``shift`` and ``count``, the ``word`` of the sums that counts the rows of its filter
 (-1: there is none), the column of the filter, and which of the outputs it has, from ``first`` to ``end``. An output is

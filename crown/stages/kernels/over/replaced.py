@@ -1,4 +1,4 @@
-"""What a batch does to the values that functions pick: the stretches of rows that it reaches, and one pass over them.
+"""Deltas of picked values: the stretches of rows that a batch affects, and one pass over them.
 
 A stretch (``SPAN`` words) is of a partition: HANDLE, LOW and HIGH, between which positions its rows are before the
 batch; NEW_LOW and NEW_HIGH, where they are afterwards; and FIRST and END, which of the changes, by partition and rank,

@@ -1,4 +1,4 @@
-"""Where changed rows lie in their partitions, between which rows that are like them."""
+"""Finds the positions of changed rows in their partitions, and their peers."""
 
 from __future__ import annotations
 

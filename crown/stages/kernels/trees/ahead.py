@@ -1,4 +1,4 @@
-"""The ways to the coming rows of a batch in ordered trees, gone together while nothing depends on them yet."""
+"""Walks ordered trees for the next rows of a batch together, so that their cache misses overlap."""
 
 from __future__ import annotations
 

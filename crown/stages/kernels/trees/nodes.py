@@ -1,4 +1,4 @@
-"""Nodes of ordered trees: where their parts lie, and what their entries have together.
+"""Nodes of ordered trees: their layout, and the totals of their entries.
 
 ``shape`` (int64[3 + 2 * numbers]) says what a row has: ``width`` codes; ``k`` words of sums; how many numbers these
 are; and per number its first word and its limbs. A number of no limbs is a word that is not added up: a child has the

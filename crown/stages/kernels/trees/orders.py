@@ -1,4 +1,4 @@
-"""How values are ordered: codes are not, so they are compared by type.
+"""Compares values by their type, since codes are not ordered.
 
 Whole numbers, dates and short decimals are their codes. Doubles are compared by their bits, NaN is the greatest.
 Strings and binary values are compared by their bytes, longer decimals as numbers of 128 bits: both lie in the

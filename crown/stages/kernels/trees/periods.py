@@ -1,4 +1,4 @@
-"""Rows in the order of a time that they have: one tree of all rows, searched by a range of times.
+"""Rows ordered by a time: one tree of all rows, searched by ranges of times.
 
 Trees are those of ``crown.stages.kernels.trees.ordered``, without sums, in the order of one word of the rows, rising,
 then of all others.
