@@ -1,6 +1,6 @@
 """Names for what PostgreSQL, Snowflake, BigQuery and others mean by casts, weeks and parts of texts and numbers.
 
-The SQL front-end writes them where a dialect has its own meaning (`plans.frontends.sql.text.meanings`).
+The SQL front-end writes them where a dialect has its own meaning (`plans.frontends.sql.text.meanings.calls`).
 """
 
 from __future__ import annotations

@@ -15,21 +15,21 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
-from plans.frontends.sql.text.best import with_best
-from plans.frontends.sql.text.clickhouse import from_clickhouse
-from plans.frontends.sql.text.conversions import with_conversions, without_empty_orders
-from plans.frontends.sql.text.events import with_events
-from plans.frontends.sql.text.generators import with_arrays, with_flattened, with_series
-from plans.frontends.sql.text.json_calls import with_json
-from plans.frontends.sql.text.json_paths import with_arrows, with_paths
-from plans.frontends.sql.text.meanings import with_meanings
-from plans.frontends.sql.text.patterns import with_patterns, with_percents
-from plans.frontends.sql.text.pivot_statements import with_pivots
+from plans.frontends.sql.text.meanings.calls import with_meanings
+from plans.frontends.sql.text.meanings.json_calls import with_json
+from plans.frontends.sql.text.meanings.json_paths import with_arrows, with_paths
+from plans.frontends.sql.text.meanings.patterns import with_patterns, with_percents
+from plans.frontends.sql.text.meanings.regexes import with_regexes
 from plans.frontends.sql.text.place import CLOSE
-from plans.frontends.sql.text.quantified import without_quantifiers
 from plans.frontends.sql.text.reader import DIALECTS, SPARK, Fault, first_index, reader
-from plans.frontends.sql.text.regexes import with_regexes
-from plans.frontends.sql.text.rownum import with_limits
+from plans.frontends.sql.text.rewrites.best import with_best
+from plans.frontends.sql.text.rewrites.clickhouse import from_clickhouse
+from plans.frontends.sql.text.rewrites.conversions import with_conversions, without_empty_orders
+from plans.frontends.sql.text.rewrites.events import with_events
+from plans.frontends.sql.text.rewrites.generators import with_arrays, with_flattened, with_series
+from plans.frontends.sql.text.rewrites.pivot_statements import with_pivots
+from plans.frontends.sql.text.rewrites.quantified import without_quantifiers
+from plans.frontends.sql.text.rewrites.rownum import with_limits
 from plans.frontends.sql.text.table_functions import plain
 from plans.frontends.sql.text.translate import (
     in_spark,

@@ -19,8 +19,8 @@ from sqlglot.tokens import TokenType
 from plans.errors import PlanError, Position
 from plans.expressions.names import NAMES
 from plans.frontends.sql.text.arguments import complete
-from plans.frontends.sql.text.patterns import DIALECTS as PATTERNED
-from plans.frontends.sql.text.patterns import FUNCTIONS
+from plans.frontends.sql.text.meanings.patterns import DIALECTS as PATTERNED
+from plans.frontends.sql.text.meanings.patterns import FUNCTIONS
 from plans.stack import MAX_NESTING, with_room
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What other dialects mean by FORMAT, STRTOK and CONVERT to a text, and by places in arrays.
 
-Part of `plans.frontends.sql.text.meanings`.
+Part of `plans.frontends.sql.text.meanings.calls`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.made import call, literal
-from plans.frontends.sql.text.moments import POSTGRES
+from plans.frontends.sql.text.meanings.moments import POSTGRES
 
 
 def as_text(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """What other dialects mean by parts, weeks, ages and differences of moments.
 
-Part of `plans.frontends.sql.text.meanings`.
+Part of `plans.frontends.sql.text.meanings.calls`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.made import call, rewritten
-from plans.frontends.sql.text.meanings import AS_SPARK
+from plans.frontends.sql.text.meanings.calls import AS_SPARK
 
 _BACKSLASHES = ("duckdb", "postgres", "bigquery", "snowflake", "oracle", "clickhouse")
 """Dialects whose replacements call a group `\\1`."""

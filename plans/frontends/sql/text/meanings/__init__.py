@@ -1,0 +1,1 @@
+"""What functions of other dialects mean, in Spark's functions."""
