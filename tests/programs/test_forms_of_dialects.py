@@ -140,6 +140,7 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("spark", "SELECT NAMED_STRUCT('x', a, 'y', s) AS p, p.x + 1 AS x FROM r", "SELECT {'x': a, 'y': s}, a + 1 FROM r"),
     ("spark", "SELECT a AS k, (SELECT MAX(v) FROM u WHERE u.a = r.a) AS m, m + k AS t FROM r",
      "SELECT a, (SELECT MAX(v) FROM u WHERE u.a = r.a) AS m, (SELECT MAX(v) FROM u WHERE u.a = r.a) + a FROM r"),
+    ("redshift", "SELECT id, NVL(a, b, 0) AS x FROM r", "SELECT id, COALESCE(a, b, 0) FROM r"),
     ("databricks", "SELECT a + 1 AS z, z * 2 AS y FROM r WHERE a > 0", "SELECT a + 1, (a + 1) * 2 FROM r WHERE a > 0"),
     ("snowflake", "SELECT a + 1 AS z, s FROM r WHERE z > 1 QUALIFY ROW_NUMBER() OVER (PARTITION BY z ORDER BY id) = 1",
      "SELECT a + 1, s FROM r WHERE a + 1 > 1 QUALIFY ROW_NUMBER() OVER "

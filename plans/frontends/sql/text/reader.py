@@ -239,7 +239,7 @@ def _as_called(name: str, build: Any) -> Any:
 
 
 _AT_MOST = {"IFNULL": 2, "NVL": 2}
-"""How many arguments functions take that sqlglot reads as others that take more."""
+"""How many arguments functions take that sqlglot reads as others that take more. Redshift's NVL is COALESCE."""
 
 
 @cache
@@ -251,7 +251,8 @@ def reader(dialect: str) -> Dialect:
     kept = (*_OWN.get(dialect, ()), *(FUNCTIONS if dialect in PATTERNED else ()))
     functions = {name: build for name, build in base.Parser.FUNCTIONS.items() if name not in kept}
     functions |= {name: _as_called(name, base.Parser.FUNCTIONS.get(name)) for name in kept}
-    functions = {name: complete(name, build, _AT_MOST.get(name)) for name, build in functions.items()}
+    most = {} if dialect == "redshift" else _AT_MOST
+    functions = {name: complete(name, build, most.get(name)) for name, build in functions.items()}
     parser = type("Parser", (Noting, base.Parser), {"FUNCTIONS": functions})
     own = {"Parser": parser, "INDEX_OFFSET": 0}  # the parser would change some indexes, and others not
     made: Dialect = type(base)(f"Noting{base.__name__}", (base,), own)()

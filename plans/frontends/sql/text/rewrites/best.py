@@ -29,7 +29,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
             _pick_first(node)
     for node in reversed(list(tree.find_all(*_KINDS))):
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
-        whole = isinstance(count, exp.Literal) and count.name.isdigit()
+        whole = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
         around = node.parent if isinstance(node.parent, exp.Filter) else node
         if count is None and isinstance(node, (exp.ArgMax, exp.ArgMin)) and dialect in _OF_KNOWN:
             known: list[Any] = [is_known(node.this)]
@@ -38,7 +38,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
             around.replace(placed(made, extent(around)))
             continue
         if node.args.get("count") is not None and not whole:
-            message = f"{spelling(text, node)} takes the number of values as a whole number"
+            message = f"{spelling(text, node)} takes the number of values as a whole number, 1 or more"
             hint = "write the number itself, or GREATEST inside of it for the larger of two columns"
             raise PlanError(message, hint=hint, position=place_of(text, node), text=text)
         if count is None or not whole:
