@@ -146,7 +146,8 @@ class ProgramEngine(ProgramRuntime, instead="save(path) and crown.load(path) mak
             nets = dict[str | int, Zset]()
             if asked in kernels.ALL_DONE:
                 given = replace(given, nets=pipeline.nets())
-                nets.update({**self._unchanged, 0: self._nothing_of[0]})
+                nets.update(self._unchanged)
+                nets.update(enumerate(self._nothing_of))
                 nets.update(given.nets)
             self._roll_back(given, nets, error)
             raise

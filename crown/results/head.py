@@ -29,7 +29,7 @@ class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
 
     ``width``: the number of output columns; if nothing is evaluated, ``records`` makes record batches of blocks, and
-    ``places`` are the words of a row that the outputs are.
+    ``places`` are the words of a row that the outputs are. ``reads``: see ``Outputs``.
     """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
@@ -43,6 +43,7 @@ class OutputHead:
         self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
         self.records: Records | None = None
         self.places: list[int] | None = None
+        self.reads = self._outputs.reads
         if self._outputs.words is not None:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
             self.records = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
@@ -93,10 +94,11 @@ class Outputs(Protocol):
     """A mapping of blocks.
 
     ``words``: which word of a row of the free attributes each output is, and whether it may be NULL; None if that is
-    not all.
+    not all. ``reads``: the same word of each, or -1 and the code of a constant; None if that is not all.
     """
 
     words: list[tuple[int, bool]] | None
+    reads: list[tuple[int, int]] | None
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of rows of the free attributes, and their weights.
@@ -125,6 +127,9 @@ class PlainOutputs(Outputs):
         ]
         self._places = [i for i, o in enumerate(plan.output) if o.expr.op == "col"]
         self._positions = [plan.free.index(plan.output[i].expr.value) for i in self._places]
+        found = {i: (-1, code) for i, code in self._constants}
+        found |= {i: (at, 0) for i, at in zip(self._places, self._positions, strict=True)}
+        self.reads: list[tuple[int, int]] | None = [found[i] for i in range(len(found))]
         self.words: list[tuple[int, bool]] | None = None
         if not self._constants:
             self.words = [(i, nullable) for i, (_, nullable) in zip(self._positions, self._kinds, strict=True)]
@@ -159,6 +164,7 @@ class ComputedOutputs(Outputs):
     """Some output is an expression, or a residual predicate filters what is enumerated."""
 
     words: list[tuple[int, bool]] | None = None
+    reads: list[tuple[int, int]] | None = None
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
         self._residual = plan.residual

@@ -55,6 +55,8 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         ("SELECT DISTINCT n.a, n.b, m.c FROM n JOIN m ON n.b = m.b", "one native call"),
         ("SELECT a, SUM(b) AS s FROM n GROUP BY a", "one native call"),
         ("SELECT a, COUNT(*) AS k FROM r GROUP BY a", "one native call"),
+        ("SELECT a, COUNT(*) AS k, SUM(c) AS s FROM n JOIN m ON n.b = m.b GROUP BY a", "one native call"),
+        ("SELECT a, MIN(c) AS s FROM n JOIN m ON n.b = m.b GROUP BY a", "steps: there are 3 stages"),
         (BAG, "steps: table r: column b has type string"),
         (
             "SELECT a, SUM(b + 1) AS s FROM n GROUP BY a",

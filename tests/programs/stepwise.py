@@ -11,6 +11,7 @@ import pytest
 
 import crown
 from crown.errors import CrownError
+from crown.stages.joins.core import Join
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
 
@@ -82,8 +83,10 @@ class Stepwise:
         first, second = (view.stats() for view in (self.view, self.other))
         assert {**first, "reserved_bytes": 0} == {**second, "reserved_bytes": 0}
         of = [view._engine.tallies for view in (self.view, self.other)]
-        assert of[0].known(0) == of[1].known(0)
-        assert of[0].work[0][13:20].tolist() == of[1].work[0][13:20].tolist()
+        for number in range(len(first["stages"])):
+            assert of[0].known(number) == of[1].known(number)
+            if not isinstance(self.view._engine.stages[number], Join):  # which counts what it does by itself
+                assert of[0].work[number][13:20].tolist() == of[1].work[number][13:20].tolist()
 
     def is_duckdbs(self) -> None:
         """Compares the result with DuckDB's."""

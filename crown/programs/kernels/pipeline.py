@@ -32,19 +32,21 @@ from crown.programs.kernels import tree
 from crown.stages.kernels.groups import batch as group
 
 (P_SOURCES, P_SOURCE0, P_IDENTITY, P_SECRET, P_FIXED, P_TREE, P_TAKES, P_TAKE0, P_TABLE, P_GROUP, P_KEYS, P_FORMS,
- P_SUMS, P_NO_SUMS, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_TURNS, P_RING, P_NETS, P_PLACES, P_WIDTH,
- PLAN) = range(25)  # fmt: skip
+ P_SUMS, P_CARRIED, P_TEMPLATE, P_HEAD, P_COLUMNS, P_LAST, P_ROW, P_TURNS, P_WORDS, P_NETS, P_PLACES, P_WIDTH,
+ P_READ, P_READS, PLAN) = range(27)  # fmt: skip
 """Words of a plan. How many sources there are, and where the first is; the numbers 0, 1, 2, ...; the secret of nets;
 the first words of the memory, which are scratch. Of a join core the rows of its buffer, or 0, how many relations it
 stores, and where the first is. Of a group stage its table, its plan, which columns are its keys, the forms of its
-inputs, the recipe of its sums, and one of none. Of the message its template, or 0 words of that, its columns and the
-words of these, the words that a row takes. Of a join core, again, where the turns of its relations are listed, 1 if its
-rows weigh something, and 1 if they are netted, by which of their words. The columns of what is delivered, unless it
-lies in the buffer of the core."""
-(R_WHERE, R_HANDLES, R_SUMS, R_OUT, R_NEEDED, R_ROOM, R_TREE) = range(group.S_END, group.S_END + 7)
+inputs, and the recipes of its sums and of those that rows carry. Of the message its template, or 0 words of that, its
+columns and the words of these, the words that a row takes. Of a join core, again, where the turns of its relations are
+listed, the words of what its rows weigh, or 0, and 1 if they are netted, by which of their words. The columns of what
+is delivered, unless it lies in the buffer of the core. What groups read of a core: how many columns, and where each has
+its word in the buffer, or -1, and then its only code."""
+(R_WHERE, R_HANDLES, R_SUMS, R_OUT, R_NEEDED, R_ROOM, R_MOST, R_FREE, R_TREE) = range(group.S_END, group.S_END + 9)
 R_SOURCE0 = R_TREE + tree.TREE
 """Words of a run, behind those of the batch of the group stage: where in the memory is what that works on; the words of
-the message; for how many groups there is room; then those of the join core, of each source, and of what it takes."""
+the message; for how many groups there is room, and for how many rows of a core; the first word of the memory that is
+free; then those of the join core, of each source, and of what it takes."""
 BAD, GATE, STUCK, MESSAGE, MANY, KEYS, LEFT, HELD = 20, 21, 22, 23, 24, 25, 26, 27
 """What ``run`` comes back with, besides what a group stage does: the batch is not what it is declared as, and nothing
 was done; the gate needs memory, or a delete did not find its row; a group without rows is not empty; all is done but
@@ -57,7 +59,7 @@ MOST_ROWS = 1 << 16  # of a record batch
 @device
 def _let_in(plan, ctx, base, memory, at, state, slots):
     """Nets the tuples of all sources, and asks what their deletes find; ``DONE``, or why it stopped. What a join core
-    takes lies in the memory from word ``at`` on."""
+    takes lies in the memory from word ``at`` on; ``state[R_FREE]`` becomes the word behind it."""
     first, core = plan[P_SOURCE0], plan[P_TAKE0]
     taken = R_SOURCE0 + of.READ * plan[P_SOURCES]
     for s in range(plan[P_SOURCES]):
@@ -69,6 +71,7 @@ def _let_in(plan, ctx, base, memory, at, state, slots):
         at = tree.take(plan, d, plan[P_IDENTITY], plan[P_SECRET], memory, at, state, r, k, slots)
         if tree.lacks_key(plan, d, memory, state, r, k):
             return KEYS
+    state[R_FREE] = at
     for x in range(plan[P_TAKES]):
         d, k = core + tree.TAKE * x, taken + tree.TAKEN * x
         if plan[d + tree.D_ASKS] == 1 and not tree.has_all(ctx, plan, d, memory, state, k):
@@ -81,14 +84,12 @@ def _let_in(plan, ctx, base, memory, at, state, slots):
 
 
 @device
-def _grouped(plan, dictionary, arena, memory, at, state):
-    """Applies events to the groups, from word ``at`` of the memory on: what ``group_batch.advance`` returns."""
-    does, n = beyond(plan, plan[P_GROUP]), state[R_SOURCE0 + of.R_EVENTS]
+def _grouped(plan, dictionary, arena, memory, state, codes, weights, n, payload):
+    """Applies ``n`` events to the groups; what ``group_batch.advance`` returns."""
+    does, at = beyond(plan, plan[P_GROUP]), state[R_FREE]
     k, width, columns = does[group.P_KEYS], does[group.P_SUMS], does[group.P_COLUMNS]
     if n == 0 and does[group.P_WHOLE] == 0:
         return group.DONE  # a stage that nothing comes to rests
-    codes = beyond(memory, state[R_SOURCE0 + of.R_CODES])
-    weights = beyond(memory, state[R_SOURCE0 + of.R_WEIGHTS])
     room = state[R_ROOM]
     strides, where, handles = beyond(memory, at), beyond(memory, at + k), beyond(memory, at + k + n)
     for j in range(k):
@@ -101,12 +102,12 @@ def _grouped(plan, dictionary, arena, memory, at, state):
         handles[0] = arena[H_ROOT]
         for i in range(n):
             where[i] = 0
-    none, recipe = beyond(memory, ZERO), beyond(plan, plan[P_NO_SUMS])
+    none = beyond(memory, ZERO)
     found = group.advance(
         arena, plan[P_TABLE], does, beyond(plan, plan[P_IDENTITY]), state, strides, codes, weights, n, codes,
-        beyond(plan, plan[P_FORMS]), none, dictionary, none, 1, beyond(plan, plan[P_SUMS]), recipe,
-        beyond(memory, ZERO), where, n, handles, none, none, False, beyond(memory, state[R_SUMS]), 2 * room * width,
-        beyond(memory, state[R_OUT]), 2 * room * (columns + 1),
+        beyond(plan, plan[P_FORMS]), none, dictionary, payload, 1, beyond(plan, plan[P_SUMS]),
+        beyond(plan, plan[P_CARRIED]), none, where, n, handles, none, none, False, beyond(memory, state[R_SUMS]),
+        2 * room * width, beyond(memory, state[R_OUT]), 2 * room * (columns + 1),
     )  # fmt: skip
     if found != group.DONE:
         return found
@@ -124,43 +125,75 @@ def _grouped(plan, dictionary, arena, memory, at, state):
 
 
 @device
-def _joined(plan, ctx, memory, state, slots, out):
+def _propagated(plan, ctx, memory, state, out):
     """Applies the nets to the join core; ``DONE``, or where it stopped."""
-    room, first, takes = plan[P_TREE], plan[P_TAKE0], plan[P_TAKES]
+    room, first, takes, turns = plan[P_TREE], plan[P_TAKE0], plan[P_TAKES], plan[P_TURNS]
     taken = R_SOURCE0 + of.READ * plan[P_SOURCES]
-    turns, weighs, nets = plan[P_TURNS], plan[P_RING] == 1, plan[P_NETS] == 1
-    if weighs:
+    if plan[P_WORDS] > 0:
         found = tree.propagate(ctx, plan, first, takes, turns, room, memory, state, R_TREE, taken, 1, out)
     else:
         found = tree.propagate(ctx, plan, first, takes, turns, room, memory, state, R_TREE, taken, None, out)
     if found != group.DONE:
         return LEFT
-    m = ctx.scratch[X_FILL]
     if state[R_TREE + tree.T_ABSENT] > 0 or ctx.arena[H_WRAPPED] != 0:
         return HELD
-    if m > 0 and (plan[P_HEAD] == 0 or (2 * m >= room and not nets)):
-        return HELD
-    tree.settle(ctx.arena, plan, first, takes, state, R_SOURCE0, taken)
-    state[group.S_DELTAS], state[R_OUT] = m, 0
-    weights = beyond(memory, ZERO)
-    if weighs:
-        counts = beyond(out, ctx.plan[P_COLUMN] * room)
+    return group.DONE
+
+
+@device
+def _weighed(plan, ctx, memory, at, state, out):
+    """Copies what the rows in the buffer weigh, column by column, to the memory from word ``at`` on."""
+    m, room, words = ctx.scratch[X_FILL], plan[P_TREE], plan[P_WORDS]
+    weights = beyond(memory, at)
+    for w in range(words):
         for i in range(m):
-            weights[i] = counts[i]
-    else:
+            weights[w * m + i] = out[(ctx.plan[P_COLUMN] + w) * room + i]
+    if words == 0:
         for i in range(m):
             weights[i] = -1 if i < state[R_TREE + tree.T_MINUS] else 1
+
+
+@device
+def _placed(plan, ctx, memory, state, slots, out):
+    """Lets the rows of a join core be delivered; ``DONE``, or ``HELD`` if that is left to others."""
+    m, room, nets = ctx.scratch[X_FILL], plan[P_TREE], plan[P_NETS] == 1
+    if m > 0 and (plan[P_HEAD] == 0 or (2 * m >= room and not nets)):
+        return HELD
+    state[group.S_DELTAS], state[R_OUT] = m, 0
+    _weighed(plan, ctx, memory, ZERO, state, out)
     if nets and m > 0:
         state[R_OUT] = 2 * room
         state[group.S_DELTAS] = of.net_of(
-            out, room, beyond(plan, plan[P_PLACES]), plan[P_WIDTH], weights, m, plan[P_SECRET], slots, memory, room,
-            beyond(memory, 2 * room), True,
+            out, room, beyond(plan, plan[P_PLACES]), plan[P_WIDTH], beyond(memory, ZERO), m, plan[P_SECRET], slots,
+            memory, room, beyond(memory, 2 * room), True,
         )  # fmt: skip
     return group.DONE
 
 
 @device
-def _applied(batches, plan, texts, dictionary, base, ctx, memory, state, out, slots):
+def _added(plan, dictionary, ctx, groups, memory, state, out):
+    """Applies the rows of a join core to the groups; what ``_grouped`` returns, or ``HELD`` if they are too many."""
+    m, room, columns, at = ctx.scratch[X_FILL], plan[P_TREE], plan[P_READ], state[R_FREE]
+    if m > state[R_MOST]:
+        return HELD
+    codes = beyond(memory, at)
+    for j in range(columns):
+        place, code = plan[plan[P_READS] + 2 * j], plan[plan[P_READS] + 2 * j + 1]
+        for i in range(m):
+            codes[j * m + i] = out[place * room + i] if place >= 0 else code
+    at += columns * m
+    weights = beyond(memory, at)
+    _weighed(plan, ctx, memory, at, state, out)
+    state[R_FREE] = at + max(plan[P_WORDS], 1) * m
+    found = _grouped(plan, dictionary, groups, memory, state, codes, weights, m, weights)
+    if found == group.DONE and ctx.arena[H_ROWS] != 0:
+        for i in range(m):
+            ctx.arena[H_ROWS] += weights[i]
+    return found
+
+
+@device
+def _applied(batches, plan, texts, dictionary, base, ctx, groups, memory, state, out, slots):
     """Applies a batch; ``DONE``, or where it stopped."""
     for x in range(group.S_END):
         state[x] = 0
@@ -171,41 +204,56 @@ def _applied(batches, plan, texts, dictionary, base, ctx, memory, state, out, sl
     found = _let_in(plan, ctx, base, memory, at, state, slots)
     if found != group.DONE:
         return found
-    counted = base[H_LIVE] - live  # words that the stage may not take any more: the budget is one of both
+    counted = base[H_LIVE] - live  # words that a stage may not take any more: the budget is one of all
     arena[H_BUDGET] -= counted
-    if plan[P_TREE] != 0:
-        found = _joined(plan, ctx, memory, state, slots, out)
+    if plan[P_TREE] == 0:
+        r = R_SOURCE0
+        codes, weights = beyond(memory, state[r + of.R_CODES]), beyond(memory, state[r + of.R_WEIGHTS])
+        found = _grouped(plan, dictionary, groups, memory, state, codes, weights, state[r + of.R_EVENTS], memory)
     else:
-        found = _grouped(plan, dictionary, arena, memory, at, state)
+        live = arena[H_LIVE]
+        found = _propagated(plan, ctx, memory, state, out)
+        if found == group.DONE and plan[P_TABLE] == 0:
+            found = _placed(plan, ctx, memory, state, slots, out)
+        elif found == group.DONE:
+            more = counted + arena[H_LIVE] - live
+            groups[H_BUDGET] -= more
+            found = _added(plan, dictionary, ctx, groups, memory, state, out)
+            groups[H_BUDGET] += more
+        if found == group.DONE:
+            taken = R_SOURCE0 + of.READ * plan[P_SOURCES]
+            tree.settle(arena, plan, plan[P_TAKE0], plan[P_TAKES], state, R_SOURCE0, taken)
     arena[H_BUDGET] += counted
     return found
 
 
 @kernel(
     "int, bool, const words, const bytes, words, bytes, words, words, halves, words, words, words, words, words, "
-    "halves, words, bytes"
+    "words, halves, words, bytes"
 )
 def run(
-    batches, wanted, plan, texts, dictionary, octets, base, arena, halves, core, memory, state, scratch, out, slots,
-    message, message_octets,
+    batches, wanted, plan, texts, dictionary, octets, base, arena, halves, groups, core, memory, state, scratch, out,
+    slots, message, message_octets,
 ):  # fmt: skip
     """Applies exported record batches with rows, and releases them; ``DONE``, or where it stopped. O(rows * terms),
     and what a join core does.
 
     ``batches`` 0: it was applied already, but for its ``message``, which is written if it is ``wanted`` and there are
     deltas: its words are ``state[R_NEEDED]``, 0 for none. ``texts``: those that the conditions name; ``dictionary``
-    and ``octets``: where its values are; ``base`` and ``arena``: of the base tables and of the stage; ``halves`` that
-    as half words, ``core``, ``scratch`` and ``out``: the plan of a join core, its scratch and its buffer; ``memory``:
-    room for the run, whose words are ``state``; ``slots``: room for nets.
+    and ``octets``: where its values are; ``base``, ``arena`` and ``groups``: of the base tables, of the only or first
+    stage, and of the last one; ``halves``: the second as half words; ``core``, ``scratch`` and
+    ``out``: the plan of a join core, its scratch and its buffer; ``memory``: room for the run, whose words are
+    ``state``; ``slots``: room for nets.
     """
     plan, texts, dictionary, octets = constants(plan), words(texts), words(dictionary), words(octets)
     room = message.size
-    base, arena, halves, core, memory = words(base), words(arena), words(halves), constants(core), words(memory)
+    base, arena, halves, groups = words(base), words(arena), words(halves), words(groups)
+    core, memory = constants(core), words(memory)
     state, scratch, out, slots = words(state), words(scratch), words(out), words(slots)
     message, message_octets = words(message), words(message_octets)
     if batches != 0:
         ctx = Context(arena, halves, core, scratch)
-        found = _applied(batches, plan, texts, dictionary, base, ctx, memory, state, out, slots)
+        found = _applied(batches, plan, texts, dictionary, base, ctx, groups, memory, state, out, slots)
         if found != group.DONE:
             return found
     m = state[group.S_DELTAS]
@@ -221,7 +269,7 @@ def run(
         return MESSAGE
     values, across = beyond(memory, state[R_OUT]), m
     weights = beyond(memory, state[R_OUT] + plan[P_WIDTH] * m)
-    if plan[P_TREE] != 0 and plan[P_NETS] == 0:  # they are all there is
+    if plan[P_TREE] != 0 and plan[P_NETS] == 0 and plan[P_TABLE] == 0:  # they are all there is
         values, across = out, plan[P_TREE]
     record(
         dictionary, octets, values, across, 1, weights, m, beyond(plan, plan[P_TEMPLATE]), head,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from typing_extensions import override
 
 from crown.engine.kernels import publish
@@ -32,14 +31,15 @@ class JoinPipeline(Pipeline):
         sources: Sequence[Source],
         stored: Sequence[Take],
         base: Part,
-        part: Part,
-        records: Records,
+        parts: Sequence[Part],
+        records: Records | None,
     ) -> None:
         (self._core,) = stage.cores
-        self._nets = not stage.stage.plan.consolidated
-        head = self._core.head
-        super().__init__(sources, stored, base, part, records if self._nets and head.records else head.records)
+        super().__init__(sources, stored, base, parts, records)
         self._propagation = self._core.propagation
+        self._nets = not stage.stage.plan.consolidated
+        payload = self._core.state.compiled.payload
+        self._words_of_rows = 0 if payload is None else payload.result.words
         nodes = [stored.stored.aliases[0].node for stored in stage.stored]
         self._turns = {sign: list(self._propagation.turns(nodes, sign)) for sign in (-1, 1)}
 
@@ -53,23 +53,27 @@ class JoinPipeline(Pipeline):
     def _begin(self, rows: int) -> int:
         state, found = self._core.state, self._propagation
         found.make_ready()
-        self._arrays = state.arena, state.halves, state.plan_array, found.scratch, found.buffers.out.reshape(-1)
+        arrays = state.plan_array, found.scratch, found.buffers.out.reshape(-1)
+        self._arrays = state.arena, state.halves, self._part.arena, *arrays
         return 0
 
     @override
-    def _without_message(self) -> list[pa.RecordBatch]:
+    def _without_message(self) -> Zset:
         raise AssertionError("rows that become no message are left in the buffer")
 
     @override
     def _operator(self, head: np.ndarray) -> tuple[list[tuple[int, np.ndarray]], int]:
-        rows = head[kernels.P_TREE] = self._propagation.buffers.out.shape[1]
-        head[kernels.P_RING], head[kernels.P_NETS] = self._core.state.compiled.payload is not None, self._nets
-        pieces = [(kernels.P_TURNS, np.array([*self._turns[-1], *self._turns[1]], np.int64))]
+        pieces, rows = self._core_pieces(head), int(head[kernels.P_TREE])
         places = self._core.head.places
         if not self._nets or places is None:  # the deltas lie in the buffer
             return pieces, rows
-        self._netted, head[kernels.P_WIDTH] = rows, len(places)
+        self._netted, head[kernels.P_NETS], head[kernels.P_WIDTH] = rows, 1, len(places)
         return [*pieces, (kernels.P_PLACES, np.array(places, np.int64))], rows * (3 + len(places))
+
+    def _core_pieces(self, head: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Writes the words of the core to the ``head`` of a plan; returns what they point to."""
+        head[kernels.P_TREE], head[kernels.P_WORDS] = self._propagation.buffers.out.shape[1], self._words_of_rows
+        return [(kernels.P_TURNS, np.array([*self._turns[-1], *self._turns[1]], np.int64))]
 
     @override
     def _hand_over(self, nets: dict[str, Zset], asked: int) -> None:

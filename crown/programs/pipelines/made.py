@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from crown.ingest.given import Test
 from crown.ingest.selection import Selection
 from crown.programs.pipelines.groups import GroupPipeline
+from crown.programs.pipelines.joined_groups import JoinedGroupsPipeline
 from crown.programs.pipelines.joins import JoinPipeline
 from crown.programs.pipelines.pipeline import Pipeline
 from crown.programs.pipelines.sources import Source, Take
@@ -14,7 +15,8 @@ from crown.programs.preparer import BatchPreparer
 from crown.programs.runtime import ProgramRuntime
 from crown.stages.groups.group import Groups
 from crown.stages.joins.core import Join
-from crown.stages.state.memory import OWN_PARTS
+from crown.stages.kernels.groups import batch as group_batch
+from crown.stages.state.memory import OWN_PARTS, parts_of
 from crown.store.records import Records
 
 
@@ -22,9 +24,10 @@ def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Recor
     """Returns what runs the batches of a program in one call, or why they take more."""
     if running.reads_clock:
         return "the query reads the clock"
-    if len(running.stages) > 1:
+    stage, *others = running.stages
+    above = others[0] if len(others) == 1 and isinstance(others[0], Groups) else None
+    if len(others) > (above is not None) or (above is not None and not isinstance(stage, Join)):
         return f"there are {len(running.stages)} stages"
-    (stage,) = running.stages
     sources = []
     for table in running.plan.tables:
         name = table.name.lower()
@@ -49,7 +52,17 @@ def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Recor
     takes = _takes(stage, running, [source.name for source in sources])
     if isinstance(takes, str):
         return takes
-    return JoinPipeline(stage, sources, takes, memory.part(1), memory.part(OWN_PARTS), records)
+    first, head = memory.part(1), stage.cores[0].head
+    if above is None:
+        shown = head.records if head.records is None or stage.stage.plan.consolidated else records
+        return JoinPipeline(stage, sources, takes, first, [memory.part(OWN_PARTS)], shown)
+    operator, reads = above.operator(), head.reads
+    if above.inputs != (0,) or operator is None or reads is None or not stage.adds_up:
+        return "not all rows of the join enter the groups as they are"
+    if operator.plan[group_batch.P_PAUSES]:
+        return "the groups have HAVING, computed columns, or values in order"
+    parts = [memory.part(number) for number in (OWN_PARTS, OWN_PARTS + parts_of(stage.stage))]
+    return JoinedGroupsPipeline(stage, above, reads, sources, takes, first, parts, records)
 
 
 def _takes(stage: Join, running: ProgramRuntime, names: Sequence[str]) -> list[Take] | str:

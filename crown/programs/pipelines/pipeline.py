@@ -30,25 +30,31 @@ from crown.store.zset import SECRET, Zset
 _KEPT = 1 << 18  # words of memory that stay from batch to batch
 _SMALL = 64  # rows of a message for which there is room before they are counted
 NOTHING, NO_HALVES = np.empty(0, np.int64), np.empty(0, np.int32)
-Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""The arena of a stage, that as half words, and the plan, scratch and buffer of a join core."""
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""The arena of the first stage, that as half words, that of the last one, and the plan, scratch and buffer of a join
+core."""
 
 
 class Pipeline:
-    """Runs the batches of a program of one stage, which reads ``sources`` alone; ``stored``: what a join
-    stores of them.
+    """Runs the batches of a program whose first stage reads ``sources`` alone; ``stored``: what a join stores of them.
 
-    ``base``: the part of the base tables; ``part``: of the stage. ``records`` makes the messages.
+    ``base``: the part of the base tables; ``parts``: of the stages. ``records`` makes the messages.
     """
 
     def __init__(
-        self, sources: Sequence[Source], stored: Sequence[Take], base: Part, part: Part, records: Records | None
+        self,
+        sources: Sequence[Source],
+        stored: Sequence[Take],
+        base: Part,
+        parts: Sequence[Part],
+        records: Records | None,
     ) -> None:
         self.sources, self.stored = sources, stored
-        self._base, self._part = base, part
+        self._base, self._part = base, parts[-1]
         self._records = records
         self._place = {source.name: number for number, source in enumerate(sources)}
-        self._gated = any(source.counted for source in sources)
+        gated = any(source.counted for source in sources)
+        self._before = [*([base] if gated else []), *parts[:-1]]  # what takes memory before the last stage
         self._each = [source.each for source in sources]
         for take in stored:
             self._each[take.source] += take.each
@@ -62,7 +68,7 @@ class Pipeline:
         self._message = _NO_MESSAGE
         self._small = 0
         self._netted = 0  # rows that a join nets, at most
-        self._arrays: Arrays = part.arena, NO_HALVES, NOTHING, NOTHING, NOTHING
+        self._arrays: Arrays = parts[0].arena, NO_HALVES, parts[-1].arena, NOTHING, NOTHING, NOTHING
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -102,8 +108,9 @@ class Pipeline:
 
     def run(self, wanted: Wanted) -> int:
         """Applies the batch; returns ``DONE``, or where it stopped. Raises UnusableStateError if an arena is full."""
-        if self._gated and not self._base.budget.fixed:
-            self._base.budget.allow(self._base.number)
+        if not self._base.budget.fixed:
+            for part in self._before:
+                part.budget.allow(part.number)
         return self._called(self._address, wanted.deltas)
 
     def _called(self, address: int, wanted: bool) -> int:
@@ -113,10 +120,10 @@ class Pipeline:
         def work() -> bool:
             nonlocal found
             dictionary, octets = self._part.dictionary.memory
-            arena, halves, core, scratch, out = self._arrays
+            arena, halves, groups, core, scratch, out = self._arrays
             found = kernels.run(
-                address, wanted, self._plan, self._texts, dictionary, octets, self._base.arena, arena, halves, core,
-                self._memory, self._state, scratch, out, self._slots, *self._message,
+                address, wanted, self._plan, self._texts, dictionary, octets, self._base.arena, arena, halves, groups,
+                core, self._memory, self._state, scratch, out, self._slots, *self._message,
             )  # fmt: skip
             return True
 
@@ -208,7 +215,10 @@ class Pipeline:
         """Returns the deltas of a batch that is done."""
         needed = self._words[kernels.R_NEEDED]
         if not needed:
-            return self._without_message() if self._words[group_batch.S_DELTAS] else []
+            if not self._words[group_batch.S_DELTAS]:
+                return []
+            assert self._records is not None, "else its rows are left to others"
+            return list(self._records.batches(self._without_message()))
         if needed > len(self._message[0]):
             self._message = _message(needed)
             self._called(0, True)
@@ -216,8 +226,8 @@ class Pipeline:
         return [self._records.read(self._message[0])]
 
     @abstractmethod
-    def _without_message(self) -> list[pa.RecordBatch]:
-        """Returns deltas of which no message was written."""
+    def _without_message(self) -> Zset:
+        """Returns the rows of which no message was written."""
 
     def _region(self, word: int, words: int) -> np.ndarray:
         at = self._words[word]

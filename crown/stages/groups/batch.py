@@ -73,7 +73,8 @@ class Batch:
 class Operator(NamedTuple):
     """A group stage as a kernel runs it, and the arguments of ``group_batch.advance`` that stay the same.
 
-    ``keys``: which columns of the events are those; ``scratch``: words of it.
+    ``keys``: which columns of the events are those; ``sums`` and ``carried``: the recipes of both; ``scratch``: words
+    of it.
     """
 
     plan: np.ndarray
@@ -81,6 +82,7 @@ class Operator(NamedTuple):
     keys: np.ndarray
     forms: np.ndarray
     sums: np.ndarray
+    carried: np.ndarray
     scratch: int
 
 

@@ -101,6 +101,7 @@ class Groups(Stage):
             of[one.term.distinct].append(one)
         self._addends = {values: Addends(ones, self._types) for values, ones in of.items() if values is not None}
         self._entry = Entry(self._readers[0], stage.keys, of[None], self._types)
+        self._carried = _NO_RECIPE if self._join_sums is None else self._join_sums.recipe
         carried_room = 0 if self._join_sums is None else self._join_sums.room
         room = max(self._entry.sums.room, carried_room, 3 * (kernels.MOST_LIMBS + 1))
         self._scratch = np.empty(room, np.int64)
@@ -144,14 +145,14 @@ class Groups(Stage):
         return self._change([net.negated() for net in nets], -1)
 
     def operator(self) -> Operator | None:
-        """Returns the stage as a kernel runs it, if all rows of one relation enter it as they are; else None."""
-        plain = self._entry.plain and len(self._readers) == 1 and self._readers[0].feed.weight == 1
-        if not plain or self._join_sums is not None or self._imported_sums is not None:
+        """Returns the stage as a kernel runs it, if all rows of one source enter it as they are; else None."""
+        entry, (reader, *more) = self._entry, self._readers
+        if not entry.plain or more or reader.feed.weight != 1 or self._imported_sums is not None:
             return None
-        entry = self._entry
         return Operator(
-            self._near.plan, self._table, entry.key_rows, entry.forms, entry.sums.recipe, self._scratch.size
-        )
+            self._near.plan, self._table, entry.key_rows, entry.forms, entry.sums.recipe, self._carried,
+            self._scratch.size,
+        )  # fmt: skip
 
     @property
     def holds_far(self) -> bool:
@@ -176,8 +177,7 @@ class Groups(Stage):
                 asked = self._advanced(batch)
         except BaseException:
             self._multisets.take_back(batch.touched)
-            if not self.stage.whole:
-                groups.abandon(arena, self._table, self._identity, self._k, self._words, batch.touched)
+            self.abandon(batch.touched)
             raise
         empty = int(batch.state[kernels.S_AT])
         assert empty < 0, f"a group without rows is not empty: {self._named(batch.handles[empty])}"
@@ -187,6 +187,11 @@ class Groups(Stage):
             self._multisets.close()
         arena[A.H_VERSION] += sign
         return self._changed(batch) if batch.changed is None else batch.changed
+
+    def abandon(self, handles: np.ndarray) -> None:
+        """Takes groups that a batch has touched out of it, of which nothing has changed yet."""
+        if not self.stage.whole:
+            groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
     def _begun(self, nets: Sequence[Zset], sign: int) -> Batch:
         """Returns a batch that has not started."""
@@ -219,14 +224,13 @@ class Groups(Stage):
     def _advanced(self, batch: Batch) -> int:
         """Goes on with a batch; returns what is asked for. Raises MemoryBudgetError."""
         arena, dictionary = self.parts[0], self._part.dictionary.memory[0]
-        carried, sign = (_NO_RECIPE, 1) if self._join_sums is None else (self._join_sums.recipe, batch.nets[0].sign)
 
         def work() -> bool:
             batch.asked = kernels.change(
                 arena, self._table, batch.form.plan, self._identity, batch.state, batch.strides, batch.keys,
-                batch.weights, batch.inputs, batch.forms, batch.pairs, dictionary, batch.payload, sign,
-                self._entry.sums.recipe, carried, self._scratch, batch.where, batch.handles, batch.given, batch.shown,
-                batch.rows, batch.out,
+                batch.weights, batch.inputs, batch.forms, batch.pairs, dictionary, batch.payload, batch.nets[0].sign,
+                self._entry.sums.recipe, self._carried, self._scratch, batch.where, batch.handles, batch.given,
+                batch.shown, batch.rows, batch.out,
             )  # fmt: skip
             return bool(batch.asked != kernels.BUDGET)
 

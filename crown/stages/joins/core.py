@@ -104,6 +104,11 @@ class Join(Stage):
         return len(self.cores) == 1 and self.cores[0].propagation.plain
 
     @property
+    def adds_up(self) -> bool:
+        """Returns True if the rows of all its blocks, as they are, add up to its net change."""
+        return self._added or self.stage.plan.consolidated
+
+    @property
     def stored(self) -> list[StoredInput]:
         """Returns what is stored of the inputs."""
         return self._taken.stored

@@ -93,10 +93,10 @@ def over_budget(run: Run, at: float) -> str:
 def error_at_a_block(run: Run, at: float) -> str:
     """Evaluating the outputs of a block fails."""
     owner, name = OutputHead, "deltas"
-    if isinstance(run.plan, Program):
+    if "one call" in run.subject.name:  # a kernel has written the message
+        owner, name = Records, "read"
+    elif isinstance(run.plan, Program):
         owner, name = (ResultOf, "delta") if run.subject.name == "database" else (Records, "batch")
-        if "one call" in run.subject.name:  # a kernel has written the message
-            name = "read"
     elif run.plan.support or not run.plan.consolidated:
         name = "codes"
     _, error = _counted(run, owner, name, int(at * 12))

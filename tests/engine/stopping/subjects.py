@@ -113,6 +113,8 @@ GROUPS = (
     "FROM R r JOIN S s ON r.y = s.x GROUP BY s.tag HAVING COUNT(*) > 1"
 )
 ONE_CALL = "SELECT x, COUNT(*) AS n, SUM(y) AS t FROM G GROUP BY x"
+JOINED_CALL = "SELECT a.x, COUNT(*) AS n, SUM(h.y) AS t FROM G a, H h WHERE a.y = h.x GROUP BY a.x"
+COUNTED_CALL = "SELECT a.x FROM G a, H h WHERE a.y = h.x"
 STOPPED_CALL = "SELECT x, MAX(y) AS m, SUM(y) AS t FROM G GROUP BY x HAVING COUNT(*) > 1"
 OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
 MISSING = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x WHERE s.tag IS NULL OR r.x > 1"
@@ -152,6 +154,9 @@ SUBJECTS = (
     Subject("mapped one call", ONE_CALL, {"G": PAIR}, _mapped),
     Subject("call that comes back", STOPPED_CALL, {"G": PAIR}, _memory),
     Subject("mapped call that comes back", STOPPED_CALL, {"G": PAIR}, _mapped),
+    Subject("one call of a join and groups", JOINED_CALL, {"G": PAIR, "H": PAIR}, _memory),
+    Subject("mapped one call of a join and groups", JOINED_CALL, {"G": PAIR, "H": PAIR}, _mapped),
+    Subject("one call of a join that keeps duplicates", COUNTED_CALL, {"G": PAIR, "H": PAIR}, _memory),
     Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
