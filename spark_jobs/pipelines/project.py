@@ -156,7 +156,8 @@ class Project:
         for key, value in self.configuration.items():
             view = key.removeprefix(prefix)
             if view != key and view.lower() not in known:
-                raise SourceError(f"{self.file}: {key}: there is no view called {view}; name one of the project's")
+                remedy = "name one of the project's, or delete the line"
+                raise SourceError(f"{self.file}: {key}: there is no view called {view}; {remedy}")
             if view != key:
                 yield view, value
 

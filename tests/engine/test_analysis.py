@@ -64,7 +64,7 @@ def test_rows_keys_and_changes_are_those_of_the_data() -> None:
         ),
         (
             "SELECT n.a, m.c FROM n LEFT JOIN m ON n.b = m.b",
-            "steps: the join has several cells, a bag, or rows it pads",
+            "steps: the join has a bag, rows that it pads, or sums of doubles",
         ),
         ("SELECT a FROM n WHERE ABS(b) > 1", "steps: table n: a condition on its rows has no native form"),
         ("SELECT a, b FROM n EXCEPT SELECT b, c FROM m", "steps: the stage is neither a join nor groups"),

@@ -84,7 +84,7 @@ def test_forms_may_follow_one_another_in_one_relation() -> None:
     [
         ([(1, 2, 1), (1, 2**31, 1)], "column 'b': 2147483648 does not fit int32"),
         ([(1, 2, 1), (2**63, 2, 1)], f"column 'a': {2**63} does not fit int64"),
-        ([(1, 2, 1), (1, 2, 2**31)], "_weight 2147483648 is out of range"),
+        ([(1, 2, 1), (1, 2, 2**31)], "_weight 2147483648 is out of range: give at most 2,147,483,647 copies at a time"),
         ([(1, 2, 1), (1, True, 1)], "column 'b': True does not fit int32"),
         ([(1, 2, 1), (1, np.True_, 1)], "column 'b': np.True_ does not fit int32"),
         ([(1, 2, 1), (1, 2, 1.5)], "column '_weight': 1.5 does not fit int64"),

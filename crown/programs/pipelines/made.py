@@ -47,8 +47,10 @@ def pipeline_of(running: ProgramRuntime, preparer: BatchPreparer, records: Recor
         return GroupPipeline(stage, sources[0], memory.part(1), memory.part(OWN_PARTS), records)
     if not isinstance(stage, Join):
         return "the stage is neither a join nor groups"
+    if len(stage.cores) > 1:
+        return "threads= cuts the join into several cells"
     if not stage.plain:
-        return "the join has several cells, a bag, or rows it pads"
+        return "the join has a bag, rows that it pads, or sums of doubles"
     takes = _takes(stage, running, [source.name for source in sources])
     if isinstance(takes, str):
         return takes

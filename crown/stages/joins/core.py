@@ -100,8 +100,8 @@ class Join(Stage):
 
     @property
     def plain(self) -> bool:
-        """Returns True if it has one cell, whose tree has stored relations alone."""
-        return len(self.cores) == 1 and self.cores[0].propagation.plain
+        """Returns True if the trees of its cells have stored relations alone."""
+        return self.cores[0].propagation.plain
 
     @property
     def adds_up(self) -> bool:
