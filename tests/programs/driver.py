@@ -36,7 +36,7 @@ class Driver:
         self.query, self.made, self.exact = query, made, exact
         self.base = Database(tables) if isinstance(tables, dict) else tables
         self.database = self.base if isinstance(self.base, Database) else self.base.database
-        self.read = {table.name.lower() for table in made.tables}
+        self.read = sorted({table.name.lower() for table in made.tables})
         self.engine = ProgramEngine.create(made, **options)
         self.total: Counter[Row] = Counter()
 
