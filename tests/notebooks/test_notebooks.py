@@ -55,6 +55,8 @@ from crown.results import progress_bar
 progress_bar.PATIENCE = 0.3
 view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}})
 view.update({"r": ((time.sleep(0.5), i)[1:] for i in range(3))})
+while progress_bar._pulse._shown is not None:
+    time.sleep(0.1)
 time.sleep(1)
 """
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
