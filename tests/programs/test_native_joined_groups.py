@@ -14,7 +14,7 @@ from crown.programs.pipelines import joined_groups
 from crown.stages.kernels.groups import batch as group_batch
 from tests.marks import seeds
 from tests.programs.stepwise import Stepwise, bag
-from tests.programs.test_native_joins import EDGES, TABLES, changes_of, edges, small_buffers
+from tests.programs.test_native_joins import EDGES, TABLES, batch_of, edges, small_buffers
 
 FROM = "FROM r, s WHERE r.b = s.b"
 QUERIES = {
@@ -38,10 +38,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     random = Random(f"{seed} {kind} {on_missing}")
     both = Stepwise(query, tables, on_missing=on_missing)
     for number in range(20):
-        some = random.sample(list(tables), random.randrange(1, len(tables) + 1))
-        batch = {table: changes_of(both, table, random, on_missing == "ignore") for table in some}
-        batch = {table: changes for table, changes in batch.items() if changes}
-        if batch:
+        if batch := batch_of(both, tables, random, on_missing == "ignore"):
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3)
     both.is_duckdbs()
     if on_missing != "ignore":

@@ -5,6 +5,7 @@ Every reason for which the call comes back early has a query, and random batches
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -85,6 +86,14 @@ def changes_of(both: Stepwise, table: str, random: Random, absent: bool) -> Chan
     return changes
 
 
+def batch_of(both: Stepwise, tables: Iterable[str], random: Random, absent: bool) -> dict[str, Changes]:
+    """Returns random changes of some tables; those without a change are left out."""
+    names = list(tables)
+    some = random.sample(names, random.randrange(1, len(names) + 1))
+    batch = {table: changes_of(both, table, random, absent) for table in some}
+    return {table: changes for table, changes in batch.items() if changes}
+
+
 @pytest.mark.parametrize("on_missing", ["ignore", "trust", "raise"])
 @pytest.mark.parametrize("kind", QUERIES)
 @pytest.mark.parametrize("seed", seeds(1, 10))
@@ -93,10 +102,7 @@ def test_batches_are_those_of_an_engine_that_takes_them_step_by_step(seed: int, 
     random = Random(f"{seed} {kind} {on_missing}")
     both = Stepwise(query, tables, on_missing=on_missing)
     for number in range(24):
-        some = random.sample(list(tables), random.randrange(1, len(tables) + 1))
-        batch = {table: changes_of(both, table, random, on_missing == "ignore") for table in some}
-        batch = {table: changes for table, changes in batch.items() if changes}
-        if batch:
+        if batch := batch_of(both, tables, random, on_missing == "ignore"):
             wanted = {"consolidate": random.choice((None, None, True, False))}
             both.apply(batch, deltas=number % 6 != 5, dicts=random.random() < 0.3, **wanted)
     both.is_duckdbs()

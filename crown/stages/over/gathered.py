@@ -107,7 +107,7 @@ class Gathered:
         return np.asarray(rank[number.reshape(-1)] + 1)
 
     def _slid(self, asked: int, positions: np.ndarray) -> np.ndarray:
-        """Returns a value (code) of each frame, the one at a position or the commonest; NULL where there is none."""
+        """Returns one value (code) per frame: that at a position, or the commonest. It is NULL if there is none."""
         state = np.zeros(self._size + 1 if asked == kernels.SELECTED else 2 * self._size + 2, np.int64)
         out = np.empty(len(positions), np.int64)
         kernels.slide(

@@ -189,7 +189,7 @@ _KEYWORDS = (
 
 
 def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
-    """Returns a list of the keyword that is close to a word. It is empty if the word is a keyword, or none is close."""
+    """Returns the keyword closest to a word, as a list. The list is empty for a keyword, and if none is close."""
     known = set(names)
     return (
         [] if word.upper() in known or not word.isalpha() else difflib.get_close_matches(word.upper(), known, 1, CLOSE)

@@ -66,9 +66,7 @@ def extent(node: Any) -> tuple[int, int] | None:
 
 
 def placed(made: Any, place: tuple[int, int] | None) -> Any:
-    """Returns a tree in which nodes without a place, and calls that are made there, have the given place: offsets of
-    the text.
-    """
+    """Gives a place (offsets in the text) to the nodes of a tree that have none, and to calls that were built."""
     for part in made.walk():
         called = part.key == "anonymous" and "span" not in part.meta
         if place is not None and (called or extent(part) is None):

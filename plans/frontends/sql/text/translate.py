@@ -79,7 +79,7 @@ _OF_PAIR = {"condition": "kept", "this": "made"}
 
 
 def with_indexes(tree: Any, dialect: str, first: int) -> Any:
-    """Returns a statement whose array indexes are marked with the first index of the dialect, `first`."""
+    """Marks array indexes with the first index of the dialect, `first`, and returns the statement."""
     for node in _inner_first(tree, exp.Bracket) if first else ():
         index = node.expressions[0] if len(node.expressions) == 1 else None
         if node.args.get("safe") and node.args.get("offset") == 1 and index is not None:  # ELEMENT_AT of Trino

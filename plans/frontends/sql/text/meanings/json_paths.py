@@ -26,7 +26,7 @@ _OF_FUNCTIONS = (exp.Transform, exp.ArrayFilter, exp.ArrayAny, exp.ArrayAll, exp
 
 
 def with_arrows(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement with the path in `COALESCE(js -> 'a', x)`, which is parsed as a function of `js`."""
+    """Reads `js -> 'a'` inside a call as a path. sqlglot parses it as a lambda of `js`."""
     return rewritten(tree, (exp.Lambda,), lambda node: _path(node, dialect), text)
 
 

@@ -236,7 +236,7 @@ def _part(value: Any, word: _Word) -> Any:
 
 
 def _named(value: Any, word: _Word) -> Any:
-    """Returns a name in the case of the word. Full names of months and days are padded to the longest one."""
+    """Returns the name of a month or day in the case of the pattern's word. Full names are padded to the longest."""
     upper = word.word.upper()
     made = call("DATE_FORMAT", value.copy(), exp.Literal.string(_JAVA[upper]))
     if word.word == upper or upper in ("AM", "PM"):

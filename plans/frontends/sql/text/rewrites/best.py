@@ -20,9 +20,9 @@ _OF_KNOWN = ("duckdb", "clickhouse")
 
 
 def with_best(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement whose aggregates of the first values are arrays in an order.
+    """Rewrites the aggregates of the first k values as ordered arrays, and returns the statement.
 
-    PlanError if their number is no constant.
+    Raises PlanError if k is not a constant.
     """
     for node in reversed(list(tree.find_all(exp.First, exp.Last, exp.AnyValue))):
         if isinstance(node.this, exp.Order):

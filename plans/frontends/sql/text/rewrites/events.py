@@ -22,7 +22,7 @@ _KEPT = ("kind", "expressions", "from_", "from", "joins", "laterals", "where", "
 
 
 def with_events(tree: Any, dialect: str) -> Any:
-    """Returns a statement in which conditional events read no other window function. Forms that are not built stay."""
+    """Rewrites conditional events so that they read no other window function. Unsupported forms stay unchanged."""
     for select in list(tree.find_all(exp.Select))[::-1] if dialect == "snowflake" else ():
         events = [one for item in select.expressions for one in item.find_all(exp.Window) if _asks(one)]
         others = [name for name, value in select.args.items() if value and name not in (*_KEPT, "with_", "with")]

@@ -26,9 +26,9 @@ def with_arrays(tree: Any) -> Any:
 
 
 def with_flattened(tree: Any, dialect: str, text: str) -> Any:
-    """Returns a statement in which Snowflake's FLATTEN is the EXPLODE of its INPUT, and a lateral view.
+    """Rewrites Snowflake's FLATTEN as a lateral view with EXPLODE of its INPUT, and returns the statement.
 
-    PlanError for parameters that mean more.
+    Raises PlanError for parameters that are not supported.
     """
     for node in list(tree.find_all(exp.Lateral, exp.TableFromRows)) if dialect == "snowflake" else ():
         if type(node.this) is not exp.Explode:
