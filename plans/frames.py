@@ -24,7 +24,10 @@ CHOSEN = ("max_by", "min_by", "mode")
 """Aggregates whose value is that of one row: of the last or the first one by another column that has a value, and what
 stands in the most rows. Ties are broken by the least value, NULL first. Of groups they are joins
 (`plans.frontends.picked`)."""
-GATHERED = (*CHOSEN, "percentile", "percentile_disc", "string_agg", "array_agg", "bit_and", "bit_or", "bit_xor")
+GATHERED = (
+    *CHOSEN, "percentile", "percentile_trunc", "percentile_disc", "string_agg", "array_agg", "bit_and", "bit_or",
+    "bit_xor",
+)  # fmt: skip
 """Aggregates that read the values of a frame again whenever it changes. So do those of DISTINCT values."""
 OWN = (*RANKS, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
 """Window functions that are no aggregates."""

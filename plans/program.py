@@ -79,10 +79,10 @@ class Aggregate:
     """An aggregate over the rows of a group: a column `name` of `type` in the stage's outputs.
 
     `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
-    regr_*, skewness, kurtosis (both also with _samp), cofactor (`plans.payloads`), percentile, percentile_disc (of
-    a `share` of the rows), string_agg (with a `separator`), array_agg (both in an `order`, then by the argument),
-    bit_and, bit_or, bit_xor. `arguments` are names of feed columns, none for COUNT(*). `where` names a boolean feed
-    column (FILTER): rows count where it is TRUE.
+    regr_*, skewness, kurtosis (both also with _samp), cofactor (`plans.payloads`), percentile, percentile_trunc (of
+    whole numbers, one of them), percentile_disc (all three of a `share` of the rows), string_agg (with a `separator`),
+    array_agg (both in an `order`, then by the argument), bit_and, bit_or, bit_xor. `arguments` are names of feed
+    columns, none for COUNT(*). `where` names a boolean feed column (FILTER): rows count where it is TRUE.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("share", "separator", "order")

@@ -20,6 +20,7 @@ from crown.results.copies import once_each
 from crown.results.factorized import FactorizedHead
 from crown.results.membership import row_of
 from crown.results.ranged import RangedRows
+from crown.results.result import counted
 from crown.stages.joins.core import Join
 from crown.stages.over.stage import Over
 from crown.store.records import Records
@@ -121,8 +122,8 @@ class ResultOf:
         """
         self._running.ready()
         if self._join is not None and self._running.tallies.known(self._number) is None:
-            return self._join.count()
-        return self._running.tallies.counted(self._number, self.answers.rows)
+            return counted(self._join.count())
+        return counted(self._running.tallies.counted(self._number, self.answers.rows))
 
     def check_invariants(self) -> None:
         """Raises AssertionError if ``count`` is not the number of rows. O(result)."""

@@ -28,6 +28,8 @@ from crown.results.membership import code_of, free_values, row_of, where
 from crown.store.zset import Zset
 from plans.queries.variables import injective
 
+_MOST = 4 * 10**18  # as in the kernel that counts
+
 
 class Results(Protocol):
     """What a join core asks of its result."""
@@ -55,6 +57,13 @@ class Results(Protocol):
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
         """Returns how often an output row, as one-row columns, is in the result."""
         ...
+
+
+def counted(rows: int) -> int:
+    """Returns a number of result rows. CrownError for more than 4e18, and for a negative one: it has left its word."""
+    if not 0 <= rows <= _MOST:
+        raise CrownError("the result has more than 4e18 rows; count() cannot represent that")
+    return rows
 
 
 def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = False) -> Iterator[Zset]:
@@ -138,10 +147,7 @@ class EnumeratedResults(Results):
         free = np.array([i for i, node in enumerate(state.plan.nodes) if node.free][::-1], np.int64)
         sums = np.zeros(group_numbers(int(state.arena[A.H_TOP])), np.int64)
         words = (state.arena, state.halves, state.plan_array, state.compiled.new_scratch())
-        total = int(kernels.count_results(*words, state.compiled.ring, sums, free))
-        if total < 0:
-            raise CrownError("the result has more than 4e18 rows; count() cannot represent that")
-        return total
+        return counted(int(kernels.count_results(*words, state.compiled.ring, sums, free)))
 
     @override
     def contains(self, values: Mapping[str, Any]) -> bool:

@@ -25,7 +25,7 @@ def result_type(function: str, type_: str) -> str:
     if function in ("min", "max", "percentile_disc", "string_agg", "bit_and", "bit_or", "bit_xor"):
         check_ordered(type_, function.upper())
         return type_
-    if function in ("count", "regr_count"):
+    if function in ("count", "regr_count", "percentile_trunc"):
         return "int64"
     if not numeric(type_) or type_ == "null":
         raise PlanError(f"{function.upper()} needs a number, not {type_}")

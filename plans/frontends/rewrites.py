@@ -214,14 +214,14 @@ def _percentile(given: Called, add: Add) -> Expr:
 def _decimal_percentile(given: Called, add: Add) -> Expr:
     """Returns a percentile of decimals as a decimal.
 
-    Between two decimals it is worked out in whole numbers of the last digit.
+    Between two decimals it is the whole number of the last digit below it, or above it for negative numbers.
     """
     value, given = given.values[0], replace(given, function="percentile")
     digits = decimal_parts(value.type)
     if digits is None or digits[0] > _SHORT:
         return cast(_percentile(given, add), value.type) if digits else _percentile(given, add)
     units = cast(call("mul", value, lit(Decimal(10 ** digits[1]))), "int64")
-    found = cast(_percentile(replace(given, values=(units,)), add), "int64")
+    found = add(replace(given, function="percentile_trunc", values=(units,)))
     return cast(call("mul", found, lit(Decimal(1).scaleb(-digits[1]))), value.type)
 
 

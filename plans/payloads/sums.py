@@ -23,7 +23,7 @@ ONCE = ("min", "max")
 BITS = ("bit_and", "bit_or", "bit_xor")
 LISTED = ("string_agg", "array_agg", *BITS)
 """Aggregates that read all values of a group."""
-ORDERED = (*ONCE, "percentile", "percentile_disc", *LISTED)
+ORDERED = (*ONCE, "percentile", "percentile_trunc", "percentile_disc", *LISTED)
 """Aggregates that read the values of a group in order. Only those of `ONCE` can be put together out of parts."""
 COFACTOR = "cofactor"
 """The number of rows without NULL in an argument; beside it stand the sums of all products of at most two of them."""

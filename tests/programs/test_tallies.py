@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import crown
-from crown.errors import ChangeError
+from crown.errors import ChangeError, CrownError
 from crown.kernels.arena import H_ROWS
 from crown.programs.answers import Answers
 from crown.programs.program import ProgramEngine
@@ -97,3 +98,15 @@ def test_views_of_a_database_know_their_counts_when_others_come_and_go(monkeypat
     db.check_invariants()
     monkeypatch.setattr(Answers, "rows", nobody_reads)
     assert {name: db[name].count() for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(("copies", "rows"), [(1_900_000_000, 3_610_000_000_000_000_000), (2_100_000_000, None)])
+def test_a_view_and_a_view_of_a_database_count_as_far_as_each_other(copies: int, rows: int | None) -> None:
+    query, tables = "SELECT a, b FROM r, s", {"r": {"a": "int64"}, "s": {"b": "int64"}}
+    alone, database = crown.view(query, tables), crown.database(tables)
+    together = database.view("pairs", query)
+    for changed in (alone, database):
+        changed.update({"r": [{"a": 1, "_weight": copies}], "s": [{"b": 1, "_weight": copies}]})
+    for view in (alone, together):
+        with nullcontext() if rows else pytest.raises(CrownError, match="more than 4e18 rows"):
+            assert view.count() == rows

@@ -107,6 +107,26 @@ def test_aggregates_of_decimals_are_those_of_duckdb(query: str) -> None:
     driver.remove_everything()
 
 
+@pytest.mark.parametrize("digits", [4, 9, 15])
+def test_percentiles_of_decimals_have_the_last_digit_of_duckdb(digits: int) -> None:
+    """Also those that end near a whole number of the last digit, for negative values, and over frames."""
+    shares = "[0.1, 0.2, 0.25, 0.3, 0.333, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]"
+    query = f"SELECT k, quantile_cont(c, {shares}) AS q, median(c) AS m FROM t GROUP BY k"
+    frames = f"SELECT k, c, quantile_cont(c, {shares}) OVER (PARTITION BY k) AS q FROM t"
+    tables, random = {"t": {"k": "int64", "c": f"decimal({digits},2)"}}, Random(digits)
+    drivers = [Driver(one, program(one, tables, dialect="duckdb"), tables) for one in (query, frames)]
+    for _ in range(4):
+        there = list(drivers[0].database.rows["t"].elements())
+        gone = [(row, -1) for row in random.sample(there, len(there) // 3)]
+        most = [10**n for n in (1, 2, 3, digits)]
+        units = [(random.randint(1, 30), random.randint(1 - (most[k % 4]), most[k % 4] - 1)) for k in range(150)]
+        new = [((k, Decimal(unit).scaleb(-2)), 1) for k, unit in units]
+        for driver in drivers:
+            driver.step({"t": [*gone, *new]})
+    for driver in drivers:
+        driver.remove_everything()
+
+
 def test_a_day_is_compared_with_a_moment_as_it_is_with_the_day() -> None:
     """So that conditions on days stay ranges of days."""
     text = "SELECT DISTINCT d FROM t WHERE d >= DATE '2024-01-01' + INTERVAL 1 DAY"

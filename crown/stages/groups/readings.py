@@ -85,14 +85,30 @@ def _end(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dict
 
 def _percentile(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
     """Returns the value at a share of the way, between two values on a line. O(log n) per group."""
-    assert one.share is not None, "a percentile has a share"
-    n = multisets.sizes(one.values, handles)
-    at = one.share * np.maximum(n - 1, 0)
+    n, at = _way(one, multisets, handles)
     below, above = np.floor(at), np.ceil(at)
     low, high = (_doubles(one, multisets, handles, dictionary, position) for position in (below, above))
     with np.errstate(invalid="ignore"):
         between = (above - at) * low + (at - below) * high
     return rounded.float_codes(np.where((below == above) | (low == high), low, between), n == 0)
+
+
+def _percentile_trunc(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
+    """Returns the percentile of whole numbers without its fraction, rounded once before. O(log n) per group."""
+    n, at = _way(one, multisets, handles)
+    below, above = np.floor(at).astype(np.int64), np.ceil(at).astype(np.int64)
+    low, high = (multisets.values_at(one.values, handles, position) for position in (below, above))
+    low, high = np.where(n == 0, 0, low), np.where(n == 0, 0, high)
+    between = rounded.fused((high - low).astype(np.float64), at - below, low.astype(np.float64))
+    found = np.where((below == above) | (low == high), low, between.astype(np.int64))
+    return np.where(n == 0, NULL, found)
+
+
+def _way(one: Reading, multisets: Ordered, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns how many values groups have, and the place, with a fraction, that is a share of the way through them."""
+    assert one.share is not None, "a percentile has a share"
+    n = multisets.sizes(one.values, handles)
+    return n, one.share * np.maximum(n - 1, 0)
 
 
 def _at_least(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
@@ -173,6 +189,7 @@ _READERS: dict[str, Callable[[Reading, Ordered, np.ndarray, Dictionary], np.ndar
     "min": _end,
     "max": _end,
     "percentile": _percentile,
+    "percentile_trunc": _percentile_trunc,
     "percentile_disc": _at_least,
     "string_agg": _joined,
     "array_agg": _listed,

@@ -86,6 +86,22 @@ def float_codes(values: np.ndarray, null: np.ndarray) -> np.ndarray:
     return codes
 
 
+def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Returns a · b + c, doubles, rounded once: the errors of product and sum (Dekker, Knuth) are added again."""
+    product, total = a * b, a * b + c
+    (a0, a1), (b0, b1) = _split(a), _split(b)
+    lost = a1 * b1 - (((product - a0 * b0) - a1 * b0) - a0 * b1)
+    added = total - product
+    return np.asarray(total + ((product - (total - added)) + (c - added) + lost))
+
+
+def _split(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the upper and the lower half of the digits of doubles."""
+    far = value * 134217729.0  # 2^27 + 1
+    upper = far - (far - value)
+    return upper, value - upper
+
+
 def decimals(rows: np.ndarray, null: np.ndarray, digits: int, intern: Intern | None) -> tuple[np.ndarray, int]:
     """Returns integers of some limbs as codes of decimals of so many digits, and the row of one with more, or -1.
 

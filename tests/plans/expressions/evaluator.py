@@ -404,6 +404,9 @@ def ordered(call: Aggregate, found: Bag) -> object:
     if call.function == "percentile_disc":
         return values[max(math.ceil(call.share * len(values)) - 1, 0)]
     at = call.share * (len(values) - 1)
+    if call.function == "percentile_trunc":
+        low, high = values[math.floor(at)], values[math.ceil(at)]
+        return int(float(Fraction(float(high - low)) * Fraction(at - math.floor(at)) + low))
     low, high = float(values[math.floor(at)]), float(values[math.ceil(at)])
     return low if low == high else (math.ceil(at) - at) * low + (at - math.floor(at)) * high
 
