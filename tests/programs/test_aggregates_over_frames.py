@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import crown
@@ -30,6 +32,50 @@ FRAMES = (
 def test_an_aggregate_over_frames_is_that_of_duckdb_after_every_batch(aggregate: str) -> None:
     values = ", ".join(f"{aggregate} OVER ({frame}) AS v{i}" for i, frame in enumerate(FRAMES))
     check("duckdb", f"SELECT id, a, b, s, {values} FROM (SELECT DISTINCT id, a, b, s FROM r) AS q", "", 1)
+
+
+ALL_BUT = (
+    "ORDER BY id, a, b, s ROWS UNBOUNDED PRECEDING",
+    "PARTITION BY a ORDER BY b DESC NULLS LAST",
+    "ORDER BY id, a, b, s ROWS BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING",
+    "PARTITION BY s ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    "PARTITION BY a ORDER BY b DESC, id, s ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING",
+    "ORDER BY b NULLS FIRST GROUPS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING",
+)
+BOTH = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    ["COUNT(DISTINCT s)", "SUM(DISTINCT b)", "AVG(DISTINCT b) FILTER (WHERE s = 'a')", "COUNT(DISTINCT nums)"],
+)
+def test_different_values_up_to_a_row_are_those_of_duckdb_also_of_rows_with_copies(aggregate: str) -> None:
+    values = ", ".join(f"{aggregate} OVER ({frame}) AS v{i}" for i, frame in enumerate(ALL_BUT))
+    check("duckdb", f"SELECT id, a, b, s, {values} FROM r", "", 1)
+    values = ", ".join(f"{aggregate} OVER (ORDER BY id, a, b, s ROWS {frame}) AS v{i}" for i, frame in enumerate(BOTH))
+    check("duckdb", f"SELECT id, a, b, s, {values}, COUNT(DISTINCT id) OVER (ORDER BY id, a, b, s) AS w FROM r", "", 2)
+
+
+@pytest.mark.parametrize("aggregate", ["COUNT(DISTINCT x)", "SUM(DISTINCT x)"])
+def test_a_change_of_different_values_up_to_a_row_costs_the_rows_up_to_the_next_one_with_its_value(
+    aggregate: str,
+) -> None:
+    query = f"SELECT i, x, {aggregate} OVER (ORDER BY i) AS n FROM r"
+    for n in (500, 4_000, 32_000):
+        view = crown.view(query, {"r": {"i": "int64", "x": "int64"}})
+        view.update({"r": {"i": [10 * i for i in range(n)], "x": [i % 50 for i in range(n)]}})
+        for at in (0, n // 2, n):
+            assert len(view.apply({"r": [{"i": 10 * at + 1, "x": 7}]})) <= 101
+        before = _steps(view)
+        for at in range(1, 101):
+            assert len(view.apply({"r": [{"i": 10 * (n - at) - 1, "x": 7}]})) == 1
+        assert _steps(view) - before <= 100 * (30 * math.log2(n) + 100)
+        behind = sum(row["i"] > 0 for row in view)
+        assert len(view.apply({"r": [{"i": 1, "x": n}]})) == 2 * behind + 1
+
+
+def _steps(view: crown.View) -> int:
+    return sum(stage.get("steps", 0) for stage in view.stats()["stages"])
 
 
 def test_lists_without_an_order_are_in_that_of_their_window() -> None:
@@ -65,7 +111,7 @@ def test_a_sum_of_different_values_that_leaves_its_type_refuses_its_batch() -> N
 
 @every(
     [
-        ("COUNT(DISTINCT x) OVER (ORDER BY x)", "COUNT(DISTINCT o) over RANGE"),
+        ("COUNT(DISTINCT x) OVER (ORDER BY k ROWS 2 PRECEDING)", "COUNT(DISTINCT o2) over ROWS"),
         ("MEDIAN(x) OVER (ORDER BY k ROWS 2 PRECEDING)", "PERCENTILE(o2, 0.5) over ROWS"),
         ("STRING_AGG(s, '; ' ORDER BY x DESC) OVER (ORDER BY k)", "STRING_AGG(o2, '; ' ORDER BY o3 DESC) over RANGE"),
     ]

@@ -44,6 +44,7 @@ def query_of(random: Random) -> tuple[str, list[str], list[Order]]:
         for one in order
     )
     functions = ["SUM(a) OVER w", "COUNT(a) OVER w", "SUM(a) FILTER (WHERE i > 1) OVER w", "RANK() OVER w"]
+    functions += ["COUNT(DISTINCT a) OVER w", "SUM(DISTINCT a) FILTER (WHERE i > 1) OVER w"]
     functions.append("DENSE_RANK() OVER w")
     if total:
         rows = "OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -82,6 +83,7 @@ def told(view: crown.View, batch: dict[str, Any], shown: list[str]) -> tuple[Cou
             rows[first] += weight
             continue
         (last,) = canonical([tuple({**one, **until}.values())])
+        assert any(first[len(shown) :]), "a range that does not move"
         ranges.append((first[: len(shown)], last[: len(shown)], first[len(shown) :]))
     return rows, ranges
 

@@ -98,7 +98,7 @@ class _Ranges:
                 moves |= moved[i] != 0
                 continue
             added = self._cuts.added[one.frame.unit]
-            moves |= added.any(axis=1)
+            moves |= added[:, self._running.added(one)].any(axis=1)
             if one.function == "sum":
                 begins = np.maximum(begins, self._alike_from(one, here, heads, added))
                 added = added.copy()

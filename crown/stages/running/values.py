@@ -50,6 +50,12 @@ class Running:
             return self.sums.opening
         return self.sums.rules[one.name].counted(self.sums.layout)
 
+    def added(self, one: WindowFunction) -> slice:
+        """Returns which words of the sums are what COUNT, SUM or DENSE_RANK adds up."""
+        if one.function == "sum":
+            return self.sums.summed(one)
+        return slice(self.count(one), self.count(one) + 1)
+
     @property
     def in_words(self) -> bool:
         """Returns whether each value is one word, which is its own code."""
