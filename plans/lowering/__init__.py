@@ -1,5 +1,6 @@
-"""From the query algebra to a program of stages.
+"""Lowers a relation of the query algebra to a program of stages.
 
-`lower` is the entry. Below it, each sees only those after it: `outer` (outer joins to inner ones), `joins` (join cores
-to plans), `existence` (subqueries that must not multiply rows), `matches` (what ties two sides), `stages`.
+`lower` is the entry. Each of these modules imports only the ones after it: `outer` (reduces outer joins to inner
+joins), `joins` (makes plans of join cores), `existence` (subqueries that must not multiply rows), `matches` (the
+conditions that connect two sides), `stages`.
 """

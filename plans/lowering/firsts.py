@@ -1,4 +1,4 @@
-"""Aggregates of DISTINCT values up to a row, or from it on, become those of the rows that are the first of their value.
+"""Rewrites running aggregates of DISTINCT values as aggregates of the first (or last) row of each value.
 
 >>> from plans import parse
 >>> text = "SELECT a, COUNT(DISTINCT b) OVER (ORDER BY a) AS n FROM r"
@@ -6,9 +6,10 @@
 >>> made.functions[0].distinct, [one.function for one in made.input.sources[0].input.functions]
 (False, ['lag'])
 
-A frame without a first row has a value if and only if it has the first row with this value. LAG, among the rows of the
-same value, tells which one that is. So a change of a row makes one other row the first of its value, or none, and an
-aggregate of DISTINCT values is a running one. A frame without a last row has the last row with each of its values.
+A frame without a lower bound contains a value if and only if it contains the first row with this value. LAG over the
+rows with the same value tells whether a row is the first. So a change of a row makes at most one other row the first of
+its value, and the aggregate of DISTINCT values is a running aggregate. A frame without an upper bound contains the last
+row of each of its values, which LEAD finds.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from plans.queries.algebra import Over, Query, Relation, Source, rebuilt, split,
 from plans.schema import Column, Table
 
 Kind = tuple[str, str | None, bool]
-"""A column of values, the filter of their rows, and whether the last rows are asked for instead of the first ones."""
+"""A column of values, the filter of their rows, and whether the last row of each value is used instead of the first."""
 
 
 def first_values(relation: Relation) -> Relation:
-    """Returns an equivalent relation without sums of DISTINCT values over frames that have no bound on one side."""
+    """Returns an equivalent relation without aggregates of DISTINCT values over frames that are open on one side."""
     return rebuilt(relation, _marked)
 
 
@@ -46,7 +47,7 @@ def _marked(relation: Relation) -> Relation:
 
 
 def _kind(one: WindowFunction) -> Kind | None:
-    """Returns which rows a function reads alone; None if it reads others."""
+    """Returns the kind of rows to which a function can be restricted, or None if it cannot be restricted."""
     if not one.distinct or one.function in GATHERED or one.frame is None or one.frame.exclude:
         return None
     if (one.frame.start is None) == (one.frame.end is None):
@@ -55,10 +56,11 @@ def _kind(one: WindowFunction) -> Kind | None:
 
 
 def _mark(over: Over, kind: Kind) -> tuple[Over, str]:
-    """Returns window functions over rows with a column that says which ones they are, and its name.
+    """Adds a column that marks the first (or last) row of each value; returns the new relation and the name of the
+    column.
 
-    Of copies of a row, the first one is to be the first of its value. Ties are broken by the columns in turn, so the
-    one that says which rows follow others comes before.
+    Among copies of a row, only the first one is the first of its value. Ties in the order are broken by the columns
+    from left to right, so the column that says whether a row follows another one is placed before the mark.
     """
     value, where, last = kind
     columns, given, said = over.input.columns, *_named(over)
@@ -82,8 +84,8 @@ def _mark(over: Over, kind: Kind) -> tuple[Over, str]:
 
 
 def _named(over: Over) -> tuple[Relation, dict[str, str]]:
-    """Returns the rows that functions read, and what each column is called there: those that the result does not have
-    are called what they are in the query, for messages."""
+    """Returns the input of window functions, and for each of its columns the name that it has there. A column that the
+    result does not have is named as in the query, because messages show the name."""
     rows = over.input
     said = {column.name: column.name for column in rows.columns}
     if isinstance(rows, Query):

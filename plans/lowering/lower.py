@@ -1,4 +1,4 @@
-"""The program of a relation of the query algebra: its stages in topological order, inputs before what reads them."""
+"""Lowers a relation of the query algebra to a program: its stages in topological order, inputs first."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ from plans.stack import with_room
 def lower(
     relation: Relation, rates: Mapping[str, float] | None = None, tree: str | None = None, together: bool = False
 ) -> Program:
-    """Returns the program that maintains a relation. PlanError if there is none.
+    """Returns the program that maintains a relation. Raises PlanError if there is none.
 
-    `rates` and `tree` are those of `plans.planner.plan`; `tree` is for a query that is one join.
+    `rates` and `tree` are those of `plans.planner.plan`. `tree` is only for a query that is one join.
     """
     relation = rewritten(relation)
     if is_plan(relation) and isinstance(relation, Query) and (tree is not None or not is_listed(relation)):
@@ -79,14 +79,14 @@ def lower(
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises PlanError if a table is called as stages are."""
+    """Raises PlanError if a table has a name that is reserved for stages."""
     for name in names:
         if name.startswith(STAGE):
             raise PlanError(f"a table must not be called {name}: stages are", hint="give it another name")
 
 
 def is_plan(relation: Relation) -> bool:
-    """Returns whether a relation is one join of base tables without duplicates: a plan."""
+    """Returns whether a relation is a plan: one join of base tables whose result has no duplicates."""
     if not isinstance(relation, Query) or any(source.input or source.join != "inner" for source in relation.sources):
         return False
     return not has_computed_joins(relation) and is_set(relation)
@@ -123,8 +123,8 @@ def _made(relation: Relation, stages: Stages) -> int:
 
 
 def _core(query: Query, stages: Stages) -> int:
-    """Returns the number of the stage of a join core, whose sources are resolved; its left joins are in the tree where
-    they find a place."""
+    """Returns the number of the stage of a join core, whose sources are resolved. The join tree pads the left joins if
+    it has a place for them; otherwise they are reduced to inner joins."""
     made = len(stages.made)
     try:
         return joined(inner_joined(query, stages, pads=True), stages)
@@ -134,7 +134,7 @@ def _core(query: Query, stages: Stages) -> int:
 
 
 def _feed(relation: Relation, stages: Stages) -> Feed:
-    """Returns the rows of a relation as a feed, without a stage of its own where they are selected from one other."""
+    """Returns the rows of a relation as a feed. A selection from one relation needs no stage of its own."""
     if isinstance(relation, Query):
         return feed(_plain(relation, stages), stages)
     number = stage_of(relation, stages)
@@ -142,9 +142,9 @@ def _feed(relation: Relation, stages: Stages) -> Feed:
 
 
 def _group(group: Group, stages: Stages) -> GroupStage:
-    """Returns the stage of a group: over the sums that the join below forms, or over rows.
+    """Returns the stage of a group: over the sums that the join below it forms, or over rows.
 
-    What is grouped is lowered once: groups of groups would take twice as long each.
+    The group's input is lowered only once: twice would double the time with each level of nested groups.
     """
     rows = _plain(group.input, stages) if isinstance(group.input, Query) else None
     if rows is None:
@@ -161,14 +161,13 @@ def _grouped(group: Group, rows: Query, stages: Stages) -> GroupStage:
 
 
 def _rows(group: Group, rows: Query, stages: Stages) -> Feed:
-    """Returns what is grouped; where every aggregate sees a value once, the rows of a join once each will do."""
+    """Returns the group's input. If every aggregate ignores duplicates, each row of a join is read once."""
     once = all(a.distinct or a.function in ONCE for a in group.aggregates)
     return feed(replace(rows, distinct=True) if once and selection(rows) is None else rows, stages)
 
 
 def _summed(group: Group, rows: Query, stages: Stages) -> GroupStage | None:
-    """Returns the stage of a group whose sums are formed in the join below it; None if it has none, or reads no
-    join."""
+    """Returns the stage of a group whose sums the join below it forms, or None if there are no such sums or no join."""
     if rows.distinct or selection(rows) is not None:
         return None
     made = len(stages.made)
@@ -179,7 +178,8 @@ def _summed(group: Group, rows: Query, stages: Stages) -> GroupStage | None:
 
 
 def _top(top: Top, stages: Stages) -> TopStage:
-    """Returns the stage of the first rows; where rows are single without what is hidden, it says so."""
+    """Returns the stage of the first rows. The stage is marked as distinct if its rows are distinct without the hidden
+    columns."""
     _check_orders(top)
     key, distinct = _declared(top.input)
     if isinstance(top.input, Query):
@@ -215,7 +215,8 @@ def _timed(timed: Timed, stages: Stages) -> TimedStage:
 
 
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
-    """Returns the inputs of a nest of set operations; DISTINCT of one relation is a part of the function."""
+    """Returns the inputs of a nest of set operations, and their function. DISTINCT of one relation becomes part of the
+    function."""
     feeds, once = [], set()
     for i, given in enumerate(nest.inputs):
         made = _plain(given, stages) if isinstance(given, Query) else given
@@ -233,12 +234,13 @@ def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Funct
 
 
 def _plain(query: Query, stages: Stages) -> Query:
-    """Returns the query with stages for its derived sources, and inner joins alone."""
+    """Returns the query with stages for its derived sources and with inner joins only."""
     return inner_joined(_with_sources(query, stages), stages)
 
 
 def _with_sources(query: Query, stages: Stages) -> Query:
-    """Returns the query with stages for its derived sources, each lowered once: twice would be twice per level."""
+    """Returns the query with stages for its derived sources. Each is lowered once: twice would double the time per
+    level."""
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
     query = with_columns_for_joins(query, stages)
     if not query.distinct and any(source.join != "inner" for source in query.sources):
@@ -257,7 +259,7 @@ def _resolved(source: Source, stages: Stages) -> Source:
 
 
 def _derived(relation: Relation, stages: Stages) -> int:
-    """Returns the number of a stage that others read; a selection of one relation needs no state."""
+    """Returns the number of the stage of a derived source. A selection from one relation is a stage without state."""
     relation = stages.one(relation)
     if not isinstance(relation, Query):
         return stage_of(relation, stages)
@@ -271,7 +273,7 @@ def _derived(relation: Relation, stages: Stages) -> int:
 
 
 def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
-    """Returns the key of a derived relation, and whether no row of it occurs twice."""
+    """Returns the key of a derived relation, and whether its rows are distinct."""
     if isinstance(relation, Query):
         return (), relation.distinct
     if isinstance(relation, Group):
@@ -300,7 +302,7 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
 
 
 def _declared_of_rows(timed: Timed) -> tuple[tuple[str, ...], bool]:
-    """Returns what is declared of the rows that are there for a time, where they are of one table."""
+    """Returns the declared key and distinctness of rows that are valid for a period, if they come from one table."""
     sources = timed.input.sources if isinstance(timed.input, Query) else ()
     if len(sources) != 1 or sources[0].input is not None:
         return (), False
@@ -314,5 +316,5 @@ _SETS = ("distinct", "union", "except", "intersect")
 
 
 def notes_of(relation: Relation) -> list[str]:
-    """Returns what the front-end noted, of the relation and of those in it."""
+    """Returns the notes of the front-end on a relation and on all relations in it."""
     return list(dict.fromkeys(note for part in walk(relation) if isinstance(part, Query) for note in part.notes))

@@ -1,4 +1,4 @@
-"""Ranks: the conditions `n <= 3` of a query over numbered rows make them the first rows of each group.
+"""Turns conditions on ranks, such as `n <= 3`, into the first rows of each group.
 
 >>> from plans import parse
 >>> text = "SELECT a FROM (SELECT a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a) AS n FROM r) WHERE n <= 3"
@@ -6,8 +6,8 @@
 >>> type(made).__name__, made.keys, made.limit, made.hidden
 ('Top', ('o',), 3, 1)
 
-So a change moves the numbers of so many rows at most. Bounded RANK and DENSE_RANK are those of the different values of
-the order, which are numbered instead of the rows.
+A change then moves at most that many numbers. Bounded RANK and DENSE_RANK number the distinct values of the ORDER BY
+columns instead of the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from plans.schema import Column, Table
 
 
 def ranked(relation: Relation) -> Relation:
-    """Returns an equivalent relation whose ranks are bounded where a query says so."""
+    """Returns an equivalent relation in which ranks with a bound are computed only up to the bound."""
     return rebuilt(relation, _bounded)
 
 
@@ -38,7 +38,8 @@ def _bounded(relation: Relation) -> Relation:
 
 
 def _first_rows(query: Query, source: Source, over: Over) -> Query:
-    """Returns the query whose source has only the rows that its conditions let through, if they are bounded."""
+    """Returns the query whose source contains only the rows that pass the conditions on their rank, if these are
+    bounds."""
     (function,) = over.functions
     number = source.qualified(function.name)
     conditions = query.conditions if source.join == "inner" else source.on
@@ -56,7 +57,7 @@ def _first_rows(query: Query, source: Source, over: Over) -> Query:
         made = replace(made, input=_by_values(over, bounds))
     elif any(number.value in expr.columns for expr in read):
         if bounds.last is None:
-            return query  # the numbers of all rows that are let through move, too
+            return query  # the numbers of all rows that pass move, too
         made = replace(made, input=_from(replace(over, input=bounds.rows(over, over.input)), bounds.first))
     else:
         columns = tuple(column for column in source.table.columns if column.name != function.name)
@@ -83,16 +84,16 @@ def _from(over: Over, first: int) -> Relation:
 
 
 def _beyond(number: Expr, first: int) -> Expr:
-    """Returns the position of a row that is number 1, 2, ... of those from position ``first`` on."""
+    """Returns the position of a row whose number counts from position ``first``."""
     return number if first <= 1 else call("add", number, lit(first - 1, number.type))
 
 
 def _by_values(over: Over, bounds: _Bounds) -> Relation:
-    """Returns the rows with bounded RANK() or DENSE_RANK(): each is joined with what its order says of its rank.
+    """Returns the rows with bounded RANK() or DENSE_RANK(): each row is joined with the rank of its ORDER BY values.
 
-    The different values of the order, with how many rows each has, are ranked among one another: DENSE_RANK is their
-    number, RANK is 1, and how many rows come before. There are only the values of each group whose number is in the
-    bounds, or, as a value has one row at least, as many as the last RANK says.
+    The distinct ORDER BY values, each with its number of rows, are ranked: DENSE_RANK is the number of the value, and
+    RANK is 1 plus the number of rows before it. Only the values of each group within the bounds are kept. For RANK, as
+    many values are kept as the last rank says, because each value has at least one row.
     """
     rows, (function,) = _source("rows", over.input), over.functions
     keys = tuple(dict.fromkeys((*over.keys, *(one.column for one in over.order))))
@@ -125,18 +126,18 @@ def _by_values(over: Over, bounds: _Bounds) -> Relation:
 
 @dataclass
 class _Bounds:
-    """The positions that conditions let through, from 1."""
+    """The range of positions that the conditions admit, counted from 1."""
 
     first: int = 1
     last: int | None = None
 
     def rows(self, over: Over, of: Relation) -> Top:
-        """Returns the rows ``of`` a relation at these positions of the order of window functions."""
+        """Returns the rows ``of`` a relation at these positions in the order of the window functions."""
         count = EVERY_ROW if self.last is None else max(0, self.last - self.first + 1)
         return Top(of, over.keys, over.order, count, self.first - 1)
 
     def takes(self, part: Expr, number: Expr) -> bool:
-        """Returns whether a condition is a bound on the number, which is noted then."""
+        """Returns whether a condition is a bound on the number. If so, narrows the range to it."""
         if part.op not in ("le", "lt", "eq", "ge", "gt"):
             return False
         op, left, right = part.op, *(_bare(arg) for arg in part.args)
@@ -158,7 +159,7 @@ def _bare(expr: Expr) -> Expr:
 
 
 def _plain(query: Query) -> Relation:
-    """Returns the first rows themselves, if that is all that a query selects."""
+    """Returns the first rows themselves if the query selects nothing else."""
     if len(query.sources) != 1 or query.conditions or query.distinct:
         return query
     source = query.sources[0]

@@ -1,4 +1,4 @@
-"""The rules by which a relation is rewritten before it is lowered, in the order in which they are applied."""
+"""The rewrite rules that are applied to a relation before it is lowered, in their order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from plans.lowering.ranks import ranked
 from plans.queries.algebra import Relation
 
 RULES = (numbered, ranked, sliced, timed, by_bests, narrowed, first_values)
-"""Functions from relation to relation; each returns an equivalent one."""
+"""Functions from relation to relation. Each returns an equivalent relation."""
 
 
 def rewritten(relation: Relation) -> Relation:
-    """Returns an equivalent relation of the forms that are lowered."""
+    """Returns an equivalent relation in the forms that `lower` accepts."""
     for rule in RULES:
         relation = rule(relation)
     return relation

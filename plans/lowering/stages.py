@@ -1,4 +1,4 @@
-"""The stages of a program under construction, and the small steps that make them."""
+"""The stages of a program under construction, and small functions that build them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from plans.stack import with_room
 
 
 class Stages:
-    """The stages so far, in topological order; equal ones are made once.
+    """The stages so far, in topological order. Equal stages are created once.
 
-    `made`: those that are there already; `views`: the stages that stand for named results, by name in lower case.
-    `together`: a group has one feed, whatever that costs.
+    `made`: the stages that exist already. `views`: the stages of named results, by name in lower case. `together`: each
+    group has one feed, whatever its cost.
     """
 
     def __init__(
@@ -34,35 +34,35 @@ class Stages:
         self.rates = rates
         self.views = dict(views or {})
         self.together = together
-        self.known: dict[int, int] = {}  # by identity of relations (see `one`): the stages whose outputs they are
-        self._first: dict[Any, Relation] = {}  # by what they are made of, relations that are equal to no earlier one
-        self._firsts: dict[int, tuple[Relation, Relation]] = {}  # by identity: a relation, and the one that is equal
+        self.known: dict[int, int] = {}  # number of the stage by identity of its relation (see `one`)
+        self._first: dict[Any, Relation] = {}  # by its parts, the first of equal relations
+        self._firsts: dict[int, tuple[Relation, Relation]] = {}  # by identity: a relation and its first equal one
         self._numbers = {_name(stage): number for number, stage in enumerate(self.made)}
 
     def add(self, stage: Stage) -> int:
-        """Returns the number of the stage."""
+        """Adds a stage unless an equal one exists, and returns its number."""
         number = self._numbers.setdefault(_name(stage), len(self.made))
         if number == len(self.made):
             self.made.append(stage)
         return number
 
     def forget(self, count: int) -> None:
-        """Forgets all stages but the first ``count``."""
+        """Removes all stages but the first ``count``."""
         for stage in self.made[count:]:
             del self._numbers[_name(stage)]
         del self.made[count:]
         self.known = {relation: number for relation, number in self.known.items() if number < count}
 
     def one(self, relation: Relation) -> Relation:
-        """Returns the first relation that is equal to this one. Amortized O(1) for one whose inputs were seen before,
-        where `==` looks at all that is below."""
+        """Returns the first relation that is equal to this one. Amortized O(1) if its inputs were seen before, whereas
+        `==` compares the whole subtree."""
         if id(relation) not in self._firsts:
             first = self._first.setdefault(with_room(self._made_of, relation), relation)
             self._firsts[id(relation)] = relation, first
         return self._firsts[id(relation)][1]
 
     def _made_of(self, part: Any) -> Any:
-        """Returns a part of a relation, with the identity of the first ones in place of relations."""
+        """Returns a part of a relation in which each relation is replaced by the identity of the first equal one."""
         if type(part) is tuple:
             return tuple(map(self._key, part))
         return (type(part), *(self._key(getattr(part, one.name)) for one in fields(part)))
@@ -77,15 +77,15 @@ class Stages:
         return tuple(Column(out.name, out.type) for out in outputs_of(self.made[number]))
 
     def linear(self, *terms: Feed) -> int:
-        """Returns the number of the sum of feeds."""
+        """Returns the number of a stage that sums feeds."""
         return self.add(LinearStage(terms))
 
     def missing(self, left: Feed, right: Feed) -> int:
-        """Returns the number of the stage that has the rows of `left` that `right` has not, once each."""
+        """Returns the number of the stage with the distinct rows of `left` that `right` does not have."""
         return self.add(PointwiseStage((left, right), ("except", 0, 1)))
 
     def distinct(self, rows: Feed) -> int:
-        """Returns the number of the stage that has each row of a feed once."""
+        """Returns the number of the stage with the distinct rows of a feed."""
         return self.add(PointwiseStage((rows,), ("distinct", 0)))
 
     def source(self, alias: str, number: int, key: tuple[str, ...] = (), distinct: bool = False) -> Source:
@@ -101,7 +101,8 @@ def columns_read(query: Query) -> set[str]:
 
 
 def visible_columns(source: Source, read: set[str]) -> tuple[Column, ...]:
-    """Returns the columns of a source that are read, and its key: what is derived from it carries no others."""
+    """Returns the columns of a source that are read, and those of its key. Relations derived from the source have no
+    others."""
     key = {name.lower() for name in source.table.key}
     columns = source.table.columns
     if source.table.distinct:
@@ -114,12 +115,12 @@ def _name(stage: Stage) -> str:
 
 
 def origin(table: Table) -> str | int:
-    """Returns the source of a feed over a table, which may be a stage's."""
+    """Returns the source of a feed over a table, which may stand for a stage."""
     return source_of(table.name)
 
 
 def local(expr: Expr) -> Expr:
-    """Returns an expression over the qualified columns of one source as one over its columns."""
+    """Rewrites an expression over the qualified columns of one source as an expression over its plain columns."""
     types = _types(expr)
     return substitute(expr, lambda name: col(split(name)[1], types[name]))
 
@@ -129,7 +130,7 @@ def _types(expr: Expr) -> dict[str, str]:
 
 
 def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
-    """Returns the expression with columns replaced; those not in `names` stay."""
+    """Returns the expression with the columns in `names` replaced. Other columns stay."""
     types = _types(expr)
     return substitute(expr, lambda name: names[name] if name in names else col(name, types[name]))
 

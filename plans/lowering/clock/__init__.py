@@ -1,1 +1,1 @@
-"""Conditions on the clock."""
+"""Conditions that read the clock."""

@@ -1,10 +1,10 @@
-"""Conditions on the clock become the periods in which rows are there: `Timed` relations.
+"""Rewrites conditions on the clock as the periods in which rows are valid: `Timed` relations.
 
 `at > NOW() - INTERVAL '1' HOUR` holds until one hour after `at`; `due <= CURRENT_DATE` holds from midnight of `due` on.
-A condition that compares a function of the clock, which never falls as time goes on, with values of a row says when the
-row comes in or goes out. Where it is a value, or stands under OR, it is a column that changes at these moments. All
-other uses of the clock would change every row whenever the clock moves, and are refused, unless they read the date
-alone, which is a relation of one row that changes once a day.
+A condition that compares a monotonic function of the clock with values of a row determines when the row enters or
+leaves. If such a condition is used as a value or stands under OR, it becomes a column that changes at these moments.
+All other uses of the clock would change every row whenever the clock moves. They are rejected, unless they read only
+the date, which is a relation of one row that changes once a day.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TODAY = "today"
 
 
 def timed(relation: Relation) -> Relation:
-    """Returns the relation in which no condition reads the clock. PlanError where the clock is read in other ways."""
+    """Returns the relation without conditions on the clock. Raises PlanError if the clock is read in another way."""
     return rebuilt(relation, lambda part: _timed(part) if isinstance(part, Query) else part)
 
 
@@ -36,7 +36,7 @@ def _timed(query: Query) -> Query:
     one_clock = {source.qualified(NOW): time for source in clocks[1:]}
 
     def parted(conditions: Iterable[Expr]) -> tuple[dict[frozenset[str], list[Period]], list[Expr]]:
-        """Returns the periods that conditions say, by the sources that they read, and the other conditions."""
+        """Returns the periods of conditions, grouped by the sources that they read, and the other conditions."""
         periods: dict[frozenset[str], list[Period]] = {}
         rest: list[Expr] = []
         for one in (part for condition in conditions for part in condition.conjuncts()):
@@ -74,7 +74,7 @@ def _timed(query: Query) -> Query:
 def _with_marks(query: Query, clock: Source) -> Query:
     """Returns the query in which conditions on the clock that are values, or stand under OR, are columns.
 
-    What reads the date alone is left as it is: it changes once a day.
+    An expression that reads only the date is left as it is: it changes once a day.
     """
     time = clock.qualified(NOW)
     today = {cast(time, "date"): col(f"{clock.alias}.{_TODAY}", "date")}
@@ -95,9 +95,9 @@ def _with_marks(query: Query, clock: Source) -> Query:
 
 
 def _marked(query: Query, source: Source, found: Period, clock: Source) -> tuple[Source, Expr]:
-    """Returns a source with one column more, which is whether a period has begun and is not over; and this column.
+    """Returns a source with one more column, which tells whether a period has begun and has not ended; and this column.
 
-    Its rows are those before, within and behind their period, and those whose period is not known.
+    Its rows are those before, within and after their period, and those whose period is unknown.
     """
     needed = {name for expr in _exprs(query) for name in expr.columns}
     columns = [source.qualified(c.name) for c in source.table.columns]
@@ -135,9 +135,9 @@ def _marked(query: Query, source: Source, found: Period, clock: Source) -> tuple
 def _within(
     query: Query, read: frozenset[str], bounds: list[Period], clock: Source, later: Iterable[Period] = ()
 ) -> Query:
-    """Returns the query over only those rows of some of its sources, or joins of them, that are within all periods.
+    """Returns the query restricted to rows of some sources, or of joins of them, that are within all periods.
 
-    `later`: periods that will be asked for as well; what they read is kept.
+    `later`: periods that are applied afterwards. The columns that they read are kept.
     """
     inside = [source for source in query.sources if source.alias in read]
     joined = len(inside) > 1
@@ -149,7 +149,7 @@ def _within(
         )
     leading = inside[0]
     own = [one for one in query.conditions if _aliases([one]) <= read and _aliases([one])]
-    own = own if joined or leading.join == "inner" else []  # what is asked of an outer join's rows is asked behind it
+    own = own if joined or leading.join == "inner" else []  # rows of an outer join are tested after the join
     rest = [one for one in query.conditions if one not in own]
     asked = [one for found in later for one in found if one is not None]
     exprs = [*_exprs(replace(query, conditions=tuple(rest))), *asked]
@@ -165,7 +165,7 @@ def _within(
         if known:
             value = known[0] if len(known) == 1 else call(op, *known)
             hidden[wish] = unused(wish, [*taken.values(), *(name for name, _ in hidden.values())]), value
-            own += [call("not", call("isnull", one)) for one in known]  # of no condition that is unknown
+            own += [call("not", call("isnull", one)) for one in known]  # the condition is not unknown
     outputs = (*((name, column) for column, name in taken.items()), *hidden.values())
     plain = tuple(replace(source, group=0, join="inner", on=()) for source in inside)
     moments = Query(query.text, (clock,), (), ((NOW, clock.qualified(NOW)),), False)
@@ -179,7 +179,8 @@ def _within(
 
 
 def _by_day(query: Query, clocks: list[Source]) -> Query:
-    """Returns the query without its clocks, or with relations of today's date where it reads no more than that."""
+    """Returns the query without its clocks. If the query reads only the date, a relation of today's date replaces the
+    clock."""
     days = {clock.alias: replace(clock, table=Table(clock.alias, (Column(_TODAY, "date"),))) for clock in clocks}
     made = _renamed(
         query, {cast(clock.qualified(NOW), "date"): days[clock.alias].qualified(_TODAY) for clock in clocks}
@@ -209,7 +210,7 @@ def _exprs(query: Query) -> list[Expr]:
 
 
 def _renamed(query: Query, names: Mapping[Expr, Expr]) -> Query:
-    """Returns the query in which expressions are others."""
+    """Returns the query with expressions replaced by others."""
     return replace(
         query,
         sources=tuple(replace(one, on=tuple(replaced(expr, names) for expr in one.on)) for one in query.sources),

@@ -1,7 +1,6 @@
-"""The period in which a condition on the clock holds.
+"""Computes the period in which a condition on the clock holds.
 
-A function of the clock that never falls as time goes on is solved for the clock: `CURRENT_DATE >= due` holds from the
-midnight of `due` on.
+A monotonic function of the clock is solved for the clock: `CURRENT_DATE >= due` holds from the midnight of `due` on.
 """
 
 from __future__ import annotations
@@ -11,11 +10,13 @@ from plans.expressions.build import MIRROR, Expr, call, cast, lit
 _DAY = 86_400_000_000
 _UNITS = {"day": _DAY, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "microsecond": 1}
 Period = tuple[Expr | None, Expr | None]
-"""The first moment at which a condition holds (None: always did), and the first at which it holds no more."""
+"""The first moment at which a condition holds (None: it always held), and the first at which it no longer holds (None:
+it holds forever)."""
 
 
 def period(condition: Expr, time: Expr) -> Period | None:
-    """Returns when a condition that reads the clock holds; None if it does not say so of the clock alone."""
+    """Returns the period of a condition that reads the clock, or None if it is not a comparison that can be solved for
+    it."""
     op, args = condition.op, condition.args
     if op not in MIRROR or op in ("ne", "nseq"):
         return None
@@ -41,7 +42,7 @@ def period(condition: Expr, time: Expr) -> Period | None:
 
 
 def _next(value: Expr) -> Expr:
-    """Returns the next value of a type."""
+    """Returns the successor of a value in its type."""
     if value.type == "date":
         return call("date_add", value, lit(1))
     if value.type in ("timestamp", "timestamp_ntz"):
@@ -56,9 +57,10 @@ def _negated(length: Expr) -> Expr:
 
 
 def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
-    """Returns the first moment at which `side`, a function of the clock that never falls, is `value` or more.
+    """Returns the first moment at which `side`, a monotonic function of the clock, is at least `value`.
 
-    None if the side is not known to be such a function. What it moves the clock by may depend on the row.
+    Returns None if the side is not known to be such a function. The amount by which it shifts the clock may depend on
+    the row.
     """
     if side == time:
         return value if value.type == "timestamp" else cast(value, "timestamp")
@@ -96,7 +98,7 @@ def first(side: Expr, value: Expr, time: Expr) -> Expr | None:
 
 
 def _by_difference(side: Expr, value: Expr, time: Expr) -> Expr | None:
-    """Returns when the whole units from a value to the clock, cut towards zero, are so many."""
+    """Returns when the number of whole units from a value to the clock, truncated towards zero, reaches `value`."""
     unit, since, inner = side.args
     length = _UNITS.get(str(unit.value).lower()) if unit.op == "literal" else None
     if length is None or (length > 1 and (value.op != "literal" or value.value is None)):

@@ -1,1 +1,1 @@
-"""Comparisons between relations: as bands, as the best row, as slices of running sums."""
+"""Comparisons between relations: as bands, as the best row, and as slices of running sums."""

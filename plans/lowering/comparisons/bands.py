@@ -1,16 +1,16 @@
-"""Joins by a comparison as bands: `p.x < c.y`, or `c.y BETWEEN p.x - 5 AND p.x + 5`, beside equalities.
+"""Lowers joins by a comparison to bands: `p.x < c.y`, or `c.y BETWEEN p.x - 5 AND p.x + 5`, with or without equalities.
 
-A join tree knows equalities alone: there a comparison is tested on every pair of rows that they leave. Where one
-comparison, or two of one value with a lower and an upper bound, lies between two sides of a join core, each side is
-kept in its order, and a change finds what it matches there as a range.
+A join tree supports only equalities: it would test a comparison on every pair of rows that satisfies them. If one
+comparison, or a lower and an upper bound of one value, connects two sides of a join core, each side is kept in order,
+and a change finds its matches on the other side as a range.
 
-    conditions -> the two sides, and what ties them -> a feed per side -> BandStage
+    conditions -> the two sides, and what connects them -> a feed per side -> BandStage
 
-What lies outside of a band, `c.y < p.x - 5 OR c.y > p.x + 5`, is in one of two bands with an open end, or in one with
-two where they overlap: each row makes two bands that do not meet, or one.
+The complement of a band, `c.y < p.x - 5 OR c.y > p.x + 5`, consists of two bands with one open end each, or, where
+these overlap, of one band with two open ends: each row makes two disjoint bands, or one.
 
-That is worth it unless an equality names a declared key, by which a row has one partner, or unless every pair of a
-join with equalities is delivered, of which the equalities may leave few.
+A band stage is used unless an equality contains a declared key, so that a row has one partner, or unless a join with
+equalities outputs every pair, because the equalities may leave few pairs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Lowered = Callable[[Query, Stages], Feed]
 
 @dataclass(eq=False)
 class _Side:
-    """One side: its sources, the conditions on them alone, and what the stage reads of it, by names."""
+    """One side: its sources, the conditions on them alone, and the names of the expressions that the stage reads."""
 
     aliases: frozenset[str]
     inside: list[Expr]
@@ -46,13 +46,13 @@ class _Side:
     columns: dict[Expr, str] = field(default_factory=dict)
 
     def name(self, expr: Expr) -> str:
-        """Returns the name of an expression as a column of the side's feed."""
+        """Returns the name of an expression as a column of the side's feed. Adds the column if it is missing."""
         return self.columns.setdefault(expr, f"{self.prefix}{len(self.columns)}")
 
 
 @dataclass(frozen=True)
 class _Key:
-    """Equal expressions of bands and of points, in this order; ``null_safe``: also where both are NULL."""
+    """Equal expressions of bands and of points, in this order. ``null_safe``: two NULLs are equal."""
 
     of: tuple[Expr, Expr]
     null_safe: bool
@@ -60,9 +60,9 @@ class _Key:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A bound, and whether it is outside itself; there is none where ``there`` is NULL.
+    """A bound, and whether the bound itself is excluded. There is no bound where ``there`` is NULL.
 
-    Where the bound alone is NULL, it is a whole number too far away for int64, and everything is on its inner side.
+    Where only ``expr`` is NULL, the bound is an integer beyond int64, and every value is on its inner side.
     """
 
     expr: Expr
@@ -71,7 +71,7 @@ class _Bound:
 
     @property
     def far(self) -> Expr:
-        """Returns whether everything is on its inner side."""
+        """Returns the condition that every value is on the inner side."""
         if self.there == self.expr:
             return FALSE
         return call("and", call("not", call("isnull", self.there)), call("isnull", self.expr))
@@ -79,7 +79,7 @@ class _Bound:
 
 @dataclass
 class _Edge:
-    """Two sides, and what ties them: equal expressions, and bounds of a point."""
+    """Two sides and what connects them: equal expressions, and bounds of a point."""
 
     bands: _Side
     points: _Side
@@ -91,7 +91,7 @@ class _Edge:
 
     @property
     def bounds(self) -> list[_Bound]:
-        """Returns the bounds that there are, low before high."""
+        """Returns the existing bounds, low before high."""
         return [bound for bound in (self.low, self.high) if bound is not None]
 
     @property
@@ -100,15 +100,15 @@ class _Edge:
         return self.bands, self.points
 
     def side_of(self, expr: Expr) -> _Side:
-        """Returns the side whose columns an expression reads; the points' if it reads none."""
+        """Returns the side whose columns an expression reads, or the points if it reads none."""
         return self.bands if aliases_of(expr) & self.bands.aliases else self.points
 
 
 def banded(group: Group, query: Query, expansion: Expansion, stages: Stages, lowered: Lowered) -> GroupStage | None:
-    """Returns the stage of a group over a join core by a comparison, whose sums are formed in order; None if it is none
-    or would not be worth it.
+    """Returns the stage of a group over a join core by a comparison whose sums are formed in order. Returns None if the
+    core has no such comparison, or if the stage is not worth its cost.
 
-    `query`: the group's input, with relations that are joined by inner joins and all count.
+    `query`: the group's input; all its relations are inner joined and count their rows.
     """
     edge = _edge(query)
     leaves = expansion.monomials.leaves
@@ -137,10 +137,10 @@ def banded(group: Group, query: Query, expansion: Expansion, stages: Stages, low
 
 
 def listed(query: Query, stages: Stages, lowered: Lowered) -> int | None:
-    """Returns the number of the stage of a join core by a comparison, each pair of which is delivered; None if it is
-    none, or would not be worth it.
+    """Returns the number of the stage of a join core by a comparison that outputs every pair. Returns None if the core
+    has no such comparison, or if the stage is not worth its cost.
 
-    `query`: with relations that are joined by inner joins and all count.
+    `query`: all its relations are inner joined and count their rows.
     """
     edge = _edge(query)
     if edge is None or not _worth(query, edge, (ROWS, ROWS), stages):
@@ -153,17 +153,17 @@ def listed(query: Query, stages: Stages, lowered: Lowered) -> int | None:
 
 
 def is_listed(query: Query) -> bool:
-    """Returns whether `listed` makes something of a join core."""
+    """Returns whether `listed` lowers a join core."""
     edge = _edge(query)
     return edge is not None and _worth(query, edge, (ROWS, ROWS), None)
 
 
-# What ties the sides
+# What connects the sides
 # ----------------------------------------------------------------------------------------------------------------------
 
 
 def _edge(query: Query) -> _Edge | None:
-    """Returns the two sides of a join core that a comparison ties together; None if there are no such sides."""
+    """Returns the two sides of a join core that are connected by a comparison, or None if there are no such sides."""
     if len(query.sources) < 2 or any(source.join != "inner" or source.group for source in query.sources):
         return None
     parts = [of_sides(part) for one in query.conditions for part in one.conjuncts()]
@@ -188,15 +188,15 @@ def _edge(query: Query) -> _Edge | None:
 
 
 def _comparisons(part: Expr) -> tuple[Expr, ...]:
-    """Returns the comparisons between two relations of which a condition asks for one: one, or two with OR."""
+    """Returns the comparisons between two relations of a condition: one, or the two of an OR."""
     if part.op == "or" and len(part.args) == 2 and all(map(_compares, part.args)):
         return part.args
     return (part,) if _compares(part) else ()
 
 
 def _compares(part: Expr) -> bool:
-    """Returns whether a condition is a comparison between two relations, of values of one type: those of another one
-    are in another order. Decimals of too many digits have no common type."""
+    """Returns whether a condition compares values of two relations. Both values must have one type, because different
+    types have different orders. Decimals of too many digits have no common type."""
     if part.op not in ORDERING or part.args[0].type != part.args[1].type:
         return False
     left, right = map(aliases_of, part.args)
@@ -204,7 +204,7 @@ def _compares(part: Expr) -> bool:
 
 
 def _between(part: Expr, one: frozenset[str], other: frozenset[str]) -> bool:
-    """Returns whether a condition compares, or equates, what is of one side with what is of the other."""
+    """Returns whether a condition compares, or equates, values of one side with values of the other."""
     tied = _comparisons(part) or ((part,) if part.op in ("eq", "nseq") else ())
     ways = [tuple(map(aliases_of, found.args)) for found in tied]
     return bool(ways) and all(
@@ -214,7 +214,8 @@ def _between(part: Expr, one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None:
-    """Returns the edge if of one side there is one point alone, with at most one bound on either side."""
+    """Returns the edge if one side has a single point, with at most one lower and one upper bound. Otherwise returns
+    None."""
     keys: list[_Key] = []
     point: Expr | None = None
     low: _Bound | None = None
@@ -245,17 +246,17 @@ def _tied(bands: _Side, points: _Side, crossing: Iterable[Expr]) -> _Edge | None
 
 
 def _any(conditions: Iterable[Expr]) -> Expr:
-    """Returns whether one of some conditions holds."""
+    """Returns the disjunction of conditions."""
     kept = [one for one in conditions if one != FALSE]
     return kept[0] if len(kept) == 1 else call("or", *kept)
 
 
-# What is worth it
+# When a band stage is worth its cost
 # ----------------------------------------------------------------------------------------------------------------------
 
 
 def _worth(query: Query, edge: _Edge, kept: Sequence[str], stages: Stages | None) -> bool:
-    """Returns whether a change finds less in order than by the equalities alone."""
+    """Returns whether a change finds fewer rows in order than by the equalities alone."""
     if kept[0] == ROWS and edge.low and edge.high and not one_word(edge.point.type):
         return False
     if kept[1] == ROWS and stages is not None and _is_best(query, edge.bands, stages):
@@ -266,8 +267,8 @@ def _worth(query: Query, edge: _Edge, kept: Sequence[str], stages: Stages | None
 
 
 def _is_best(query: Query, side: _Side, stages: Stages) -> bool:
-    """Returns whether a side is one relation of a MIN or MAX for each key: a bound that moves passes few points, and by
-    the equalities all are found."""
+    """Returns whether a side is one relation with a MIN or MAX per key. A bound that moves passes few points, whereas
+    the equalities find all points of the key."""
     if len(side.aliases) > 1:
         return False
     number = origin(query.source(next(iter(side.aliases))).table)
@@ -276,20 +277,20 @@ def _is_best(query: Query, side: _Side, stages: Stages) -> bool:
 
 
 def _kept(query: Query, edge: _Edge, side: _Side, parts: Iterable[Expr]) -> str:
-    """Returns how the rows of a side are found: one by one where the result tells each apart."""
+    """Returns how the rows of a side are stored: one by one if the result distinguishes them."""
     keys = [key.of[edge.sides.index(side)] for key in edge.keys]
     told = [part for part in parts if edge.side_of(part) is side and part not in keys]
     if not told:
         return SUMS
     if side is edge.bands and edge.low and edge.high and not edge.either and one_word(edge.point.type):
-        return ROWS  # few bands with two ends hold a point
+        return ROWS  # a point lies in few bands with two ends
     bounds = {edge.point, *(bound.expr for bound in edge.bounds)}
     single = _covers(query, side, [*told, *keys]) or any(part in bounds for part in told)
     return ROWS if single else GROUPS
 
 
 def _covers(query: Query, side: _Side, exprs: Sequence[Expr]) -> bool:
-    """Returns whether expressions have the declared key of a side that is one relation."""
+    """Returns whether expressions contain the declared key of a side that is one relation."""
     if len(side.aliases) > 1:
         return False
     table = query.source(next(iter(side.aliases))).table
@@ -302,7 +303,8 @@ def _covers(query: Query, side: _Side, exprs: Sequence[Expr]) -> bool:
 
 
 def _parts(expr: Expr, edge: _Edge) -> list[Expr]:
-    """Returns what the stage has to show for an expression: it, or its columns where it reads both sides."""
+    """Returns the outputs of the stage from which an expression is computed: itself, or its columns if it reads both
+    sides."""
     if not expr.columns:
         return []
     if any(aliases_of(expr) <= side.aliases for side in edge.sides):
@@ -327,7 +329,7 @@ def _stage(
     stages: Stages,
     lowered: Lowered,
 ) -> tuple[int, dict[Expr, str]]:
-    """Returns the number of the stage, and the names of the outputs."""
+    """Returns the number of the stage, and the names of its outputs."""
     bands, points = edge.sides
     keys = tuple((bands.name(key.of[0]), points.name(key.of[1])) for key in edge.keys)
     ends = [None if bound is None else bands.name(bound.expr) for bound in (edge.low, edge.high)]
@@ -353,7 +355,8 @@ def _stage(
 
 
 def _outside(query: Query, edge: _Edge, stages: Stages, lowered: Lowered) -> Feed:
-    """Returns two bands for each row, below `high` and above `low`; one with open ends where these would overlap."""
+    """Returns two bands for each row, below `high` and above `low`, or one with open ends where the two would
+    overlap."""
     assert edge.low is not None
     assert edge.high is not None
     low, high = edge.low.expr, edge.high.expr
@@ -382,7 +385,7 @@ def _rows(query: Query, side: _Side) -> Query:
 
 
 def _required(query: Query, expr: Expr) -> bool:
-    """Returns whether an expression is a column that is declared never to be NULL."""
+    """Returns whether an expression is a column that is declared NOT NULL."""
     if expr.op != "col":
         return False
     alias, name = split(expr.value)

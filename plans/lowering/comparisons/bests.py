@@ -1,9 +1,10 @@
-"""EXISTS by a comparison asks of the best row alone: `EXISTS (SELECT 1 FROM q WHERE q.g = t.g AND q.p < t.x)` holds if
-the least `p` of that `g` is below `x`.
+"""Rewrites EXISTS with a comparison as a comparison with the best row: `EXISTS (SELECT 1 FROM q WHERE q.g = t.g AND q.p
+< t.x)` holds if the least `p` of the group `g` is below `x`.
 
-So the subquery becomes a group with a MIN or MAX, of which each row meets one, and the comparison a band with one
-bound (`plans.lowering.comparisons.bands`). A change of the subquery then costs the rows for which the answer changes,
-where all pairs were looked at. NOT EXISTS, and EXISTS as a value, ask of the same group.
+The subquery becomes a group with a MIN or MAX, of which each outer row meets at most one row, and the comparison
+becomes a band with one bound (`plans.lowering.comparisons.bands`). A change of the subquery then costs the number of
+rows for which the answer changes, instead of the number of all pairs. NOT EXISTS, and EXISTS as a value, use the same
+group.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _BEST, _VALUE = "best", "value"
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a subquery is asked: its own conditions, pairs of equal expressions (`eq` or `nseq`, outer, inner), and the
-    one comparison of an inner value with an outer one."""
+    """The conditions on a subquery: those over its own columns, pairs of equal expressions (`eq` or `nseq`, outer,
+    inner), and one comparison of an inner value with an outer one."""
 
     own: tuple[Expr, ...]
     keys: tuple[tuple[str, Expr, Expr], ...]
@@ -35,7 +36,7 @@ class _Asked:
 
 
 def by_bests(relation: Relation) -> Relation:
-    """Returns an equivalent relation in which subqueries that are compared are groups with the best row."""
+    """Returns an equivalent relation in which subqueries with one comparison are groups with the best value."""
     return rebuilt(relation, lambda part: _by_bests(part) if isinstance(part, Query) else part)
 
 
@@ -51,8 +52,8 @@ def _by_bests(query: Query) -> Query:
 
 
 def _existing(query: Query, group: int, counted: set[str]) -> Query:
-    """Returns the query in which an existential group is joined as the best of its rows; itself, if that is not all
-    that it is asked."""
+    """Returns the query in which an existential group is replaced by its best rows. Returns the query unchanged if the
+    group has other conditions."""
     inside = [source for source in query.sources if source.group == group]
     aliases = {source.alias for source in inside}
     rest = [source for source in query.sources if source.group != group]
@@ -69,7 +70,8 @@ def _existing(query: Query, group: int, counted: set[str]) -> Query:
 
 
 def _absent(query: Query, source: Source, counted: set[str]) -> Source:
-    """Returns a source that is asked for partners as the best of its rows; itself, if that is not all it is asked."""
+    """Returns a source of an anti join or a mark, replaced by its best rows; the source itself if it has other
+    conditions."""
     parts = [part for one in source.on for part in one.conjuncts()]
     asked = _asked(parts, {source.alias}, counted)
     if source.group or asked is None:
@@ -79,7 +81,8 @@ def _absent(query: Query, source: Source, counted: set[str]) -> Source:
 
 
 def _asked(parts: Iterable[Expr], inside: set[str], counted: set[str]) -> _Asked | None:
-    """Returns what conditions ask of a subquery; None unless it is equalities and one comparison with what counts."""
+    """Returns the conditions on a subquery if they are equalities and one comparison with sources that count; else
+    None."""
     own: list[Expr] = []
     keys: list[tuple[str, Expr, Expr]] = []
     compared: list[tuple[str, Expr, Expr]] = []
@@ -108,7 +111,7 @@ def _asked(parts: Iterable[Expr], inside: set[str], counted: set[str]) -> _Asked
 
 
 def _best_of(text: str, inside: Sequence[Source], asked: _Asked) -> tuple[Source, tuple[Expr, ...]]:
-    """Returns the best row for each combination of the keys as a source, and the conditions that join it."""
+    """Returns the best value for each combination of the keys as a source, and the conditions that join it."""
     named = tuple((f"k{i}", inner) for i, (_, _, inner) in enumerate(asked.keys))
     rows = Query(text, tuple(inside), asked.own, (*named, (_VALUE, asked.value)), False)
     function = "min" if asked.op in ("lt", "le") else "max"

@@ -1,6 +1,6 @@
-"""Moves the addends of integer comparisons so that each side is of one relation.
+"""Moves the addends of integer comparisons, so that each side reads one relation.
 
-They are compared as whole numbers, so that nothing overflows: `x - y > 5` is `x > y + 5`.
+The sides are compared as int64, so that nothing overflows: `x - y > 5` becomes `x > y + 5`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ _FAR = 1 << 62
 
 
 def parted(point: Expr, bound: Expr, low: bool) -> tuple[Expr, Expr, Expr]:
-    """Returns point and bound, whole numbers without what is added to a point, and what must be there of the bound.
+    """Returns integer point and bound, with the addends of the point moved to the bound, and what must not be NULL of
+    the bound.
 
-    They are compared as whole numbers: a sum does not overflow. Where one that is added to a bound leads so far away
-    that every point is on its inner side, only what it is added to must be there.
+    They are compared as int64, so that a sum does not overflow. If the addend of a bound leads so far away that every
+    point is on its inner side, only the expression without the addend must not be NULL.
     """
     (mine, less), (core, more) = _addend(point), _addend(bound)
     by = more - less
@@ -28,7 +29,7 @@ def parted(point: Expr, bound: Expr, low: bool) -> tuple[Expr, Expr, Expr]:
 
 
 def _addend(expr: Expr) -> tuple[Expr, int]:
-    """Returns a whole number without the constants that are added to it, and their sum."""
+    """Returns an integer expression without its constant addends, and their sum."""
     by = 0
     while expr.type in _WHOLE:
         if expr.op == "cast" and expr.args[0].type in _WHOLE:
@@ -49,7 +50,7 @@ def _constant(expr: Expr) -> bool:
 
 
 def of_sides(part: Expr) -> Expr:
-    """Returns `x - y > 5` of whole numbers as `x > y + 5`, other conditions as they are."""
+    """Rewrites `x - y > 5` of integers as `x > y + 5`. Returns other conditions unchanged."""
     if part.op == "or" and all(arg.op in ORDERING for arg in part.args):
         return Expr("or", "bool", tuple(map(of_sides, part.args)))
     if part.op not in ORDERING:

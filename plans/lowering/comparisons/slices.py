@@ -1,4 +1,4 @@
-"""Conditions on correlated sums become slices: `(SELECT SUM(y.v) FROM y WHERE y.o > x.o) < 0.25 * (SELECT ...)`.
+"""Rewrites conditions on correlated sums as slices: `(SELECT SUM(y.v) FROM y WHERE y.o > x.o) < 0.25 * (SELECT ...)`.
 
 >>> from plans import parse
 >>> text = "SELECT a FROM r WHERE (SELECT COUNT(*) FROM r AS s WHERE s.a > r.a) < 10"
@@ -6,11 +6,11 @@
 >>> type(made.sources[1].input).__name__, made.sources[1].input.slice.comparison
 ('Sliced', 'lt')
 
-A sum over all rows that are greater is a running sum in the falling order. A change moves it for all rows behind, but
-by that few of them begin to meet the condition, or cease to. So the values of the order, each with the sum of its rows,
-are a relation of which a slice has those that meet it, and the query joins these.
+A sum over all rows with a greater value is a running sum in descending order. A change moves the sums of all rows
+behind it, but only few of them begin or cease to satisfy the condition. So the values of the order, each with the sum
+of its rows, form a relation. A slice of it has the values that satisfy the condition, and the query joins the slice.
 
-The bound is made of other sources, each of which has one row, or one for each value of the equal columns.
+The bound is computed from other sources, each of which has one row, or one row for each value of the equal columns.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _BOTH = ("union_all", 0, 1)
 
 @dataclass(frozen=True)
 class _Running:
-    """A correlated sum: of ``rows``, for each row of ``outer``, the values around it.
+    """A correlated sum: of ``rows``, for each row of ``outer``, which has the values of the outer query.
 
-    ``keys`` are pairs of equal expressions, of ``outer`` and of ``rows``, the last one the pair that is compared;
-    ``comparison`` is that of the row's value with the other one. ``around`` says what the columns of ``outer`` are in
-    the query.
+    ``keys`` are pairs of equal expressions, of ``outer`` and of ``rows``; the last pair is the compared one.
+    ``comparison`` compares the value of ``rows`` with that of ``outer``. ``around`` maps the columns of ``outer`` to
+    expressions of the query.
     """
 
     rows: Query
@@ -51,12 +51,12 @@ class _Running:
 
     @property
     def at(self) -> str:
-        """Returns how the column of the order is called: as the query has it, for messages."""
+        """Returns the name of the ORDER BY column. It is the text of the query, because messages show it."""
         return str(self.keys[-1][1])
 
     @property
     def sum(self) -> str:
-        """Returns how the column of the sums of rows with one value of the order is called."""
+        """Returns the name of the column of the sums of the rows with one value of the order."""
         values = dict(self.rows.outputs)
         given = ", ".join(str(values[name]) for name in self.total.arguments)
         where = f" FILTER (WHERE {values[self.total.where]})" if self.total.where is not None else ""
@@ -64,7 +64,8 @@ class _Running:
 
     @property
     def summed(self) -> Expr:
-        """Returns what is added up, of the rows that its FILTER has: of COUNT a 1 for each row that it counts."""
+        """Returns the expression that is summed over the rows that pass the FILTER. COUNT sums 1 for each row that it
+        counts."""
         values, counts = dict(self.rows.outputs), self.total.function == "count"
         there = [values[self.total.where]] if self.total.where is not None else []
         if counts:
@@ -73,7 +74,7 @@ class _Running:
         return call("case", conjoin(there), added, cast(NULL, added.type)) if there else added
 
     def named(self, side: int) -> tuple[tuple[str, Expr], ...]:
-        """Returns the equal columns and the order of ``outer`` (0) or ``rows`` (1), by their names in the slice."""
+        """Returns the equal columns and the order of ``outer`` (0) or ``rows`` (1), with their names in the slice."""
         names = [*(f"k{i}" for i in range(len(self.keys) - 1)), self.at]
         return tuple((name, pair[side]) for name, pair in zip(names, self.keys, strict=True))
 
@@ -95,8 +96,8 @@ def _sliced(relation: Relation) -> Relation:
 
 
 def _of_condition(query: Query, part: Expr, sides: Sequence[Expr], comparison: str) -> Query | None:
-    """Returns the query in which a condition is a slice; None unless one side of it is a correlated sum that nothing
-    else reads, and the other one its bound."""
+    """Returns the query in which a condition is a slice. Returns None unless one side is a correlated sum that nothing
+    else reads, and the other side is its bound."""
     total, bound = sides
     read, bounding = aliases_of(total), aliases_of(bound)
     if len(read) != 1 or read & bounding:
@@ -134,8 +135,8 @@ def _is_read(query: Query, source: Source) -> bool:
 
 
 def _told(total: Expr, value: Source) -> tuple[_Running, bool] | None:
-    """Returns the correlated sum that is one side of a condition, and whether it is 0 where nothing is added up; None
-    if it is something else."""
+    """Returns the correlated sum that is one side of a condition, and whether it is 0 for no rows. Returns None if the
+    side is something else."""
     zero = False
     while total.op in ("cast", "coalesce"):
         inner = total.args[0]
@@ -161,14 +162,14 @@ def _told(total: Expr, value: Source) -> tuple[_Running, bool] | None:
 
 
 def _is(expr: Expr, value: object) -> bool:
-    """Returns whether an expression is a constant, of whatever type."""
+    """Returns whether an expression is this constant, in any type."""
     while expr.op == "cast":
         expr = expr.args[0]
     return expr.op == "literal" and expr.value == value and type(expr.value) is type(value)
 
 
 def _keeps(inner: str, outer: str) -> bool:
-    """Returns whether every exact number of a type is one of the other, and stays what it is."""
+    """Returns whether the type `outer` represents every exact number of the type `inner`."""
     if exact_scale(inner) is None or exact_scale(outer) is None:
         return False
     (digits, scale), (more, finer) = as_decimal(inner), as_decimal(outer)
@@ -176,8 +177,8 @@ def _keeps(inner: str, outer: str) -> bool:
 
 
 def _running(value: Source) -> _Running | None:
-    """Returns the correlated sum that a source has, in a column of a row for each combination of values around it; None
-    if it has none."""
+    """Returns the correlated sum of a source that has a row with the sum for each combination of outer values; else
+    None."""
     group = value.input
     keys = crossing_keys(value.on, {value.alias}) if value.join == "left" else None
     if not keys or not isinstance(group, Group) or not isinstance(group.input, Query) or group.having is not None:
@@ -204,8 +205,8 @@ def _running(value: Source) -> _Running | None:
 
 
 def _pairs(tied: Iterable[Expr], outer: Source) -> tuple[list[tuple[Expr, Expr]], str | None]:
-    """Returns the pairs of a column of ``outer`` and what is equal to it, and last the pair that is compared, and how:
-    (row, column); None unless there is one such comparison."""
+    """Returns the pairs of a column of ``outer`` and an equal expression, with the compared pair last, and the
+    comparison (row, column). The comparison is None unless there is exactly one."""
     equal: list[tuple[Expr, Expr]] = []
     compared: list[tuple[tuple[Expr, Expr], str]] = []
     for part in tied:
@@ -231,8 +232,8 @@ def _pairs(tied: Iterable[Expr], outer: Source) -> tuple[list[tuple[Expr, Expr]]
 
 
 def _bounds(running: _Running, bound: Expr, beside: Sequence[Source]) -> Query | None:
-    """Returns the bound of each partition, of sources that are ``beside``; None if one of them may have several rows
-    for a partition."""
+    """Returns the bound of each partition as a query over the sources ``beside``. Returns None if one of them may have
+    several rows for a partition."""
     outer, keys = running.outer, [mine for mine, _ in running.keys[:-1]]
     names = {running.around[key]: key for key in keys}
     sources = []
@@ -261,7 +262,7 @@ def _bounds(running: _Running, bound: Expr, beside: Sequence[Source]) -> Query |
 
 
 def _key(group: Group, mine: Expr) -> str:
-    """Returns the key of a group that one of its columns shows; no name if it is none."""
+    """Returns the key of a group that a column outputs, or an empty string if the column is not a key."""
     shown = dict(group.outputs).get(split(str(mine.value))[1]) if mine.op == "col" else None
     return str(shown.value) if shown is not None and shown.op == "col" else ""
 
@@ -271,8 +272,8 @@ def _key(group: Group, mine: Expr) -> str:
 
 
 def _values(running: _Running, bounds: Query, zero: bool) -> Query:
-    """Returns the values of the order, each with the sum of its rows, in the shape of the ``bounds``: those of the rows
-    that are added up, and those around, unless these are among them."""
+    """Returns the values of the order, each with the sum of its rows, in the schema of the ``bounds``. The values are
+    those of the summed rows and those of the outer query, unless the latter are a subset."""
     named, text = running.named(1), running.rows.text
     there = tuple(call("not", call("isnull", theirs)) for _, theirs in named)
     rows: Relation = replace(
@@ -292,8 +293,8 @@ def _values(running: _Running, bounds: Query, zero: bool) -> Query:
 
 
 def _same(running: _Running, zero: bool) -> bool:
-    """Returns whether the values around are those of the rows that are added up, but for NULLs, which matter only where
-    a sum of nothing is 0."""
+    """Returns whether the outer values are those of the summed rows. NULLs may differ; they matter only if a sum of no
+    rows is 0."""
     outer, rows = running.outer.input, running.rows
     assert isinstance(outer, Query), "the values around are a query"
     if len(outer.sources) != 1 or len(rows.sources) != 1 or outer.conditions or rows.conditions:

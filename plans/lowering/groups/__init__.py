@@ -1,1 +1,1 @@
-"""Groups over joins: their sums are formed inside the join tree."""
+"""Groups over joins, whose sums are formed inside the join tree."""

@@ -1,4 +1,4 @@
-"""The sums of a group's aggregates as polynomials over factors of single relations, for what forms them below it."""
+"""Expands the sums of a group's aggregates into polynomials over factors of single relations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_TERMS = 1024
 
 
 class Expansion:
-    """The sums of aggregates as polynomials over factors. `summed`: the arguments that occur in them alone."""
+    """The sums of aggregates as polynomials over factors. `summed`: the arguments that occur only in these sums."""
 
     def __init__(self, query: Query, exprs: dict[str, Expr], types: dict[str, str]) -> None:
         self.monomials = Monomials(lambda column: _required(query, column))
@@ -31,7 +31,7 @@ class Expansion:
         self._rows: dict[tuple[tuple[str, ...], str | None], Polynomial] = {}
 
     def add(self, call: Aggregate) -> None:
-        """Adds the sums of an aggregate, if they have the form."""
+        """Adds the sums of an aggregate if they can be expanded."""
         leaves = len(self.monomials.leaves)
         try:
             found = {sum_: self._polynomial(sum_) for sum_ in Sums(call, self._types).terms}
@@ -59,7 +59,7 @@ class Expansion:
         return made.times(*parts, *(made.value(exprs[name]).polynomial for name in sum_.factors))
 
     def _where(self, sum_: Sum) -> Polynomial:
-        """Returns 1 for the rows that a sum is over: of one aggregate they are the same."""
+        """Returns the polynomial that is 1 for the rows of a sum. All sums of one aggregate share it."""
         made, exprs, rows = self.monomials, self._exprs, (sum_.needs, sum_.where)
         if rows not in self._rows:
             parts = [made.valid(exprs[name]) for name in sum_.needs]
@@ -70,13 +70,14 @@ class Expansion:
 
 
 def _required(query: Query, column: Expr) -> bool:
-    """Returns whether a qualified column is declared never to be NULL."""
+    """Returns whether a qualified column is declared NOT NULL."""
     alias, name = split(column.value)
     return query.source(alias).table.required(name)
 
 
 def expansion_of(group: Group, query: Query) -> Expansion:
-    """Returns the sums of those aggregates of a group over a join core that are not over what is shown of it anyway."""
+    """Returns the expansion of the aggregates of a group over a join core that read columns which the join does not
+    output."""
     exprs = dict(query.outputs)
     made = Expansion(query, exprs, {name: expr.type for name, expr in exprs.items()})
     read = {name for key in group.keys for name in exprs[key].columns}
@@ -91,12 +92,12 @@ def expansion_of(group: Group, query: Query) -> Expansion:
 
 
 def shown(group: Group, query: Query, expansion: Expansion) -> list[str]:
-    """Returns the columns of the group's input that are not only summed."""
+    """Returns the columns of the group's input that are read by more than the sums."""
     return [name for name, _ in query.outputs if name not in expansion.summed or _read_beside(name, group, expansion)]
 
 
 def _read_beside(name: str, group: Group, expansion: Expansion) -> bool:
-    """Returns whether a column is a key, or read by an aggregate that the join does not sum."""
+    """Returns whether a column is a key, or is read by an aggregate that the join does not sum."""
     if name in group.keys:
         return True
     types = {part: one.type for part, one in expansion.summed.items()}
@@ -111,7 +112,7 @@ def _read_beside(name: str, group: Group, expansion: Expansion) -> bool:
 def grouping(
     group: Group, read: Feed, expansion: Expansion | None = None, sums: tuple[JoinSum, ...] = ()
 ) -> GroupStage:
-    """Returns the stage of a group with one feed; with an `expansion`, whose rows carry the `sums`."""
+    """Returns the stage of a group with one feed. With an `expansion`, the rows of the feed carry the `sums`."""
     outputs = tuple(Output(name, expr.type, expr) for name, expr in group.outputs)
     summed = () if expansion is None else tuple(expansion.summed.values())
     return GroupStage(read, group.keys, group.aggregates, outputs, group.having, group.whole, summed, sums)
@@ -120,7 +121,8 @@ def grouping(
 def carried(
     expansion: Expansion, numbers: Mapping[Monomial, int], bits: Callable[[Monomial], int]
 ) -> tuple[JoinSum, ...]:
-    """Returns the sums as what is carried: `numbers` of their terms, whose sums have so many `bits`."""
+    """Returns the sums as the join carries them. `numbers`: those of the terms; `bits`: the width of the sum of a
+    term."""
     return tuple(_carried(sum_, one, numbers, bits, expansion) for sum_, one in expansion.sums.items())
 
 

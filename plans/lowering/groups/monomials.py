@@ -1,9 +1,9 @@
-"""Expressions over several relations as sums of products of factors, each over one relation alone.
+"""Expands expressions over several relations into sums of products of factors, each over one relation.
 
-A *leaf* is an expression over the columns of one source, and what of it is a factor (see `plans.payloads`).
-A polynomial is a mapping from products of leaves to whole coefficients. Everything is a number: a condition is 1 where
-it is TRUE, and what is NULL counts 0. A sum is that of the true numbers: a product of two columns does not overflow on
-the way.
+A *leaf* is an expression over the columns of one source together with the kind of factor that is made of it (see
+`plans.payloads`). A polynomial maps products of leaves to integer coefficients. Everything is a number: a condition is
+1 where it is TRUE, and NULL counts as 0. A sum adds exact numbers: a product of two columns does not overflow on the
+way.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _STRICT = ("add", "sub", "mul", "neg", "cast")
 _WHOLE_DIGITS = {"int32": 10, "int64": 19}
 
 Monomial = tuple[int, ...]
-"""Numbers of leaves, in order; one may occur several times."""
+"""Numbers of leaves in ascending order. A leaf may occur several times."""
 Polynomial = dict[Monomial, int]
 ONE: Polynomial = {(): 1}
 
 
 class NotFactorableError(Exception):
-    """An expression is no sum of products of factors over single relations, or one of too many."""
+    """An expression is not a sum of products of factors over single relations, or it has too many terms."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """The values of an expression: integers, times 2^-`bits` times 10^-`digits`; 0 where it is NULL."""
+    """The values of an expression: integers, times 2^-`bits` times 10^-`digits`; 0 where the expression is NULL."""
 
     polynomial: Polynomial
     bits: int = 0
@@ -49,9 +49,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Signs:
-    """How often an expression is NaN or an infinity (`plus`, `minus`), at least 0 or NaN (`up`), at most 0 or NaN.
+    """How often an expression is NaN or an infinity (`plus`, `minus`), at least 0 or NaN (`up`), at most 0 or NaN
+    (`down`).
 
-    Only whether these are 0 matters. `up` and `down` are None where a sum stands in a product.
+    Only whether these are 0 matters. `up` and `down` are None where a sum is a factor of a product.
     """
 
     plus: Polynomial
@@ -61,7 +62,7 @@ class Signs:
 
 
 class Monomials:
-    """Expands expressions; `leaves` are those that have come up. `required` says which columns are never NULL."""
+    """Expands expressions. `leaves` are the leaves met so far. `required` tells which columns are never NULL."""
 
     def __init__(self, required: Callable[[Expr], bool]) -> None:
         self.leaves: list[tuple[Expr, str]] = []
@@ -69,13 +70,13 @@ class Monomials:
         self._required = required
 
     def forget(self, kept: int) -> None:
-        """Forgets all leaves but the first ones."""
+        """Removes all leaves but the first `kept`."""
         for leaf in self.leaves[kept:]:
             del self._number[leaf]
         del self.leaves[kept:]
 
     def doubles(self, monomial: Monomial) -> int:
-        """Returns of how many doubles a product is one."""
+        """Returns how many doubles are factors of a product."""
         return doubles_of((expr.type, what) for expr, what in map(self.leaves.__getitem__, monomial))
 
     # Polynomials
@@ -103,7 +104,8 @@ class Monomials:
         return found
 
     def _reduced(self, monomial: Monomial) -> Monomial:
-        """Returns a product without factors that repeat others: 0 or 1 twice, or that a value is there."""
+        """Returns a product without redundant factors: a second factor that is 0 or 1, or the validity of a value that
+        is a factor."""
         kept: list[int] = []
         known = {self.leaves[i][0] for i in monomial if self.leaves[i][1] != VALID}
         for i in sorted(monomial):
@@ -155,7 +157,7 @@ class Monomials:
         return made
 
     def valid(self, expr: Expr) -> Polynomial:
-        """Returns where an expression is not NULL. Raises NotFactorableError."""
+        """Returns the polynomial that is 1 where an expression is not NULL. Raises NotFactorableError."""
         if not expr.columns:
             return ONE if _single(expr) is not None else {}
         local = len(aliases_of(expr)) == 1
@@ -172,7 +174,7 @@ class Monomials:
         raise NotFactorableError
 
     def _never_null(self, expr: Expr) -> bool:
-        """Returns whether arithmetic that cannot overflow is over columns that are never NULL."""
+        """Returns whether an expression is arithmetic that cannot overflow over columns that are never NULL."""
 
         def holds(node: Expr, below: list[bool]) -> bool:
             if node.op in ("col", "literal"):
@@ -185,7 +187,7 @@ class Monomials:
         return expr.op in _STRICT and bool(expr.fold(holds))
 
     def _branches(self, expr: Expr) -> list[tuple[Polynomial, Expr]]:
-        """Returns the branches of a CASE, with where each of them is taken."""
+        """Returns the branches of a CASE, each with the polynomial that is 1 where the branch is taken."""
         found, before = [], ONE
         for condition, branch in zip(expr.args[:-1:2], expr.args[1:-1:2], strict=True):
             true = self.true(condition)
@@ -197,11 +199,11 @@ class Monomials:
     # ------------------------------------------------------------------------------------------------------------------
 
     def true(self, condition: Expr) -> Polynomial:
-        """Returns where a condition is TRUE. Raises NotFactorableError."""
+        """Returns the polynomial that is 1 where a condition is TRUE. Raises NotFactorableError."""
         return self._where(condition, True)
 
     def _where(self, condition: Expr, wanted: bool) -> Polynomial:
-        """Returns where a condition is TRUE, or FALSE."""
+        """Returns the polynomial that is 1 where a condition is TRUE, or where it is FALSE."""
         if not condition.columns:
             return ONE if _single(condition) is wanted else {}
         if len(aliases_of(condition)) == 1:
@@ -225,7 +227,7 @@ class Monomials:
     def side(self, expr: Expr, sign: int) -> Polynomial:
         """Returns how often a floating-point expression is NaN or the infinity of a sign.
 
-        Only whether that is 0 counts. Raises NotFactorableError.
+        Only whether the number is 0 matters. Raises NotFactorableError.
         """
         signs = self._signs(expr)
         return signs.plus if sign > 0 else signs.minus
@@ -233,7 +235,7 @@ class Monomials:
     def _signs(self, expr: Expr) -> Signs:
         if not expr.columns:
             number = _single(expr)
-            if number is None:  # NULL times anything is NULL, and counts nowhere
+            if number is None:  # NULL times anything is NULL, which counts nowhere
                 return Signs({}, {}, {}, {})
             return Signs({}, {}, ONE if number >= 0 else {}, ONE if number <= 0 else {})
         if len(aliases_of(expr)) == 1 and one_word(expr.type):
@@ -271,7 +273,7 @@ class Monomials:
         finite = not (left.plus or left.minus or right.plus or right.minus)
         if left.up is None or left.down is None or right.up is None or right.down is None:
             if not finite:
-                raise NotFactorableError  # the sign of a sum is no function of the signs of its parts
+                raise NotFactorableError  # the sign of a sum is not a function of the signs of its terms
             return Signs({}, {}, None, None)
 
         def crossed(u: Polynomial, d: Polynomial, v: Polynomial, w: Polynomial) -> Polynomial:
@@ -288,13 +290,13 @@ class Monomials:
 
 
 def one_word(type_: str) -> bool:
-    """Returns whether the code of a value is one word that says the value."""
+    """Returns whether the code of a value of this type is one word that determines the value."""
     parts = decimal_parts(type_)
     return type_ in _ONE_WORD or (parts is not None and parts[0] <= ONE_WORD_DIGITS)
 
 
 def _is_product(expr: Expr) -> bool:
-    """Returns whether an expression is a product of whole numbers that are columns: that need not be computed."""
+    """Returns whether an expression is a product of integer columns, which need not be computed."""
     bare = (arg.args[0] if arg.op == "cast" and _exact(arg.args[0].type, arg.type) else arg for arg in expr.args)
     return expr.op == "mul" and expr.type in _WHOLE_DIGITS and all(arg.op == "col" for arg in bare)
 
@@ -315,7 +317,7 @@ def _digits(type_: str) -> int:
 
 
 def _exact(source: str, target: str) -> bool:
-    """Returns whether a cast keeps every number."""
+    """Returns whether a cast keeps every number unchanged."""
     p, q = decimal_parts(source), decimal_parts(target)
     if q is not None:
         if p is None:

@@ -1,15 +1,14 @@
-"""Removes unused parts of groups, window functions and EXPLODE: aggregates, functions, columns of the rows
-below them.
+"""Removes unused parts of groups, window functions and EXPLODE: aggregates, functions, and columns of their inputs.
 
 >>> from plans import parse
 >>> text = "SELECT b FROM (SELECT b, SUM(a) AS s FROM r GROUP BY b)"
 >>> narrowed(parse(text, {"r": {"a": "int64", "b": "int64"}})).sources[0].input.aggregates
 ()
 
-A stage of window functions keeps every row, so each column costs a word per row. One of EXPLODE writes each column once
-per element. A sum that nothing reads would refuse a batch by which it leaves its type. What several queries read is one
-relation, with all that one of them reads. A column that is left out breaks no ties any more: they are broken by the
-columns that the query reads.
+A stage of window functions keeps every row, so each column costs a word per row. A stage of EXPLODE writes each column
+once per element. An unused sum would reject a batch in which it overflows its type. A relation that several queries
+read stays one relation, with all columns that any of them reads. A removed column no longer breaks ties: the columns
+that the query reads break them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from plans.schema import Column, Table
 
 
 def narrowed(relation: Relation) -> Relation:
-    """Returns an equivalent relation whose parts have only what is read of them."""
+    """Returns an equivalent relation whose parts have only the columns that are read."""
     while True:
         less = _narrowed(relation)
         if less is relation:
@@ -33,7 +32,7 @@ def narrowed(relation: Relation) -> Relation:
 
 
 def _narrowed(relation: Relation) -> Relation:
-    """Returns a relation whose parts have only what the parts above read of them, as these are now."""
+    """Returns a relation whose parts have only the columns that the current parts above them read."""
     shared = Stages({}).one
     read: dict[int, set[str]] = {}
     for part in walk(relation):
@@ -49,7 +48,7 @@ def _narrowed(relation: Relation) -> Relation:
 
 
 def _read_by(part: Relation) -> Iterator[tuple[Relation, Set[str]]]:
-    """Yields what a relation is made of, with the columns that it reads."""
+    """Yields the inputs of a relation, each with the columns that are read of it."""
     if not isinstance(part, Query):
         yield from ((below, {column.name for column in below.columns}) for below in inputs(part))
         return
@@ -60,7 +59,7 @@ def _read_by(part: Relation) -> Iterator[tuple[Relation, Set[str]]]:
 
 
 def _fitted(relation: Relation) -> Relation:
-    """Returns a join core whose sources have the columns of what they are."""
+    """Returns a join core whose sources declare the columns of their inputs."""
     if not isinstance(relation, Query):
         return relation
     sources = []
@@ -74,7 +73,7 @@ def _fitted(relation: Relation) -> Relation:
 
 
 def _with_only(part: Group | Over | Unnest, wanted: Set[str]) -> Relation:
-    """Returns a relation with the columns that are wanted, and perhaps others."""
+    """Returns a relation with at least the wanted columns."""
     if isinstance(part, Unnest):
         *rest, _ = part.input.columns
         rows = _with(part.input, [*(column.name in wanted for column in rest), True])
@@ -94,8 +93,8 @@ def _with_only(part: Group | Over | Unnest, wanted: Set[str]) -> Relation:
 
 
 def _aggregated(group: Group, wanted: Set[str]) -> Group:
-    """Returns a group without the aggregates that only outputs read which are not wanted. Keys stay: they say which
-    rows are single."""
+    """Returns a group without the aggregates that are read only by unwanted outputs. Keys stay, because they make rows
+    distinct."""
     outputs = tuple((name, expr) for name, expr in group.outputs if name in wanted or expr.columns <= set(group.keys))
     read = {name for _, expr in outputs for name in expr.columns} | (group.having.columns if group.having else set())
     aggregates = tuple(one for one in group.aggregates if one.name in read)
@@ -111,7 +110,8 @@ def _column(column: Column) -> Column:
 
 
 def _with(rows: Relation, kept: list[bool]) -> Relation:
-    """Returns rows of tables without some of their columns; other rows stay as they are."""
+    """Returns the rows without some of their columns if they are selected from single tables; other rows stay
+    unchanged."""
     parts = rows.inputs if isinstance(rows, SetOperation) else (rows,)
     if (isinstance(rows, SetOperation) and not is_sum(rows.function)) or not any(kept):
         return rows
@@ -126,7 +126,7 @@ def _with(rows: Relation, kept: list[bool]) -> Relation:
 
 
 def is_sum(function: Function) -> bool:
-    """Returns whether a function of multiplicities only adds those of its leaves."""
+    """Returns whether a function of multiplicities only adds the multiplicities of its leaves."""
     if isinstance(function, int):
         return True
     return function[0] == "union_all" and all(is_sum(part) for part in function[1:] if not isinstance(part, str))

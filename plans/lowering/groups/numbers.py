@@ -1,4 +1,4 @@
-"""Aggregates over the numbers of the rows of whole partitions: they are functions of how many rows there are.
+"""Rewrites aggregates over the row numbers of whole partitions as functions of the number of rows.
 
 >>> from plans import parse
 >>> text = "SELECT b, MAX(n) AS m FROM (SELECT b, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a) AS n FROM r) GROUP BY b"
@@ -6,8 +6,8 @@
 >>> type(made).__name__, type(made.input.sources[0].input).__name__
 ('Group', 'Group')
 
-ROW_NUMBER is 1, 2, ..., n in a partition of n rows, in whichever order. So COUNT, SUM, MIN and MAX of it are n,
-n (n + 1) / 2, 1 and n, AVG is SUM by COUNT, and neither is a row numbered nor kept.
+ROW_NUMBER is 1, 2, ..., n in a partition of n rows, in any order. So COUNT, SUM, MIN and MAX of it are n, n (n + 1) /
+2, 1 and n, and AVG is SUM divided by COUNT. No row is numbered or stored.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from plans.schema import Column, Table
 
 
 def numbered(relation: Relation) -> Relation:
-    """Returns an equivalent relation in which no row is numbered for aggregates over the numbers of whole
-    partitions."""
+    """Returns an equivalent relation that computes aggregates over row numbers of whole partitions without numbering
+    rows."""
     return rebuilt(relation, _by_count)
 
 
@@ -85,7 +85,7 @@ def _by_count(relation: Relation) -> Relation:
 
 
 def _is_of_numbers(one: Aggregate, told: set[str]) -> bool:
-    """Returns whether the value of an aggregate follows from how many rows each partition has."""
+    """Returns whether the value of an aggregate follows from the number of rows in each partition."""
     if one.where is not None or one.function not in ("count", "sum", "avg", *ONCE):
         return False
     if one.distinct and one.function != "count":
@@ -94,8 +94,8 @@ def _is_of_numbers(one: Aggregate, told: set[str]) -> bool:
 
 
 def _parts(one: Aggregate, n: Expr) -> list[tuple[str, Expr, str]]:
-    """Returns the aggregates of partitions of ``n`` rows that one is made of: each by its function, what a partition
-    has of it, and its type. The different numbers of several partitions are those of the largest one."""
+    """Returns the parts of an aggregate over partitions of ``n`` rows: for each its function, its value in a partition,
+    and its type. The number of distinct row numbers of several partitions is that of the largest partition."""
     if one.function in ONCE:
         return [(one.function, cast(n if one.function == "max" else lit(1, one.type), one.type), one.type)]
     if one.distinct:
@@ -106,7 +106,7 @@ def _parts(one: Aggregate, n: Expr) -> list[tuple[str, Expr, str]]:
 
 
 def _made(one: Aggregate, parts: list[Expr]) -> Expr:
-    """Returns an aggregate out of its parts."""
+    """Returns an aggregate, computed from its parts."""
     if one.function == "count":
         return call("coalesce", parts[0], lit(0, one.type))
     return call("div", *(cast(part, "float64") for part in parts)) if one.function == "avg" else parts[0]

@@ -1,9 +1,8 @@
-"""Aggregates over a join core: the sums are formed inside the join tree, which enumerates groups instead of rows.
+"""Aggregates over a join core whose sums are formed inside the join tree, which enumerates groups instead of rows.
 
-What the aggregates add up (`plans.payloads.sums`) is written as products of factors over single relations
-(`plans.lowering.groups.monomials`): these become the terms of the join's payload, and the group stage adds up what the
-join says of them. Keys, arguments of MIN, MAX and DISTINCT, and arguments that have no such form are columns of the
-join.
+The sums that the aggregates need (`plans.payloads.sums`) are written as products of factors over single relations
+(`plans.lowering.groups.monomials`). The products become the terms of the join's payload, and the group stage adds up
+the payloads. Keys, arguments of MIN, MAX and DISTINCT, and arguments that have no such form are columns of the join.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from plans.search.planning import plan_conjunction
 
 
 def summed(group: Group, query: Query, stages: Stages) -> GroupStage | None:
-    """Returns the stage of a group over a join core, whose sums the join forms; None if it had none to form.
+    """Returns the stage of a group over a join core whose sums the join forms, or None if there are no such sums.
 
-    `query`: the group's input, with relations that are joined by inner joins and all count. Where it returns None,
-    discard what it has made before.
+    `query`: the group's input; all its relations are inner joined and count their rows. If the function returns None,
+    discard the stages that it has added.
     """
     expansion = expansion_of(group, query)
     found = banded(group, query, expansion, stages, feed)
@@ -48,14 +47,14 @@ class _NoPayloadError(Exception):
 
 @dataclass
 class _Columns:
-    """What a source has to have: its own columns, and computed ones with their names."""
+    """The columns that a source must have: its own columns, and computed columns with their names."""
 
     source: Source
     own: set[str]
     computed: dict[Expr, str]
 
     def name(self, expr: Expr) -> str:
-        """Returns the name of a computed column, which is added unless it is there."""
+        """Returns the name of a computed column, which is added if it is missing."""
         if expr not in self.computed:
             taken = [column.name for column in self.source.table.columns]
             self.computed[expr] = unused("f", [*taken, *self.computed.values()])
@@ -106,7 +105,7 @@ def _stage(group: Group, query: Query, expansion: Expansion, stages: Stages) -> 
 
 
 def _freed(expr: Expr, columns: dict[str, _Columns], outputs: dict[Expr, str]) -> Expr:
-    """Returns an expression over the outputs of the join, which gets what it reads."""
+    """Returns an expression over the outputs of the join. Adds the outputs that it reads."""
     if expr.op != "col" and len(aliases_of(expr)) == 1:
         alias = next(iter(aliases_of(expr)))
         expr = col(f"{alias}.{columns[alias].name(expr)}", expr.type)
@@ -119,7 +118,7 @@ def _freed(expr: Expr, columns: dict[str, _Columns], outputs: dict[Expr, str]) -
 
 
 def _source(of: _Columns, stages: Stages) -> Source:
-    """Returns the source, derived by a stage where it has to have computed columns."""
+    """Returns the source, derived by a stage if it needs computed columns."""
     source, table = of.source, of.source.table
     if not of.computed:
         return source
@@ -131,7 +130,7 @@ def _source(of: _Columns, stages: Stages) -> Source:
 
 
 def _terms(plan: Plan, expansion: Expansion, attribute: dict[int, str]) -> dict[Monomial, Term]:
-    """Returns the terms of the payload, by their products; the first counts."""
+    """Returns the terms of the payload by their products. The first term counts."""
     place = {}
     for number, name in attribute.items():
         found = [i for i, node in enumerate(plan.nodes) if name in node.attributes and node.kind == "input"]

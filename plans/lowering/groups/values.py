@@ -1,10 +1,10 @@
-"""MIN, MAX and DISTINCT over a join, beside sums: out of one feed, or each out of a feed of its own.
+"""MIN, MAX and DISTINCT beside sums over a join: from one feed, or from a feed for each argument.
 
-Sums need no more than the groups. MIN, MAX and DISTINCT need the values: a join that says them has them as output, and
-then the sums come per group and value, for every combination of the values of several. So there are two ways: one join
-for all, or one for the sums and for each argument a join of the groups with its values, each once. The first keeps the
-rows of the relations once; the second is not driven by products. What a change is expected to cost decides
-(`plans.search.counted.work`), and EXPLAIN says both.
+Sums need only the groups. MIN, MAX and DISTINCT need the values: if the join outputs the values, the sums are formed
+per group and value, for every combination of the values of several arguments. So there are two ways: one join for
+everything, or one join for the sums and, for each argument, a join that yields the distinct values of each group. The
+first way keeps the rows of the relations once. The second is not driven by products. The expected cost of a change
+decides (`plans.search.counted.work`), and EXPLAIN shows both costs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from plans.queries.algebra import Group, Query
 from plans.search.counted.work import work
 
 Grouped = Callable[[Group, Query], GroupStage]
-"""Makes the stage of a group over a join core, with one feed."""
+"""Builds the stage of a group over a join core, with one feed."""
 
 
 def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> GroupStage:
-    """Returns the stage of a group over a join core whose feeds are those that are expected to cost least."""
+    """Returns the stage of a group over a join core with the feeds of least expected cost."""
     valued = [call for call in group.aggregates if call.distinct or call.function in ONCE]
     wanted = dict.fromkeys(read for call in valued if (read := call.read) and not set(read) <= set(group.keys))
     summed = tuple(call for call in group.aggregates if call not in valued)
@@ -51,8 +51,8 @@ def _apart(
     wanted: list[tuple[str, ...]],
     summed: tuple[Aggregate, ...],
 ) -> GroupStage:
-    """Returns the stage with a feed for the sums, or for the first values if there are none, and one for each of the
-    others."""
+    """Returns the stage with a feed for the sums (or for the first values if there are no sums), and a feed for each of
+    the other values."""
     first = summed
     if not summed:
         first = tuple(call for call in group.aggregates if set(call.read) <= {*group.keys, *wanted[0]})
@@ -64,7 +64,7 @@ def _apart(
 
 
 def _values(group: Group, rows: Query, stages: Stages, read: tuple[str, ...]) -> Feed:
-    """Returns the keys with these columns, each combination once."""
+    """Returns the distinct combinations of the keys with these columns."""
     return feed(replace(_narrowed(rows, {*group.keys, *read}), distinct=True), stages)
 
 
@@ -84,7 +84,7 @@ def _named(calls: list[Aggregate]) -> str:
 
 
 def _noted(made: GroupStage, chosen: str, cost: float, other: float, stages: Stages) -> GroupStage:
-    """Returns the stage; the join that it reads first notes the choice."""
+    """Returns the stage. Adds a note on the choice to the first join that it reads."""
     number = made.feed.source
     stage = stages.made[number] if isinstance(number, int) else None
     if isinstance(stage, JoinStage) and isinstance(number, int):

@@ -1,1 +1,1 @@
-"""Join cores, outer joins and subqueries that ask for existence."""
+"""Join cores, outer joins, and subqueries that test for existence."""

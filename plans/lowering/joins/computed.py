@@ -1,8 +1,8 @@
-"""Joins of values that are computed: `CAST(a.t AS DATE) = b.d`, `a.x % 10 = b.y`, or columns whose types differ. They
-become columns.
+"""Joins on computed values, such as `CAST(a.t AS DATE) = b.d`, `a.x % 10 = b.y`, or columns of different types. The
+values become columns.
 
-A join core joins columns of one type. So a value that is cast to another one, or by which alone two sources are tied,
-is computed where the rows of its source enter: a linear stage without state.
+A join core joins columns of one type. So a value that is cast to another type, or the only value that connects two
+sources, is computed when the rows of its source enter: by a linear stage without state.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from plans.queries.variables import join_type
 
 
 def has_computed_joins(query: Query) -> bool:
-    """Returns whether a query joins by values that are computed."""
+    """Returns whether a query joins on computed values."""
     return bool(_computed(query))
 
 
 def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
-    """Returns equalities that are to tie two sources, with the sides that are computed.
+    """Returns the equalities that must connect two sources, each with its computed sides.
 
-    `CAST(a.x AS ...) = b.y` where the columns themselves do not join; other values, of one source each, where the
-    columns that are equal leave the two sources in different parts of a product.
+    These are `CAST(a.x AS ...) = b.y` if the columns themselves cannot be joined, and equalities of other values, of
+    one source each, if the equal columns leave the two sources in different parts of a product.
     """
     parts = [part for one in query.conditions for part in one.conjuncts() if part.op in ("eq", "nseq")]
     ties, loose = [], []
@@ -52,7 +52,7 @@ def _computed(query: Query) -> dict[Expr, tuple[Expr, ...]]:
 
 
 def _join(one: Expr, two: Expr) -> bool:
-    """Returns whether values of the types of both can be joined."""
+    """Returns whether the types of both values can be joined."""
     try:
         join_type(one, two, one.type, two.type)
     except PlanError:
@@ -61,7 +61,7 @@ def _join(one: Expr, two: Expr) -> bool:
 
 
 def with_columns_for_joins(query: Query, stages: Stages) -> Query:
-    """Returns an equivalent query that joins by columns."""
+    """Returns an equivalent query that joins only on columns."""
     computed = _computed(query)
     if not computed:
         return query
@@ -76,9 +76,9 @@ def with_columns_for_joins(query: Query, stages: Stages) -> Query:
 
 
 def _with_column(query: Query, side: Expr, read: set[str], stages: Stages) -> tuple[Query, Expr]:
-    """Returns the query in which the source of a value has it as a column, and that column, which is then `read`.
+    """Returns the query in which the source of a value has it as a column, and that column, which is added to `read`.
 
-    A DISTINCT subquery whose select list gives the value has this one, too.
+    A DISTINCT subquery whose select list determines the value has this column, too.
     """
     (alias,) = aliases_of(side)
     source = query.source(alias)

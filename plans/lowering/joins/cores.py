@@ -1,4 +1,4 @@
-"""Join cores over base tables and stages, without outer joins: as a feed, as a plan, as a join stage."""
+"""Lowers join cores over base tables and stages, without outer joins, to a feed, a plan, or a join stage."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from plans.search.planning import plan_conjunction
 def plan_of(
     query: Query, rates: Mapping[str, float] | None = None, tree: str | None = None, counted: bool = False
 ) -> Plan:
-    """Returns the plan of a join core; with `counted`, the one for its bag of rows."""
+    """Returns the plan of a join core. With `counted`, the plan maintains a bag of rows."""
     return plan_conjunction(conjunction(query, counted), rates, tree)
 
 
 def selection(query: Query) -> Feed | None:
-    """Returns the feed that a query is if it selects and projects one relation and keeps duplicates; else None."""
+    """Returns the query as a feed if it selects and projects one relation and keeps duplicates; else None."""
     if query.distinct or len(query.sources) != 1 or query.sources[0].group:
         return None
     columns = tuple(Output(name, expr.type, local(expr)) for name, expr in query.outputs)
@@ -36,7 +36,7 @@ def selection(query: Query) -> Feed | None:
 
 
 def feed(query: Query, stages: Stages) -> Feed:
-    """Returns the rows of a join core as a feed; it makes a stage of its own unless it reads one relation only."""
+    """Returns the rows of a join core as a feed. Adds a stage unless the core reads only one relation."""
     found = selection(query)
     if found is None:
         number = joined(query, stages)
@@ -65,10 +65,10 @@ def joined(query: Query, stages: Stages) -> int:
 
 
 def counting_only(plan: Plan) -> Plan:
-    """Returns the plan of the number of triangles, if the plan is that of a bag of rows that are one triangle each and
-    show nothing of it; else the plan.
+    """Returns the plan that counts triangles if the plan is a bag of rows, each one triangle, with no column of it in
+    the output. Otherwise returns the plan unchanged.
 
-    Each of its atoms counts, and joins by its two columns with the others.
+    Each of the three atoms counts its rows, and joins with the others by its two columns.
     """
     root, *rest = plan.nodes
     atoms = [node for node in rest if node.kind == "input" and len(node.attributes) == 2]
@@ -94,8 +94,8 @@ def counting_only(plan: Plan) -> Plan:
 
 
 def counting(query: Query, stages: Stages) -> Query:
-    """Returns an equivalent query whose sources all count, and join by columns; without cycles where keys undo them,
-    and without conditions that are tested on a product."""
+    """Returns an equivalent query whose sources all count their rows and join by columns. Cycles that declared keys
+    resolve are folded, and conditions that would be tested on a product are moved into a stage."""
 
     def stage(inner: Query) -> int:
         return joined(inner, stages)
@@ -105,13 +105,14 @@ def counting(query: Query, stages: Stages) -> Query:
 
 
 def typed(plan: Plan, query: Query) -> Plan:
-    """Returns the plan with outputs of the query's types: joined with a wider column, a variable has the wider type."""
+    """Returns the plan with outputs of the query's types: a variable that joins columns of different widths has the
+    wider type."""
     types = dict(zip((name for name, _ in query.outputs), (expr.type for _, expr in query.outputs), strict=True))
     output = tuple(Output(out.name, types[out.name], cast(out.expr, types[out.name])) for out in plan.output)
     return plan if output == plan.output else replace(plan, output=output)
 
 
 def rates_of(query: Query, rates: Mapping[str, float]) -> dict[str, float]:
-    """Returns the rates of what this query reads."""
+    """Returns the rates of the relations that this query reads."""
     names = {name.lower() for source in query.sources for name in (source.alias, source.table.name)}
     return {name: rate for name, rate in rates.items() if name in names}

@@ -1,8 +1,9 @@
-"""Subqueries that only ask for existence, in a query that counts its rows.
+"""Subqueries that only test for existence, in a query that counts its rows.
 
-A set may join them like everything else. Where rows are counted, one relation that is found by equal columns stays in
-the join, as an atom whose rows count once (`plans.queries`). Else each becomes a relation of its own without
-duplicates: the rows of a DISTINCT subquery, or the keys by which IN, EXISTS and SEMI JOIN find a partner.
+In a query with set semantics they are joined like other sources. In a query that counts rows, a single relation that is
+found by equal columns stays in the join, as an atom whose rows count once (`plans.queries`). Each other subquery
+becomes a relation of its own without duplicates: the rows of a DISTINCT subquery, or the keys by which IN, EXISTS and
+SEMI JOIN find a partner.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from plans.queries.conjunction import column_pair
 
 
 def without_groups(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns an equivalent query whose sources all count, or filter by equal columns; `stage` makes a stage of a
-    query."""
+    """Returns an equivalent query whose sources all count their rows, or filter by equal columns. `stage` adds a stage
+    for a query."""
     query = without_distinct(query, stages, stage)
     for part in _parts(query):
         query = _semi(query, part, stages, stage)
@@ -27,7 +28,7 @@ def without_groups(query: Query, stages: Stages, stage: Callable[[Query], int]) 
 
 
 def without_distinct(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns an equivalent query without DISTINCT subqueries: they are relations of their own."""
+    """Returns an equivalent query in which each DISTINCT subquery is a relation of its own."""
     keyed = {group for group, _ in query.keys}
     for part in _parts(query) if keyed else ():
         if part & keyed:
@@ -47,8 +48,8 @@ def _links(query: Query) -> list[set[int]]:
 
 
 def _parts(query: Query) -> list[frozenset[int]]:
-    """Returns the existential groups, those together that one condition ties; a DISTINCT subquery with those inside
-    it."""
+    """Returns the existential groups. Groups that a condition connects are one part; a DISTINCT subquery includes those
+    inside it."""
     keyed = {group for group, _ in query.keys}
     parts = [{source.group} for source in query.sources if source.group]
     parts = [part for i, part in enumerate(parts) if part not in parts[:i]]
@@ -67,7 +68,7 @@ def _parts(query: Query) -> list[frozenset[int]]:
 
 
 def _split(query: Query, part: frozenset[int]) -> tuple[tuple[Source, ...], list[Expr], list[Source], list[Expr]]:
-    """Returns the sources and conditions inside a part, and the others."""
+    """Returns the sources and conditions inside a part, and the other sources and conditions."""
     inside = tuple(replace(source, group=0) for source in query.sources if source.group in part)
     own: list[Expr] = []
     others: list[Expr] = []
@@ -78,13 +79,14 @@ def _split(query: Query, part: frozenset[int]) -> tuple[tuple[Source, ...], list
 
 
 def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns a DISTINCT subquery as a relation: what reads its expressions reads that relation's columns."""
+    """Returns the query in which a DISTINCT subquery is a relation. Expressions of the subquery become columns of
+    it."""
     exprs = next(exprs for group, exprs in query.keys if group in part)
     inside, own, rest, others = _split(query, part)
     outputs = tuple((f"c{i}", expr) for i, expr in enumerate(exprs))
     number = stage(Query(query.text, inside, tuple(own), outputs, True))
     source = stages.source(inside[0].alias, number, distinct=True)
-    names = {expr: source.qualified(name) for name, expr in outputs if expr.columns}  # a constant is one everywhere
+    names = {expr: source.qualified(name) for name, expr in outputs if expr.columns}  # a constant is equal everywhere
     return replace(
         query,
         sources=(source, *(replace(s, on=tuple(replaced(one, names) for one in s.on)) for s in rest)),
@@ -97,13 +99,14 @@ def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Qu
 
 
 def _filters(query: Query, inside: set[str], others: list[Expr]) -> bool:
-    """Returns whether all that a relation says beside its own conditions is that its columns equal some that count."""
+    """Returns whether every condition that connects a relation with others equates a column of it with one of a source
+    that counts."""
     on = [one for one in others if {split(name)[0] for name in one.columns} & inside]
     return bool(on) and all(column_pair(one) is not None and 0 in _groups(query, one) for one in on)
 
 
 def _semi(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns IN, EXISTS, SEMI JOIN: joined with the keys that find a partner, each once."""
+    """Returns the query in which IN, EXISTS or SEMI JOIN is a join with the distinct keys that have a partner."""
     inside, own, rest, others = _split(query, part)
     aliases = {source.alias for source in inside}
     if len(inside) == 1 and _filters(query, aliases, others):

@@ -1,14 +1,15 @@
-"""Relations that are joined first, and become one: where declared keys undo a cycle, and where a product is tested.
+"""Joins some relations first, as a stage of their own: where declared keys resolve a cycle, and where a condition would
+be tested on a product.
 
-TPC-H Q5 has a cycle: line, order, customer, nation, supplier, line. But a line has one order, and that one customer:
-joined with both it is as many rows as it was, and has the nation itself. What is left has no cycle. So where joins by
-declared keys undo all cycles of a query that counts, the relations in question are *folded*: they are a stage of their
-own, with no more rows than the first of them, and the rest of the query reads that. Bags, which cost more per change,
-are for the cycles that stay.
+TPC-H Q5 has a cycle: line, order, customer, nation, supplier, line. But a line has one order, and an order has one
+customer: the join of line, order and customer has as many rows as line, and contains the nation. What is left has no
+cycle. So if joins by declared keys resolve all cycles of a query that counts rows, the relations in question are
+*folded*: they form a stage of their own, with no more rows than the first of them, and the rest of the query reads this
+stage. Bags, which cost more per change, are used for the remaining cycles.
 
-A product, `FROM bids b, asks a` with no condition between them, has parts that nothing ties together. A part in which
-a condition is tested pair by pair, such as `b.volume > s.least`, is a stage of its own: tested in the product, it would
-be tested once for each row of the other parts.
+A product, `FROM bids b, asks a` with no condition between them, has parts that nothing connects. A part with a
+condition that is tested on pairs of rows, such as `b.volume > s.least`, becomes a stage of its own: inside the product,
+the condition would be tested once for each row of the other parts.
 
 Source: queries that are acyclic by their functional dependencies, Carmeli and Kroell, "Enumeration Complexity of
 Conjunctive Queries with Functional Dependencies" (Theory of Computing Systems 64, 2020), the FD-extended query.
@@ -30,13 +31,14 @@ from plans.theory.hypergraph import Hypergraph, acyclic, union
 
 MOST_FOLDED = 6
 MOST_SOURCES = 16
-"""What is searched: sets of so many relations, in queries of so many."""
+"""Limit of the search, which tries sets of relations: queries with more relations are not searched."""
 
 
 def folded(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns an equivalent query without cycles, if folding a few relations into one makes it so; else the query.
+    """Returns an equivalent query without cycles if folding a few relations into one removes them; else the query
+    unchanged.
 
-    `query` counts its rows, and joins by columns. `stage` makes a stage of the join of what is folded.
+    `query` counts its rows and joins by columns. `stage` adds a stage for the join of the folded relations.
     """
     if not 2 < len(query.sources) <= MOST_SOURCES:
         return query
@@ -55,10 +57,10 @@ def folded(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query
 
 
 def divided(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns an equivalent query in which each part of a product whose conditions are no equalities of columns is one
-    relation.
+    """Returns an equivalent query in which each part of a product that has conditions other than equalities of columns
+    is one relation.
 
-    `query` counts its rows. `stage` makes a stage of a part.
+    `query` counts its rows. `stage` adds a stage for a part.
     """
     parts = [part for given in query.conditions for part in given.conjuncts()]
     members = together(query.sources, map(aliases_of, parts))
@@ -74,7 +76,7 @@ def divided(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Quer
 
 
 def _chains(query: Query, atoms: Sequence[Atom], graph: Hypergraph) -> Iterator[tuple[int, ...]]:
-    """Yields the sets of relations of which one finds all others by their keys, small ones first."""
+    """Yields the sets of relations in which one relation determines all others by their keys, small sets first."""
     usable = [i for i, source in enumerate(query.sources) if source.group == 0 and source.join == "inner"]
     declared = {i: declared_key(atoms[i], query.sources[i].table) for i in usable}
     keys = {i: graph.mask(key) for i, key in declared.items() if key is not None}
@@ -89,9 +91,9 @@ def _chains(query: Query, atoms: Sequence[Atom], graph: Hypergraph) -> Iterator[
 
 
 def _undoes(graph: Hypergraph, members: Collection[int], shown: int) -> bool:
-    """Returns whether neither the join of the members, nor that of what they become with the others, has a cycle.
+    """Returns whether the join of the members is acyclic, and the join of their result with the other relations, too.
 
-    What they become has the attributes that others have, or that are `shown`.
+    The result of the members has the attributes that other relations have, or that are `shown`.
     """
     inside = [graph.edges[i] for i in members]
     rest = [edge for i, edge in enumerate(graph.edges) if i not in members]
@@ -102,8 +104,8 @@ def _undoes(graph: Hypergraph, members: Collection[int], shown: int) -> bool:
 def _fold(
     query: Query, atoms: Sequence[Atom], members: Sequence[int], stages: Stages, stage: Callable[[Query], int]
 ) -> Query | None:
-    """Returns the query that reads a stage of the join of the members in their place; None if what they join by is not
-    of one type."""
+    """Returns the query that reads the join of the members as a stage. Returns None if they join by columns of
+    different types."""
     inside = [query.sources[i] for i in members]
     aliases = {source.alias for source in inside}
     own = [part for given in query.conditions for part in given.conjuncts() if part.columns]
@@ -125,8 +127,8 @@ def _as_one(
     stages: Stages,
     stage: Callable[[Query], int],
 ) -> Query:
-    """Returns the query that reads a stage of the join of some sources in their place: by their `own` conditions, which
-    the query no longer has, and those by which they are `tied` as well."""
+    """Returns the query that reads the join of some sources as a stage. Their `own` conditions are removed from the
+    query; the `tied` conditions join them as well."""
     aliases = [source.alias for source in inside]
     parts = [part for given in query.conditions for part in given.conjuncts()]
     rest = replace(
@@ -143,7 +145,7 @@ def _as_one(
     made = stages.source(unused("_".join(aliases), [source.alias for source in query.sources]), number)
     known = stages.rates
     rates = [known.get(s.alias.lower(), known.get(s.table.name.lower(), 1.0)) for s in inside]
-    stages.rates = {**known, made.alias.lower(): sum(rates)}  # it changes with each of them
+    stages.rates = {**known, made.alias.lower(): sum(rates)}  # the stage changes with each of them
     names = {column: made.qualified(name) for name, column in columns.items()}
     return replace(
         rest,
@@ -157,8 +159,8 @@ def _as_one(
 def _tied_outside(
     query: Query, atoms: Sequence[Atom], members: Sequence[int], own: Sequence[Expr]
 ) -> list[Expr] | None:
-    """Returns the equalities between members that hold only by way of a relation outside; None if one is between
-    columns of two types. `own`: the conditions over members alone."""
+    """Returns the equalities between members that hold only through a relation outside. Returns None if such an
+    equality is between columns of different types. `own`: the conditions over members alone."""
     holders: dict[str, list[Expr]] = {}
     for i in members:
         for column, name in zip(atoms[i].columns, atoms[i].attributes, strict=True):

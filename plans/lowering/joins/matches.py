@@ -1,4 +1,5 @@
-"""The match of an outer, anti or semi-join: by keys for a conjunction of equalities, else by rows."""
+"""How an outer join, anti join or semi-join finds its partners: by keys if the condition is a conjunction of
+equalities, else by rows."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ Keys = list[tuple[str, Expr, Expr]]
 
 
 def aliases_of(expr: Expr) -> set[str]:
-    """Returns the sources whose columns an expression reads."""
+    """Returns the aliases of the sources whose columns an expression reads."""
     return {split(name)[0] for name in expr.columns}
 
 
 def together(sources: Iterable[Source], ties: Iterable[set[str]]) -> list[frozenset[str]]:
-    """Returns the parts of a join that ties between aliases leave: those of sources that are tied are one."""
+    """Returns the connected components of sources, where ties between aliases are the edges."""
     parts = [frozenset([source.alias]) for source in sources]
     for tied in ties:
         inside = [part for part in parts if part & tied]
@@ -28,7 +29,7 @@ def together(sources: Iterable[Source], ties: Iterable[set[str]]) -> list[frozen
 
 
 def crossing_keys(on: Iterable[Expr], inner: set[str]) -> Keys | None:
-    """Returns the equalities between both sides; None if a condition is something else."""
+    """Returns the equalities between both sides, or None if a condition has another form."""
     keys: Keys = []
     for one in on:
         if one.op not in ("eq", "nseq"):
@@ -45,10 +46,10 @@ def crossing_keys(on: Iterable[Expr], inner: set[str]) -> Keys | None:
 def outer_rows(
     text: str, sources: Sequence[Source], conditions: Iterable[Expr], read: Sequence[Expr], exact: bool = False
 ) -> Query:
-    """Returns a query for the columns `read` of an outer side, named k0, k1, ..., each combination once.
+    """Returns a query for the distinct combinations of the columns `read` of an outer side, named k0, k1, ...
 
-    Any superset of what the outer side holds will do, unless it is to be `exact`: what is not there joins nothing. So
-    of its sources those with these columns suffice, with the conditions between them.
+    Unless `exact`, any superset of the rows of the outer side is correct, because an extra row joins nothing. So only
+    the sources with these columns, and the conditions between them, are read.
     """
     needed = {source.alias for source in sources} if exact else set().union(*(aliases_of(expr) for expr in read))
     if not needed:

@@ -1,10 +1,11 @@
-"""Outer joins, anti joins and marks, reduced to inner joins with derived relations.
+"""Reduces outer joins, anti joins and marks to inner joins with derived relations.
 
-N(k), the *missing keys*, are the keys of the left side that no row of the right side has: one pointwise stage over two
+N(k), the *missing keys*, are the keys of the left side without a row on the right side: one pointwise stage over two
 sets of keys, O(1) per change. An anti join is the join with N. A left join is the join with the right side completed by
 N padded with NULLs. A mark (`EXISTS` as a value) is the join with the keys, TRUE, and with N, FALSE. Left rows find
-their key, or their missing key, by null-safe equality; a key of the right side that holds a NULL never matches and is
-left out. Where the condition is more than equalities of one source's columns, the key is all that it reads of the left.
+their key, or their missing key, by null-safe equality. A key of the right side that contains a NULL never matches and
+is left out. If the condition is more than equalities of columns of one source, the key consists of all columns of the
+left side that the condition reads.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from plans.schema import Column
 
 
 def inner_joined(query: Query, stages: Stages, pads: bool = False) -> Query:
-    """Returns an equivalent query whose sources are all joined by inner joins; with `pads`, or are padded."""
+    """Returns an equivalent query whose sources are all inner joined, or, with `pads`, inner joined or padded."""
     if all(source.join == "inner" for source in query.sources):
         return query
     read = columns_read(query)
@@ -51,7 +52,7 @@ def inner_joined(query: Query, stages: Stages, pads: bool = False) -> Query:
 
 
 def _is_leaf(query: Query, right: Source) -> bool:
-    """Returns whether a left joined source is read by the output, and by nothing but that and its own condition."""
+    """Returns whether a left joined source is read only by the output and by its own condition."""
     others = [*query.conditions, *(e for _, es in query.keys for e in es)]
     others += [expr for source in query.sources if source is not right for expr in source.on]
     read = {alias for expr in others for alias in aliases_of(expr)}
@@ -60,7 +61,7 @@ def _is_leaf(query: Query, right: Source) -> bool:
 
 
 def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: bool) -> Query:
-    """Returns the query, whose sources are all inner joined or padded, with one source more; a `leaf` may be padded."""
+    """Adds a source to a query whose sources are all inner joined or padded. A `leaf` may be padded."""
     if not query.sources:
         raise PlanError(f"{right.alias} is outer joined with nothing")
     parts = [part for given in right.on for part in given.conjuncts() if not verdict(part)]
@@ -70,15 +71,15 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: b
     keys = crossing_keys([part for part in crossing if part not in ours], {right.alias})
     if keys is not None and ours:
         keys = _matchable(keys, conjoin(ours))
-    alone = right.join == "single" and bool(crossing)  # only the rows that the left side asks for must be single
+    alone = right.join == "single" and bool(crossing)  # only the rows that match the left side must be single
     if keys is None or alone or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
         return _by_rows(query, right, own, crossing, visible_columns(right, read), stages)
     return _by_keys(query, right, own, keys, read, stages, leaf)
 
 
 def _matchable(keys: Keys, ours: Expr) -> Keys | None:
-    """Returns the keys, one of which is NULL where the left side's own condition does not hold; None if none can
-    tell."""
+    """Returns the keys with one of them set to NULL where the left side's own condition does not hold. Returns None if
+    no key reads the same source as the condition."""
     for i, (op, left, inner) in enumerate(keys):
         if op == "eq" and aliases_of(left) == aliases_of(ours):
             key = call("case", ours, left, NULL)
@@ -113,9 +114,9 @@ def _by_keys(
 
 
 def _padded_as_it_is(query: Query, right: Source, own: list[Expr], keys: Keys) -> Query | None:
-    """Returns the query with the right side as a padded source; None if it does not do without columns for its key.
+    """Returns the query with the right side as a padded source, or None if its key must be computed or is shown.
 
-    What is shown of a padded row is NULL, and its key is not.
+    The output of a padded row is NULL, whereas its key is not.
     """
     shown = {name for _, expr in query.outputs for name in expr.columns}
     columns = [inner.value for _, _, inner in keys]
@@ -128,7 +129,7 @@ def _padded_as_it_is(query: Query, right: Source, own: list[Expr], keys: Keys) -
 
 
 def _padded(query: Query, right: Source, ties: list[tuple[Expr, str]], there: Feed, stages: Stages) -> Query:
-    """Returns the query with the right side's rows, by their keys, as a source that the tree pads."""
+    """Returns the query with the rows of the right side, including their keys, as a source that the tree pads."""
     source = stages.source(right.alias, stages.linear(there), _key(right, there, [name for _, name in ties]))
     joins = tuple(call("nseq", left, source.qualified(name)) for left, name in ties)
     source = replace(source, join="padded")
@@ -138,11 +139,11 @@ def _padded(query: Query, right: Source, ties: list[tuple[Expr, str]], there: Fe
 def _by_rows(
     query: Query, right: Source, own: list[Expr], crossing: list[Expr], visible: tuple[Column, ...], stages: Stages
 ) -> Query:
-    """Returns the key is every column of the left side that the condition reads; the matching rows are a join of their
-    own."""
+    """Adds a source whose key is every column of the left side that the condition reads. The matching rows are a join
+    of their own."""
     read = list(dict.fromkeys(n for one in crossing for n in one.postorder() if n.op == "col"))
     read = [column for column in read if split(column.value)[0] != right.alias]
-    watched = right.join == "single"  # refusals show the names, and are of rows that are there
+    watched = right.join == "single"  # error messages show the names, and are about existing rows
     names = _key_names(right, len(read), [split(column.value)[1] for column in read] if watched else ())
     rows = outer_rows(query.text, query.sources, query.conditions, read, exact=watched)
     rows = replace(rows, outputs=tuple(zip(names, read, strict=True)))
@@ -173,9 +174,8 @@ def _completed(
     visible: tuple[Column, ...],
     stages: Stages,
 ) -> Query:
-    """Joins the left side with what `right.join` asks for: `there` are the right side's rows with their keys, `rows`
-    the left side's keys, `ties` pairs of an expression over the left side and the key column that it meets.
-    """
+    """Joins the left side as `right.join` says. `there`: the rows of the right side with their keys; `rows`: the keys
+    of the left side; `ties`: pairs of an expression over the left side and the key column that equals it."""
     their_keys = replace(there, columns=tuple(out for out in there.columns if out.name in {key.name for key in keys}))
     missing = stages.missing(feed(replace(rows, distinct=_plural(rows)), stages), their_keys)
     key_columns = stages.columns(missing)
@@ -198,8 +198,8 @@ def _completed(
 
 
 def _key(right: Source, there: Feed, names: list[str]) -> tuple[str, ...]:
-    """Returns the key of what the left side is joined with: its keys, and where they may match several rows a key of
-    those."""
+    """Returns the key of the derived right side: the join keys, and if these may match several rows, a key of the right
+    side."""
     if right.join != "left" or not names:
         return tuple(names) if right.join != "left" else ()
     fixed = {str(out.expr.value).lower() for out in there.columns if out.name in names and out.expr.op == "col"}
@@ -210,14 +210,14 @@ def _key(right: Source, there: Feed, names: list[str]) -> tuple[str, ...]:
 
 
 def _plural(rows: Query) -> bool:
-    """Returns whether a stage has to make these rows: those of one source are a feed, and the missing keys take
+    """Returns whether these rows need a stage. Rows of one source are a feed, because the missing keys accept
     duplicates."""
     return len(rows.sources) > 1
 
 
 def _key_names(right: Source, count: int, wishes: Sequence[str] = ()) -> list[str]:
-    """Names of key columns beside the right side's own, as wished: at least one, which is a constant where there is no
-    key."""
+    """Returns names of key columns beside the right side's own columns: the wishes if possible. There is at least one
+    name, that of a constant if there is no key."""
     taken = [column.name for column in right.table.columns]
     names: list[str] = []
     for i in range(max(count, 1)):
@@ -228,7 +228,8 @@ def _key_names(right: Source, count: int, wishes: Sequence[str] = ()) -> list[st
 def _plain_sides(
     query: Query, lefts: list[Expr], inners: list[Expr], read: set[str], stages: Stages
 ) -> tuple[Query, list[Expr]]:
-    """Returns the left sides as columns: what is computed becomes a column of a relation derived from its source."""
+    """Returns the query and the left sides as columns. A computed side becomes a column of a relation derived from its
+    source."""
     out = []
     for left, inner in zip(lefts, inners, strict=True):
         bare = left.args[0] if left.op == "cast" and left.args[0].op == "col" else left
