@@ -1,7 +1,7 @@
-"""Known bounds of a plan's update time, each with its theorem.
+"""Known bounds on the update time of a plan, each with its theorem.
 
-Numbers of theorems are those of "Change Propagation Without Joins", PVLDB 16(5), 2023. A bound is for the
-maintenance of the views; enumerating a delta costs O(1) per result on top.
+Theorem numbers are those of "Change Propagation Without Joins", PVLDB 16(5), 2023. A bound covers the maintenance of
+the views. Enumerating a delta costs another O(1) per result.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from plans.theory.widths import edge_covers
 
 _TRIANGLE = "IVM^ε with ε = 1/2: Kara et al., TODS 2020, Theorem 3"
 _KEYS = "Gottlob, Lee, Valiant, Valiant, J. ACM 2012"
-_MOST_OPEN = 4  # attributes that an atom leaves open: more orders to bind them in are not tried
+_MOST_OPEN = 4  # the orders of more unbound attributes of an atom are not tried
 ANY, FIFO, INSERT_ONLY = "any", "FIFO", "insert-only"
 
 
 def bounds(
     answer: QueryClass, height: int, nodes: tuple[Node, ...], support: bool, tables: Sequence[Table]
 ) -> tuple[Bound, ...]:
-    """Returns the bounds of a plan with this tree, strongest statement per kind of stream. Declared keys of tables are
-    believed.
-    """
+    """Returns the bounds of a plan with this tree, the strongest statement per kind of stream. Trusts declared keys."""
     bags = [node.bag for node in nodes if node.bag is not None]
     if bags:
         return _cyclic(tuple(bags), len(nodes) == 1, tables)
@@ -44,13 +42,13 @@ def bounds(
 
 
 def bound_of_count() -> Bound:
-    """Returns the bound of the number of triangles: set intersection tables at ε = 1/2."""
+    """Returns the bound of counting triangles: set intersection tables at ε = 1/2."""
     return Bound(ANY, "O(√N) amortized; O(N) words, no triangle is kept", _TRIANGLE)
 
 
 def rows_by_keys(bag: Bag, tables: Sequence[Table]) -> str:
-    """Returns how many rows a bag holds at most by declared keys, as a power of N; nothing where they say no more than
-    its width."""
+    """Returns the bound on the rows of a bag by declared keys, as a power of N. Empty if it is not below the bag's
+    width."""
     known = _Keyed(bag, tables)
     return f"O({_power(known.rows())})" if known.fixes and known.rows() < bag.width else ""
 
@@ -79,7 +77,8 @@ def _power(exponent: float) -> str:
 
 
 class _Keyed:
-    """A bag with what declared keys fix: an atom may be read as if it had all that its attributes fix."""
+    """A bag with the functional dependencies of declared keys: an atom is read as if it had all attributes that its own
+    determine."""
 
     def __init__(self, bag: Bag, tables: Sequence[Table]) -> None:
         names = tuple(dict.fromkeys(name for atom in bag.atoms for name in atom.attributes))
@@ -91,22 +90,25 @@ class _Keyed:
         self.fixes = [(left, right) for left, right in found if right & ~left]
 
     def rows(self) -> float:
-        """Returns the exponent of the bag's rows: an edge cover by closed edges."""
+        """Returns the exponent of the number of rows of the bag: an edge cover by closed edges."""
         return self._cover(self.everything, 0) if self.fixes else self.bag.width
 
     def updates(self) -> list[float]:
-        """Returns per atom the exponent of one update's join with the others, whatever the order they are bound in."""
+        """Returns for each atom the exponent of the join of one update with the other atoms, in the worst order of
+        binding."""
         return [max(self._cover(bound | edge, edge) for bound in self._prefixes(edge)) for edge in self.edges]
 
     def _prefixes(self, edge: int) -> list[int]:
-        """Returns what may be bound at some time, besides the atom that changed: all of the rest in the end."""
+        """Returns the sets of other attributes that may be bound at some step, besides the changed atom; at the end,
+        all of them."""
         rest = list(bits(self.everything & ~edge))
         if not self.fixes or len(rest) > _MOST_OPEN:
             return [self.everything]
         return [sum(1 << v for v in some) for n in range(1, len(rest) + 1) for some in combinations(rest, n)] or [0]
 
     def _cover(self, wanted: int, known: int) -> float:
-        """Returns how many atoms it takes to cover `wanted` if `known` is bound, all of it restricted to `wanted`."""
+        """Returns the number of atoms that cover `wanted` if `known` is bound. All attributes are restricted to
+        `wanted`."""
         fixes = [(left, right & wanted) for left, right in self.fixes if left & ~wanted == 0]
         left = wanted & ~closure(known, fixes)
         closed = [closure(edge & wanted, fixes) & left for edge in self.edges]

@@ -1,7 +1,7 @@
-"""Estimates how many cells pay off: the share of all rows that a cell receives.
+"""Estimates how many cells pay off, from the share of all rows that a cell receives.
 
-A row is copied to every cell along the axes that it lacks (``shares``), or to all of them (``cuts``). Cells help as far
-as each of them gets fewer rows; if most rows come to a relation of which every cell has all, they do not.
+A row is copied to every cell along the axes that it lacks (``shares``), or to all cells (``cuts``). Cells help as long
+as each of them gets fewer rows. They do not help if most rows belong to a relation that every cell reads completely.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from plans.program import Program
 from plans.search.cuts import by_output
 from plans.search.shares import Grid, hashable, load, solve
 
-ENOUGH = 1.1  # a cell more must take more than a tenth off what each of them gets
+ENOUGH = 1.1  # another cell must reduce the rows of each cell by more than a tenth
 
 
 def portion(program: Program, cells: int, rates: Mapping[str, float] | None = None) -> float:
-    """Returns what share of the rows one of so many cells gets, 1 for one cell, by the `rates` of relations.
+    """Returns the share of the rows that one of `cells` cells receives, by the `rates` of relations. It is 1 for one
+    cell.
 
-    1 also for what cannot be cut in one round.
+    Also 1 if the program cannot be cut in one round.
     """
     if cells == 1:
         return 1.0
@@ -37,8 +38,8 @@ def portion(program: Program, cells: int, rates: Mapping[str, float] | None = No
 
 
 def worthwhile(program: Program, most: int, rates: Mapping[str, float] | None = None) -> int:
-    """Returns the fewest cells, at most `most`, that are almost as good as the best number: each gets at most a tenth
-    more of the rows."""
+    """Returns the least number of cells, at most `most`, with which each cell gets at most a tenth more rows than with
+    the best number."""
     portions = [portion(program, cells, rates) for cells in range(1, most + 1)]
     least = min(portions)
     return next(number for number, found in enumerate(portions, 1) if found <= ENOUGH * least)

@@ -1,10 +1,10 @@
-"""The cost of a tree: height first, then Σ depth(e) · rate(e).
+"""The cost of a join tree: its height, then Σ depth(e) · rate(e).
 
-The height of a tree bounds its update time (O(1) at height 1; O(1) amortized on FIFO streams at height 2), so it
-comes first. The sum is the paper's heuristic (Section 6.3, "Query plan optimization"): an update of e climbs depth(e)
-nodes. A virtual node has one row per key, so a step to it is O(1) in the worst case; it is counted as half a step,
-where the paper counts nothing. Without that, a virtual root would be preferred wherever one is possible, though it
-costs a row and a step.
+The height of a tree bounds its update time (O(1) at height 1; O(1) amortized on FIFO streams at height 2), so it comes
+first. The sum is the heuristic of the paper (Section 6.3, "Query plan optimization"): an update of e climbs depth(e)
+nodes. A virtual node has one row per key, so a step to it is O(1) in the worst case. It counts as half a step, whereas
+the paper does not count it. Otherwise, a virtual root would be preferred wherever one is possible, although it costs a
+row and a step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def step_cost(parent_is_relation: bool) -> float:
 
 
 def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tuple[float, ...]:
-    """Returns the rate of each atom: given for its name, else for its table, else 1. Only ratios matter."""
+    """Returns the rate of each atom: that of its name if given, else that of its table if given, else 1. Only ratios
+    matter."""
     aliases = [atom.name.partition("[")[0] for atom in atoms]
     given = checked_rates(rates, {*aliases, *(atom.relation for atom in atoms)})
     return tuple(
@@ -33,7 +34,8 @@ def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tu
 
 
 def checked_rates(rates: Mapping[str, float] | None, names: set[str]) -> dict[str, float]:
-    """Returns the rates by names in lower case. PlanError for one that is none, or for a name not among `names`."""
+    """Returns the rates by name in lower case. Raises PlanError for a value that is not a rate, or a name not in
+    `names`."""
     given = {str(name).lower(): _number(name, rate) for name, rate in (rates or {}).items()}
     known = {name.lower() for name in names}
     for name, rate in given.items():

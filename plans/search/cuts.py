@@ -1,18 +1,20 @@
-"""Cutting a program into cells that never talk to one another, by the values of a column.
+"""Cuts a program into cells that do not communicate, by the values of a column.
 
-A stage is *cut by* a column if each of its rows is made in one cell alone, which the value of the column decides. What
-it reads is then cut by the column that the value comes from, or is *everywhere*: all of it in every cell, what is
-computed of it, too. Down to the base relations every occurrence gets its columns to hash, or none.
+A stage is *cut by* a column if each of its rows is produced in exactly one cell, which the value of the column
+determines. The inputs of the stage are then cut by the column from which the value is computed, or they are
+*everywhere*: every cell holds and computes all of their rows. At the base relations, every occurrence has columns to
+hash, or none.
 
-- A group or top stage is cut by a key, a pointwise or linear stage by a column that has the same place in all terms.
-- A join stage is cut by an attribute: atoms that have it are cut, the others everywhere. If every result is there once
-  the attribute has to be an output as it is. In a bag weights add up, so any attribute of an atom that counts will do:
-  every valuation has one value of it. (One of an atom that only says which rows meet could have several.)
-- It does not matter where the rows of a sum come from, if they are added up again: then each term is cut as it likes, a
-base relation by all the columns that are read.
+- A group or top stage is cut by a key, a pointwise or linear stage by a column at the same position in all terms.
+- A join stage is cut by an attribute: atoms with the attribute are cut, the others are everywhere. If the results are a
+  set, the attribute must be an output without further computation. In a bag weights add up, so any attribute of an atom
+  that counts is correct: every valuation has one value of it. (An attribute of an atom that only filters could have
+  several values.)
+- If the rows of a sum are added up again, the cell that produces a row does not matter: each term is cut by any column,
+  a base relation by all columns that are read.
 
-Two occurrences of a relation may be hashed by different columns. A cell's program then has a relation for each of
-these *roles*; all have the columns that any of them reads, so that they agree on what a delete finds.
+Two occurrences of a relation may be hashed by different columns. The program of a cell then has a relation for each of
+these *roles*. All roles have the columns that any of them reads, so that they agree on whether a deleted row exists.
 """
 
 from __future__ import annotations
@@ -39,18 +41,18 @@ from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading
 from plans.search.shares import HASHABLE, separating
 
 Hashed = tuple[tuple[str, str], ...]
-"""Columns, each with the type as which its values are hashed; none: every row is in every cell."""
+"""Columns, each with the type as which its values are hashed. An empty tuple: every row is in every cell."""
 Ways = Mapping[str, frozenset[tuple[str, ...]]]
-"""By relation, the columns by which its rows are sent, in each way in which they are; no columns: to every cell."""
+"""For each relation, the sets of columns by which its rows are sent. The empty set sends them to every cell."""
 FREE: Hashed = (("*", ""),)
-"""Any columns, by which each row gets to one cell."""
-_MOST = 500  # cuts looked at; few programs have ten
+"""Any columns that send each row to one cell."""
+_MOST = 500  # limit of cuts that are examined; few programs have ten
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a relation of a cell's program has of a base `relation`: the rows whose `hashed` columns fall to the
-    cell."""
+    """The part of a base `relation` that a relation of a cell's program holds: the rows whose `hashed` columns map to
+    the cell."""
 
     relation: str
     hashed: Hashed = ()
@@ -58,8 +60,8 @@ class Role:
 
 @dataclass(frozen=True)
 class Cut:
-    """A way to cut: its `name`, for people and for the state; the `program` of a cell; and the role of each of the
-    relations that it reads."""
+    """A way to cut a program: its `name` for messages and the state, the `program` of a cell, and the role of each
+    relation that the program reads."""
 
     name: str
     program: Program
@@ -77,9 +79,10 @@ def uncut(program: Program) -> Cut:
 
 
 def by_output(program: Program) -> Cut | None:
-    """Returns the cut by a column of the result that copies least, the first of those; None if there is none.
+    """Returns the cut by an output column that copies the fewest rows, the first one on ties; None if there is no cut.
 
-    Cells deliver disjoint rows. A program with windows has no cut: all rows of a relation move its watermark.
+    Cells deliver disjoint rows. A program with windows has no cut, because all rows of a relation advance its
+    watermark.
     """
     if program.windows:
         return None
@@ -95,9 +98,10 @@ def by_output(program: Program) -> Cut | None:
 
 
 def by_anything(program: Program) -> Cut | None:
-    """Returns the cut that copies least, the first of those, of a program whose rows are added up elsewhere.
+    """Returns the cut that copies the fewest rows, the first one on ties, for a program whose rows are added up
+    elsewhere.
 
-    None if there is none. Cells may deliver the same row.
+    Returns None if there is no cut. Several cells may deliver the same row.
     """
     best = min(_Search(program).ways(ANYHOW), key=_copies, default=None)
     if best is None:
@@ -107,19 +111,19 @@ def by_anything(program: Program) -> Cut | None:
 
 
 def ways_by_output(program: Program) -> Iterator[Ways]:
-    """Yields the ways in which relations are sent if the cells deliver disjoint rows."""
+    """Yields the ways to send rows to cells that deliver disjoint rows."""
     asked = [] if program.windows else [_By(out.name, out.type) for out in program.output if out.type in HASHABLE]
     search = _Search(program)
     return (_by_relation(program, hashed) for by in asked for hashed in search.ways(by))
 
 
 def ways_by_anything(program: Program) -> Iterator[Ways]:
-    """Yields the ways in which relations are sent if the rows of the cells are added up elsewhere."""
+    """Yields the ways to send rows to cells whose results are added up elsewhere."""
     return (_by_relation(program, hashed) for hashed in _Search(program, free=True).ways(ANYHOW))
 
 
 def said(cut: Cut) -> list[str]:
-    """Returns of each relation, in words, by what it is cut."""
+    """Returns a phrase per relation that tells how it is cut."""
     return [
         f"{role.relation} by {', '.join(name for name, _ in role.hashed)}" if role.hashed else f"all of {role.relation}"
         for role in cut.roles.values()
@@ -128,7 +132,8 @@ def said(cut: Cut) -> list[str]:
 
 @dataclass(frozen=True)
 class _By:
-    """What is asked of a stage or relation: to be cut by a column, hashed as a type; everywhere; or anyhow."""
+    """A requirement on a stage or relation: to be cut by a column, hashed as a type; to be everywhere; or to be cut in
+    any way."""
 
     column: str = ""
     type: str = ""
@@ -136,14 +141,15 @@ class _By:
 
 
 ANYHOW, EVERYWHERE = _By(), _By(everywhere=True)
-_At = tuple[int, int]  # a stage, and the number of an occurrence in it
+_At = tuple[int, int]  # a stage, and the number of one of its inputs
 _Ways = Mapping[_At, Hashed]
 
 
 class _Search:
-    """Finds for every occurrence of a base relation what it is hashed by.
+    """Finds the columns by which every occurrence of a base relation is hashed.
 
-    `free`: what may be hashed by any columns is `FREE`; else it is hashed by all that are read.
+    `free`: occurrences that may be hashed by any columns get `FREE`; otherwise they are hashed by all columns that are
+    read.
     """
 
     def __init__(self, program: Program, free: bool = False) -> None:
@@ -154,7 +160,7 @@ class _Search:
         self._free, self._steps = free, 0
 
     def ways(self, by: _By) -> Iterator[_Ways]:
-        """Yields the ways to cut the result so."""
+        """Yields the ways to cut the result that satisfy a requirement."""
         self._steps = 0
         return self._found([((-1, 0), len(self._program.stages) - 1, by)], {}, {})
 
@@ -173,7 +179,7 @@ class _Search:
             options = self._options(source, by)
             if source in known:
                 if all(label != known[source] for label, _ in options):
-                    return  # two stages want it cut in different ways
+                    return  # two readers require different cuts
                 continue
             self._steps += len(options)
             if not options or self._steps > _MOST:
@@ -196,7 +202,8 @@ class _Search:
         return None if column is None else ((column.name, by.type),)
 
     def _options(self, number: int, by: _By) -> list[tuple[object, list[tuple[_At, str | int, _By]]]]:
-        """Returns the ways to cut a stage so: a name for each, and what is asked of each of its occurrences."""
+        """Returns the ways to cut a stage that satisfy a requirement: for each a name, and the requirements on its
+        inputs."""
         stage = self._program.stages[number]
         read = inputs(stage)
         options: list[tuple[object, list[_By]]] = []
@@ -234,7 +241,8 @@ def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
 
 
 def _of_band(stage: BandStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
-    """Yields equal columns of both sides, and columns of one: then every cell has all rows of the other side."""
+    """Yields the equal columns of both sides, and the columns of one side. In the latter case every cell has all rows
+    of the other side."""
     sides = [{column.name: column for column in feed.columns} for feed in feeds(stage)]
     for pair in stage.band.keys:
         columns = [side[name] for side, name in zip(sides, pair, strict=True)]
@@ -253,12 +261,13 @@ def _of_band(stage: BandStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
 
 
 def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
-    """Yields the columns of a stage's feeds by which it may be cut, and where each feed has them from."""
+    """Yields the columns by which a stage with feeds may be cut, and the column of each feed's input that they come
+    from."""
     assert not isinstance(stage, JoinStage)
     terms: tuple[Feed, ...] = feeds(stage)  # type: ignore[arg-type]
     beside = []
     if isinstance(stage, TimedStage):
-        terms, beside = (stage.feed,), [EVERYWHERE]  # every cell has the time
+        terms, beside = (stage.feed,), [EVERYWHERE]  # every cell reads the clock
     places: Iterable[int] = range(len(terms[0].columns))
     if isinstance(stage, GroupStage):
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
@@ -281,7 +290,8 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
 
 
 def _column(expr: Expr) -> str | None:
-    """Returns the column that an expression is, if it is no more than a column, or a whole number as a longer one."""
+    """Returns the column to which an expression is equal, if it is a column, or an int32 column cast to int64; else
+    None."""
     if expr.op == "cast" and expr.type == "int64" and expr.args[0].type == "int32":
         expr = expr.args[0]
     return str(expr.value) if expr.op == "col" else None
@@ -302,9 +312,10 @@ def _copies(hashed: _Ways) -> int:
 
 
 def _cut(program: Program, name: str, hashed: _Ways) -> Cut:
-    """Returns the cut that hashes the occurrences so: a relation per role, if a base relation has several.
+    """Returns the cut that hashes the occurrences by these columns. A base relation with several roles has a relation
+    for each.
 
-    A relation that only stages read which the result does not need has no role.
+    A relation that is read only by stages that the result does not need has no role.
     """
     program = without_others(program, [len(program.stages) - 1])
     tables = {table.name.lower(): table for table in program.tables}

@@ -1,11 +1,11 @@
-"""Cyclic queries: which atoms form a bag that is maintained as one relation.
+"""Decomposes cyclic queries: chooses the atoms of each bag, which is maintained as one relation.
 
 The cyclic core (what GYO leaves) is split at every edge that separates it, until no edge does: a hinge decomposition
-(Gyssens, Jeavons, Cohen, Artificial Intelligence 1994). Each part that is still cyclic is one bag; its width is its
-fractional edge cover number. Everything else stays an ordinary node of the tree.
+(Gyssens, Jeavons, Cohen, Artificial Intelligence 1994). Each part that is still cyclic is one bag. Its width is its
+fractional edge cover number. All other atoms stay ordinary nodes of the tree.
 
-A bag is never an acyclic join. Decompositions of smaller width exist for some queries (the 5-cycle: 2 instead of 5/2),
-but only by materializing paths, Ω(number of paths) rows even where no cycle closes; the plan then says so in a note.
+A bag is never an acyclic join. Some queries have decompositions of smaller width (the 5-cycle: 2 instead of 5/2), but
+only by materializing paths: Ω(number of paths) rows even where no cycle closes. The plan then has a note about this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from plans.theory.widths import EXACT_ATTRIBUTES, edge_covers, fhtw
 class Decomposition:
     """The relations of the join tree.
 
-    `atoms[i]` or, where that is None, `bags[i]`, has the attributes `edges[i]`. `width` is 1 for an acyclic query.
+    The relation i is `atoms[i]`, or, if that is None, `bags[i]`. Its attributes are `edges[i]`. `width` is 1 for an
+    acyclic query.
     """
 
     atoms: tuple[Atom | None, ...]
@@ -35,16 +36,16 @@ class Decomposition:
     notes: tuple[str, ...] = ()
 
     def name(self, index: int, graph: Hypergraph) -> str:
-        """Returns what EXPLAIN calls the relation: its alias, or `bag[...]`."""
+        """Returns the name of the relation in EXPLAIN: its alias, or `bag[...]`."""
         atom = self.atoms[index]
         return atom.name if atom is not None else "bag" + graph.label(self.edges[index])
 
 
 def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int, counted: bool = False) -> Decomposition:
-    """Returns the query itself if it is acyclic; else its bags and the atoms outside.
+    """Returns the query itself if it is acyclic; else its bags and the remaining atoms.
 
-    `free` are attributes to be kept. With `counted`, atoms of a bag stay outside as well: the bag only says which of
-    their rows meet, their multiplicities count at nodes of their own.
+    `free` are the attributes that must be kept. With `counted`, the atoms of a bag also stay outside: the bag only
+    determines which of their rows join, and their multiplicities count at nodes of their own.
     """
     parts = cyclic_parts(graph.edges)
     if not parts:
@@ -94,20 +95,20 @@ def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _is_triangle(part: tuple[int, ...]) -> bool:
-    """Returns three edges, each attribute in exactly two of them: a triangle whose corners may be several
+    """Returns whether a part is a triangle: three edges, each attribute in exactly two of them. A corner may be several
     attributes."""
     return len(part) == 3 and part[0] & part[1] & part[2] == 0
 
 
 def _whole_keys(part: tuple[int, ...], kept: int) -> int:
-    """Returns a triangle outputs a corner whole or not at all: one attribute of a corner asks for all of it."""
+    """Returns the attributes that a triangle bag outputs: each corner that has an attribute in `kept`, as a whole."""
     a, b, c = part
     return sum(corner for corner in (a & b, b & c, a & c) if corner & kept)
 
 
 def _members(edges: Sequence[int], part: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Returns for each edge f of a part, the atom that plays it: one that is f if possible, else one whose projection
-    is f."""
+    """Returns, for each edge f of a part, the atom that represents it: one equal to f if possible, else one whose
+    projection is f."""
     area = union(part, (1 << len(part)) - 1)
     found = []
     for f in part:
@@ -124,10 +125,11 @@ def _bag_atom(atom: Atom, graph: Hypergraph, edge: int, whole: bool) -> BagAtom:
 
 
 def with_projections(graph: Hypergraph, parts: Decomposition, free: int, chosen: Sequence[int]) -> Decomposition:
-    """Returns the same relations, and for each chosen one its projection on the `free` attributes as one more.
+    """Returns the relations, with one more for each chosen relation: its projection on the `free` attributes.
 
-    A bag's projection is a bag of its own, unless an atom of the bag has these attributes: then that atom's projection
-    does as well, at an atom's price. It may hold more, but what the bag does not hold joins with nothing.
+    The projection of a bag is a bag of its own, unless an atom of the bag has these attributes. Then the projection of
+    the atom is used, at the cost of an atom. It may hold more rows, but a row that the bag does not hold joins with
+    nothing.
     """
     atoms, bags, edges = list(parts.atoms), list(parts.bags), list(parts.edges)
     taken = {atom.name for bag in parts.bags if bag is not None for atom in bag.atoms}
@@ -153,7 +155,7 @@ def _projected_atom(atom: Atom, kept: set[str], taken: set[str]) -> Atom:
 
 
 def _projected_bag(bag: Bag, outputs: tuple[str, ...], taken: set[str]) -> Bag:
-    """Returns the bag once more, with fewer outputs; its atoms get names of their own."""
+    """Returns a copy of the bag with fewer outputs. Its atoms get names of their own."""
     atoms = []
     for atom in bag.atoms:
         name = _unused(f"{atom.name.partition('[')[0]}[{','.join(atom.attributes)}]", taken)
@@ -164,7 +166,7 @@ def _projected_bag(bag: Bag, outputs: tuple[str, ...], taken: set[str]) -> Bag:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """Returns the name, with as many primes as make it new; from now on it is taken."""
+    """Returns the name, with primes appended until it is unused, and adds it to `taken`."""
     while name in taken:
         name += "'"
     taken.add(name)

@@ -1,11 +1,11 @@
-"""Maintaining a program in cells that meet once: two rounds, where the rows of one stage are all that travels between.
+"""Runs a program in cells in two rounds, between which only the rows of one stage are exchanged.
 
-A program that no column of its result cuts may still be *split* at a stage: if the stages after it read it and nothing
-else of what comes before, the stages up to it are a program, and those after it are one over a relation, the stage's
-rows. The first can be cut by anything, for the second adds its rows up: COUNT and SUM over a join, by no key or by one
-that few relations have. The second is cut by a column of the result, or is one cell.
+A program that no output column cuts can be *split* at a stage if the stages after it read only its rows: the stages up
+to it are one program, and the stages after it are a program over a relation, the rows of the stage. The first program
+can be cut by any columns, because the second adds up its rows. Example: COUNT and SUM over a join without a key, or
+with a key that few relations have. The second program is cut by an output column, or runs in one cell.
 
-What travels are net changes of a bag, so the second round is as exact as the first and has no delete of an absent row.
+The exchanged rows are net changes of a bag. So the second round is as exact as the first, and deletes no absent row.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ from plans.search.shares import Grid, hashable, solve
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the cells of one operator run: a program, `grid.cells` times.
+    """The program that the cells of one operator run, `grid.cells` times.
 
-    `roles`: what each relation of the program has of a base relation; None for one join of distinct rows, whose atoms
-    the grid cuts.
-    `carries`: None in the last round, else the relation of the next one that this one's rows are; `grouped`: they are
-    groups, of one cell each, of the rows of that name.
+    `roles`: the role of each relation of the program; None for a join of distinct rows, whose atoms the grid cuts.
+    `carries`: the relation of the next round that consists of the rows of this round, or None in the last round.
+    `grouped`: these rows are groups, each of one cell, of the rows of that relation.
     """
 
     maintained: Program
@@ -53,9 +52,11 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Split:
-    """A program as two: `after` reads `relation`, which is the rows of `before`, the stages up to number `stage`.
+    """A program split in two: `after` reads `relation`, the rows of `before`, which has the stages up to number
+    `stage`.
 
-    `partial`: what every cell groups them by, before they travel; `relation` is the rows of that then.
+    `partial`: the group stage that every cell applies to the rows before they are sent; `relation` then holds its
+    groups.
     """
 
     before: Program
@@ -66,10 +67,10 @@ class Split:
 
 
 def rounds(maintained: Program, cells: int) -> tuple[Exchange, ...]:
-    """Returns how a program runs in that many cells: one round, or two. PlanError if it cannot be cut so.
+    """Returns the one or two rounds in which a program runs in `cells` cells. Raises PlanError if it cannot be cut.
 
-    One cell has the windows of a program in it. Several would have several watermarks and counts, so their changes are
-    those that come out of the windows (`plans.search.window_cells`).
+    A single cell contains the windows of a program. Several cells would have several watermarks and counts, so they
+    read the changes that leave the windows (`plans.search.window_cells`).
     """
     if maintained.plan is not None:
         return (Exchange(maintained, solve(maintained.plan, cells)),)
@@ -91,7 +92,8 @@ def rounds(maintained: Program, cells: int) -> tuple[Exchange, ...]:
 
 
 def rounds_along(maintained: Program, grid: Grid) -> tuple[Exchange, ...]:
-    """Returns how a program runs whose first round was cut along `grid`: a join might be cut otherwise now."""
+    """Returns the rounds of a program whose first round was cut along `grid`, because a join might now be cut
+    differently."""
     if maintained.windows and grid.cells > 1:
         maintained = maintained.unbounded()
     return (Exchange(maintained, grid),) if maintained.plan is not None else rounds(maintained, grid.cells)
@@ -142,8 +144,8 @@ def _round(cut: Cut, cells: int) -> Exchange:
 
 
 def splits(program: Program) -> Iterator[Split]:
-    """Yields the ways to split a program, the latest stage first: behind the last one where that is of first rows of
-    groups, of which each can be in one cell."""
+    """Yields the ways to split a program, the latest stage first. A program that ends with the first rows of groups can
+    be split after its last stage, because each group can be in one cell."""
     last = program.stages[-1]
     if isinstance(last, TopStage) and last.keys:
         rows = passed(Column(out.name, out.type) for out in outputs_of(last))
@@ -160,7 +162,7 @@ def splits(program: Program) -> Iterator[Split]:
 
 
 def _alone(program: Program, number: int) -> bool:
-    """Returns whether the stages that a stage does not depend on read it, and one another, alone."""
+    """Returns whether the stages that do not depend on a stage read only it and one another."""
     inner = below(program, [number])
     return all(
         source == number or (isinstance(source, int) and source not in inner)
@@ -181,12 +183,12 @@ def _split_at(program: Program, number: int) -> Split | None:
         taken = None
     if taken is None:
         return _split(program, number, stages, outer, columns, None) if _fit(columns) else None
-    stages.append(LinearStage((replace(taken, source=len(stages) - 1),)))  # what is left out of it does not travel
+    stages.append(LinearStage((replace(taken, source=len(stages) - 1),)))  # rows that the feed filters out are not sent
     return _split(program, number, stages, outer, (), taken)
 
 
 def _split_below(program: Program) -> Split | None:
-    """Returns the split at what the one feed that reads a relation lets in."""
+    """Returns the split after the single feed that reads a relation."""
     (taken,) = feeds(program.stages[0])
     return _split(program, -1, [LinearStage((taken,))], list(range(len(program.stages))), (), taken)
 
@@ -199,8 +201,8 @@ def _split(
     columns: tuple[Column, ...],
     taken: Feed | None,
 ) -> Split | None:
-    """Returns the split between `stages` and those with the numbers `outer`; `taken`: the feed that is the last of
-    `stages`, whose columns get names that no two share."""
+    """Returns the split between `stages` and the stages with the numbers `outer`. `taken`: the feed that is the last of
+    `stages`; its columns get unique names."""
     relation = f"{STAGE_OF_CELL}{number}" if number >= 0 else "rows"
     arrived = None
     if taken is not None:
@@ -238,13 +240,13 @@ def _split(
 
 
 def _parts(after: list[Stage], relation: str) -> GroupStage | None:
-    """Returns what every cell may group its rows by, if a group stage is all that reads them."""
+    """Returns the group stage that every cell may apply to its rows, if a group stage is the only reader of them."""
     readers = [stage for stage in after for source in inputs(stage) if source == relation]
     return partial(readers[0]) if len(readers) == 1 and isinstance(readers[0], GroupStage) else None
 
 
 def _carries_sums(stage: Stage) -> bool:
-    """Returns whether a stage's rows have sums beside their weights, which do not travel."""
+    """Returns whether the rows of a stage have sums beside their weights. Such sums are not sent."""
     if isinstance(stage, BandStage):
         return bool(stage.band.terms)
     return isinstance(stage, JoinStage) and stage.plan.payload is not None and len(stage.plan.payload.terms) > 1
@@ -255,6 +257,6 @@ def _plain(feed: Feed) -> bool:
 
 
 def _fit(columns: tuple[Column, ...]) -> bool:
-    """Returns whether a table may have these columns."""
+    """Returns whether a table may have columns with these names."""
     names = [column.name.lower() for column in columns]
     return len({*names, WEIGHT}) == len(names) + 1

@@ -1,9 +1,9 @@
 """Groups the results of a program by the cut into cells that serves them.
 
-A cut sends every row of a relation to the cells by some of its columns, or to all of them. Results whose cuts agree on
-the relations that they share are kept by the same cells, which get those rows once and share stages as one process
-does. Others are a group of their own, with cells of their own, to which the rows travel again. So a host with a cell of
-each group may get more rows than one process that keeps all results.
+A cut sends every row of a relation to cells by some of its columns, or to all cells. Results whose cuts agree on the
+relations that they share are kept by the same cells, which receive those rows once and share stages as one process
+does. Other results form a group of their own, with cells of their own, to which the rows are sent again. So a host with
+a cell of each group may receive more rows than one process that keeps all results.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ANY = tuple(name for name, _ in FREE)
 
 @dataclass(frozen=True)
 class Group:
-    """Results that the same `cells` keep, and how rows are sent to them.
+    """Results that the same `cells` keep, and how rows are sent to the cells.
 
-    `merged`: those whose rows are parts, which a second operator adds up. `rows`: how many a cell gets; `sent`: how
-    many all cells get; `arriving`: how many there are, by the rates of the relations. A cell gets `rows` on average:
-    the values of a column may be uneven.
+    `merged`: the results whose rows are parts that a second operator adds up. `rows`: the number of rows that a cell
+    receives; `sent`: the number that all cells receive; `arriving`: the number of rows that exist, by the rates of the
+    relations. `rows` is an average, because the values of a column may be skewed.
     """
 
     results: tuple[str, ...]
@@ -47,8 +47,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Groups:
-    """All groups. `rows`: how many a host gets that has a cell of each; `arriving`: how many one process gets that
-    keeps all results."""
+    """All groups. `rows`: the number of rows that a host with a cell of each group receives; `arriving`: the number
+    that one process with all results receives."""
 
     groups: tuple[Group, ...]
     rows: float
@@ -56,7 +56,7 @@ class Groups:
 
     @property
     def pays(self) -> bool:
-        """Returns True if a host gets clearly fewer rows than one process does."""
+        """Returns True if a host receives clearly fewer rows than one process does."""
         return self.rows * ENOUGH <= self.arriving
 
     def to_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Groups:
 
 @dataclass
 class _Kept:
-    """A group that is being made: names of results, of those that are merged, and how rows are sent."""
+    """A group under construction: the names of its results, those of merged results, and how rows are sent."""
 
     names: list[str]
     merged: list[str]
@@ -74,11 +74,11 @@ class _Kept:
 
 
 def groups_of(program: Program, cells: int, rates: Mapping[str, float] | None = None) -> Groups:
-    """Returns the groups of the results of a program, in the order of their first results; last those in one cell.
+    """Returns the groups of the results of a program, ordered by their first results. The group with one cell is last.
 
-    Of all cuts of a result, the one is taken with which a cell gets the fewest rows more. A result that no cut serves,
-    or none with which a cell gets clearly fewer rows than there are, is in one cell. `rates`: rows by relation; 1 each
-    if not given. PlanError if `cells` < 2.
+    Among the cuts of a result, the one that adds the fewest rows to a cell is chosen. A result is kept in one cell if
+    it has no cut, or none with which a cell receives clearly fewer rows than exist. `rates`: rows by relation, by
+    default 1 each. Raises PlanError if `cells` < 2.
     """
     if cells < 2:
         raise PlanError(f"cells={cells} is no number of cells into which something is cut", hint="give 2 or more")
@@ -109,7 +109,7 @@ def groups_of(program: Program, cells: int, rates: Mapping[str, float] | None = 
 
 
 class _Rates:
-    """The rows of each relation, and how many a cell gets."""
+    """The number of rows of each relation, and how many of them a cell receives."""
 
     def __init__(self, program: Program, cells: int, rates: Mapping[str, float] | None) -> None:
         given = {name.lower(): float(rate) for name, rate in (rates or {}).items()}
@@ -129,15 +129,15 @@ class _Rates:
 
 
 def _cuts(program: Program) -> Iterator[tuple[Ways, bool]]:
-    """Yields the ways to cut a program, and whether what its cells find has to be added up."""
+    """Yields the ways to cut a program, and whether the results of the cells must be added up."""
     yield from ((ways, False) for ways in ways_by_output(program))
     parts = ([*ways_by_anything(split.before)] for split in splits(program))
     yield from ((ways, True) for ways in next(filter(None, parts), []))
 
 
 def _united(known: Ways, ways: Ways) -> dict[str, frozenset[tuple[str, ...]]] | None:
-    """Returns how cells that are cut in one way are sent rows for the other, too. None if they do not agree, or have
-    no relation in common."""
+    """Returns how rows are sent to cells that serve both cuts. Returns None if the cuts disagree, or share no
+    relation."""
     common = known.keys() & ways.keys()
     if not common:
         return None
@@ -154,5 +154,5 @@ def _united(known: Ways, ways: Ways) -> dict[str, frozenset[tuple[str, ...]]] | 
 
 
 def _free(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
-    """Returns True if rows that may be sent by any columns may be sent in the other way: each to one cell."""
+    """Returns True if rows that may be sent by any columns may be sent as the other cut does: each to one cell."""
     return one == {_ANY} and len(other) == 1 and () not in other

@@ -1,22 +1,22 @@
-"""All generalized join trees of an acyclic query, in the engine's normal form.
+"""Searches all generalized join trees of an acyclic query, in the normal form of the engine.
 
 A tree is searched from the root down. `_below(S, P)` is every subtree for the set S of atoms under a parent with
-attributes P: its top is an atom of S, or a virtual node (the intersection of two atoms of S), that contains `attr(S)
-∩ P`; the rest of S falls into connected components, one child each. States (S, attr(S) ∩ P, parent free?) are
-memoized, so the search is a dynamic program over the exponentially many trees: it finds the best trees and the exact
-number of all.
+attributes P: its top is an atom of S, or a virtual node (the intersection of two atoms of S), that contains `attr(S) ∩
+P`; the rest of S falls into connected components, one child each. States (S, attr(S) ∩ P, parent free?) are memoized,
+so the search is a dynamic program over the exponentially many trees. It finds the best trees and the exact number of
+all trees.
 
-Left out, without loss: trees in which a node could hang higher. Moving it up keeps the tree valid and free-connex and
-makes no node deeper (tests compare with brute force over all trees).
+Trees in which a node could be placed higher are omitted without loss: moving the node up keeps the tree valid and
+free-connex and makes no node deeper (tests compare with brute force over all trees).
 
-Normal form: every node is free (⊆ y, parent free) or bound (no output attribute that its parent lacks); a mixed node
-e gets the virtual parent [e ∩ y]; the children of a virtual node all contain it.
+Normal form: every node is free (⊆ y, parent free) or bound (no output attribute that its parent lacks); a mixed node e
+gets the virtual parent [e ∩ y]; the children of a virtual node all contain it.
 
-In trees whose rows are counted, publications are priced first (`plans.search.counted.fans`): with rate(e) for the
-changes of node e itself, and sums over the edges c -> p that are not quiet,
+In trees whose rows are counted, the cost of publications comes first (`plans.search.counted.fans`): with rate(e) for
+the changes of node e itself, and sums over the edges c -> p that are not quiet,
 
     events(p)  = rate(p) + Σ events(c) · fan(c -> p)         groups above p whose payload changes
-    touches(p) = Σ touches(c) + events(c) · fan(c -> p)      rows looked at; to a free p a step as of the set plan
+    touches(p) = Σ touches(c) + events(c) · fan(c -> p)      rows read; to a free p one step, as in the set plan
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ASSIGNMENTS = 512
 
 @dataclass(frozen=True)
 class Tree:
-    """A rooted subtree: `atom` is -1 on a virtual node; `cost` is Σ depth·rate below this node; `weight` Σ rate.
+    """A rooted subtree: `atom` is -1 on a virtual node; `cost` is Σ depth·rate below this node; `weight` is Σ rate.
 
-    Of counted trees also: `touches` and `events` (see above); `quiet`: no edge below has an event; `adds`: the node has
-    an output attribute that the parent lacks, for what adds none is bound.
+    Counted trees also have: `touches` and `events` (see above); `quiet`: no edge below has an event; `adds`: the node
+    has an output attribute that the parent lacks. A node that adds none is bound.
     """
 
     attributes: int
@@ -57,17 +57,17 @@ class Tree:
 
 
 def rank(tree: Tree) -> tuple[float, int, float, int, tuple[int, ...]]:
-    """Returns what the planner minimizes: touches (of counted trees), height, cost, virtual nodes, order."""
+    """Returns the key that the planner minimizes: touches (of counted trees), height, cost, virtual nodes, order."""
     return tree.touches, tree.height, tree.cost, tree.virtuals, tree.order
 
 
 _Kind = tuple[float, bool, bool]
-"""What a parent's cost depends on: the height; of counted trees events, quiet, adds."""
+"""What the cost of a parent depends on: the height; for counted trees events, quiet, adds."""
 
 
 @dataclass
 class _State:
-    """The subtrees of one state: the best few of each kind, and the number of all."""
+    """The subtrees of one state: the best few of each kind, and the number of all subtrees."""
 
     best: dict[_Kind, list[Tree]] = field(default_factory=dict)
     count: int = 0
@@ -75,7 +75,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Top:
-    """A node that is about to get its children. `wrapped`: under a virtual node with its output attributes."""
+    """A node whose children are not chosen yet. `wrapped`: it is under a virtual node with its output attributes."""
 
     attributes: int
     atom: int
@@ -86,17 +86,15 @@ class _Top:
 
     @property
     def adds(self) -> bool:
-        """Returns whether it has an output attribute that its parent lacks. What adds none has no children that do: it
-        is a leaf, or bound.
-        """
+        """Returns whether the node has an output attribute that its parent lacks. A node without one has no such
+        children: it is a leaf, or bound."""
         return self.root or (self.free and self.attributes & ~self.key != 0)
 
 
 @dataclass(frozen=True)
 class Forest:
-    """The result of a search: the best trees in rank order, the number of all, and whether the search was
-    exhaustive.
-    """
+    """The result of a search: the best trees in rank order, the number of all trees, and whether the search was
+    exhaustive."""
 
     trees: tuple[Tree, ...]
     count: int
@@ -105,7 +103,8 @@ class Forest:
 
 @dataclass(frozen=True)
 class _Edge:
-    """What publications cost on an edge: rows of the parent looked at, groups above it that change; is it quiet?"""
+    """The cost of publications on an edge: rows of the parent that are read, groups above the parent that change, and
+    whether the edge is quiet."""
 
     touches: float = 0.0
     events: float = 0.0
@@ -113,7 +112,7 @@ class _Edge:
 
 
 _Pair = tuple[float, float, tuple[Tree, ...]]
-"""Touches, cost and trees of the first children of a node."""
+"""Touches, cost and trees of the children of a node chosen so far."""
 
 
 class _Search:
@@ -125,7 +124,7 @@ class _Search:
         self.keep = keep
         self.exact = True
         self.memo: dict[tuple[int, int, bool], _State] = {}
-        self.top = -1  # the atoms under the root, if the root is to be found among them
+        self.top = -1  # the atoms under the root, if the root is one of them
 
     def below(self, members: int, parent: int, parent_free: bool) -> _State:
         """Returns every subtree for the atoms `members` under a node with attributes `parent`."""
@@ -154,7 +153,7 @@ class _Search:
         return state
 
     def _spent(self, state: _State) -> bool:
-        """Stops at one way to build each subtree, past the budget of a large query."""
+        """Returns True if the budget of a large query is exhausted and the state already has a subtree."""
         if len(self.memo) <= _STATE_BUDGET or not state.count:
             return False
         self.exact = False
@@ -164,7 +163,8 @@ class _Search:
         return {self.edges[a] & self.edges[b] for a, b in combinations(bits(members), 2)}
 
     def _place(self, attributes: int, key: int, parent_free: bool, members: int) -> tuple[bool, bool] | None:
-        """Returns (is the node free, does it need a virtual parent [e ∩ y]); None if it cannot stand here."""
+        """Returns (is the node free, does it need a virtual parent [e ∩ y]), or None if the node cannot be placed
+        here."""
         output = attributes & self.free
         if not output and members == self.top:
             return None  # the root is never bound
@@ -233,13 +233,13 @@ class _Search:
         return (tree.height, True, True) if self.fans is None else (tree.events, tree.quiet, tree.adds)
 
     def _with(self, have: _Kind, child: Tree, edge: _Edge) -> _Kind:
-        """Returns what is known of a node without its own part, once it has one child more."""
+        """Returns the kind of a node, without the node's own part, after one more child."""
         if self.fans is None:
             return max(have[0], child.height), True, False
         return have[0] + edge.events, have[1] and edge.quiet, False
 
     def _edge(self, top: _Top, child: Tree) -> _Edge:
-        """Returns what publications cost on an edge; nothing where no rows are counted, or the child is free."""
+        """Returns the cost of publications on an edge. It is zero if no rows are counted, or if the child is free."""
         key = top.attributes & child.attributes
         if self.fans is None or child.adds:
             return _Edge()
@@ -304,9 +304,9 @@ def generalized_join_trees(
     """Returns the best `keep` generalized join trees of each height of the acyclic query with these edges and output
     attributes.
 
-    With `fans`, those of trees whose rows are counted: the ones with the least touches. Empty if the query is not
-    free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The best tree is the best of all,
-    unless `exact` is False: past a budget of subproblems every further one takes the first tree it finds, and of very
-    many ways to hang loose parts under a virtual node only the simplest are tried.
+    With `fans`, returns the trees with counted rows that have the fewest touches. The result is empty if the query is
+    not free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The first tree is the best of all
+    trees, unless `exact` is False: beyond a budget of subproblems, each further subproblem takes the first tree found,
+    and if there are very many ways to attach disconnected parts under a virtual node, only the simplest are tried.
     """
     return _Search(edges, free, rates, keep, fans).run()

@@ -1,4 +1,4 @@
-"""The output and the relations that a join tree in normal form needs: completed, and with projections."""
+"""Completes the output, and adds the projections that a join tree in normal form needs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _PROJECTION_TRIES = 200
 
 
 def complete(graph: Hypergraph, needed: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the smallest free-connex output that contains `needed`, and what was added.
+    """Returns the smallest free-connex output that contains `needed`, and the attributes that were added.
 
-    Every superset that is free-connex contains the inner attributes of every chordless path between two output
-    attributes through others (what it left out would be such a path again), so the closure under "add them" is the
-    unique minimum.
+    Every free-connex superset contains the inner attributes of every chordless path between two output attributes
+    through other attributes (an attribute left out would lie on such a path again). So the closure under adding them is
+    the unique minimum.
     """
     free = list(needed)
     while path := free_path(graph.edges, graph.mask(free)):
@@ -30,11 +30,12 @@ def complete(graph: Hypergraph, needed: tuple[str, ...]) -> tuple[tuple[str, ...
 def with_normal_form(
     graph: Hypergraph, parts: Decomposition, free: int, search: Callable[[Decomposition], Forest]
 ) -> tuple[Decomposition, Forest]:
-    """Returns the best trees, as `search` finds them, and the relations with the projections that normal form needs.
+    """Returns the relations with the projections that normal form needs, and the best trees that `search` finds for
+    them.
 
-    A virtual node's children must all contain it. If e ∩ y has to carry other children too, the engine is given
-    π_y(e) as one more input relation: joined with e it changes nothing, and it is free. Projections of bags are taken
-    only where those of atoms do not do: each is one more bag to maintain.
+    The children of a virtual node must all contain it. If e ∩ y must have other children too, π_y(e) becomes one more
+    input relation: the join with it changes nothing, and it is free. Projections of bags are used only if those of
+    atoms do not suffice, because each is one more bag to maintain.
     """
     forest = search(parts)
     if forest.trees or not acyclic([*graph.edges, free]):
@@ -47,7 +48,7 @@ def with_normal_form(
 
     for allowed in ([i for i in mixed if parts.bags[i] is None], mixed):
         if not grown(tuple(allowed))[1].trees:
-            continue  # more projections never hurt, so fewer would not do either
+            continue  # a superset of projections never hurts, so a subset does not suffice either
         for size in range(1, len(allowed) + 1):
             if comb(len(allowed), size) > _PROJECTION_TRIES:
                 break

@@ -1,10 +1,10 @@
-"""Left joins inside a join tree: the first columns of a relation are found by a key, or one row of NULLs stands there.
+"""Left joins inside a join tree: the right side is found by a key, or is replaced by one row of NULLs.
 
-A *padded* atom is joined by columns of one other atom and read by no other, so it is a leaf below that atom. It is
-left out while trees are searched, and hung where its key is: below a free node that is an input relation, as near to
-the root as there is one. A row above it then always finds something below: what the relation has for the key, or the
-padding. So an update of the left side costs what it costs in the inner join, and one of the relation that leaves a key
-empty, or fills it, the rows above with that key, whose results all change.
+A *padded* atom is joined by columns of one other atom and is read by no other, so it is a leaf below that atom. It is
+left out of the search for trees, and attached to a node that has its key: a free node that is an input relation, as
+close to the root as possible. A row above it then always has a match below: the rows of the relation with this key, or
+the padding. So an update of the left side costs the same as in the inner join. An update of the relation that makes a
+key empty or non-empty costs the rows above with that key, whose results all change.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from plans.theory.hypergraph import Hypergraph
 
 
 class NoPlaceError(PlanError):
-    """No tree of the query has a place for its padded atoms; it is to be lowered without any."""
+    """No tree of the query has a place for its padded atoms. The query must be lowered without padded atoms."""
 
 
 @dataclass(frozen=True)
 class Apart:
-    """The atoms of a query: those that are not padded, `joined`, and those that are, the `leaves`.
+    """The atoms of a query: those that are not padded, `joined`, and the padded ones, the `leaves`.
 
-    `keys`: the attributes by which leaves are found, which a tree must have in free nodes; `private`: those that the
-    leaves alone have.
+    `keys`: the attributes by which leaves are found; a tree must have them in free nodes. `private`: the attributes
+    that only leaves have.
     """
 
     joined: tuple[Atom, ...]
@@ -39,7 +39,7 @@ class Apart:
 
 
 def apart(query: Conjunction) -> Apart:
-    """Returns the query taken apart."""
+    """Splits the atoms of a query into padded and other atoms."""
     joined = tuple(atom for atom in query.atoms if not atom.padded)
     leaves = tuple(atom for atom in query.atoms if atom.padded)
     held = {name for atom in joined for name in atom.attributes}
@@ -49,7 +49,7 @@ def apart(query: Conjunction) -> Apart:
 
 
 def with_padded(parts: Decomposition, padded: Sequence[Atom], graph: Hypergraph) -> Decomposition:
-    """Returns the relations of a tree, and the padded atoms as the last ones."""
+    """Returns the relations of a tree followed by the padded atoms."""
     return replace(
         parts,
         atoms=(*parts.atoms, *padded),
@@ -59,9 +59,9 @@ def with_padded(parts: Decomposition, padded: Sequence[Atom], graph: Hypergraph)
 
 
 def padded_forest(forest: Forest, parts: Decomposition, count: int, rates: Sequence[float]) -> Forest:
-    """Returns the trees in which the last `count` relations of `parts` find places, with them as leaves.
+    """Returns the trees that have a place for the last `count` relations of `parts`, with these relations as leaves.
 
-    `rates`: of all relations. Raises NoPlaceError if there is none.
+    `rates`: of all relations. Raises NoPlaceError if no tree has a place for them.
     """
     trees = [made for tree in forest.trees if (made := padded_tree(tree, parts, count, rates)) is not None]
     if not trees:
@@ -70,9 +70,9 @@ def padded_forest(forest: Forest, parts: Decomposition, count: int, rates: Seque
 
 
 def padded_tree(tree: Tree, parts: Decomposition, count: int, rates: Sequence[float]) -> Tree | None:
-    """Returns the tree with the last `count` relations of `parts` as leaves; None if one finds no place.
+    """Returns the tree with the last `count` relations of `parts` as leaves, or None if one of them has no place.
 
-    `rates`: of all relations. A leaf below the root adds nothing to the height: the rows above it that a change reaches
+    `rates`: of all relations. A leaf below the root does not add to the height: the rows above it that a change reaches
     are roots of results, which all change.
     """
     for atom in range(len(parts.atoms) - count, len(parts.atoms)):
@@ -87,7 +87,7 @@ def padded_tree(tree: Tree, parts: Decomposition, count: int, rates: Sequence[fl
 
 
 def _attributes(tree: Tree) -> int:
-    """Returns the attributes of all nodes."""
+    """Returns the attributes of all nodes of a tree."""
     found = tree.attributes
     for child in tree.children:
         found |= _attributes(child)
@@ -112,7 +112,7 @@ def _replaced(tree: Tree, old: Tree, new: Tree) -> Tree:
 
 
 def _over(node: Tree, children: tuple[Tree, ...]) -> Tree:
-    """Returns the node over other children, which are free where they are new: nothing is told to the node of them."""
+    """Returns the node with other children. New children are free and send no publications to the node."""
     step = step_cost(node.atom >= 0)
     own = node.weight - sum(child.weight for child in node.children)
     return replace(

@@ -1,10 +1,10 @@
-"""Grouping twice: the groups of every cell first, then, where the cells meet, the groups of those.
+"""Groups in two steps: each cell groups its rows, and the groups of the cells are grouped where they are merged.
 
-A count is the sum of the cells' counts, a sum that of their sums, a minimum that of their minima. So a cell need not
-send its rows: it keeps groups of its own, and sends what changes of them, at most an old and a new row per group and
-batch. A group is there as long as some cell has it. Of a mean, a variance or a sum of doubles, which are rounded once,
-a cell tells the exact sums that they are made of, as digits; what is worked out of them is worked out where the cells
-meet. What cannot be put together out of parts, a number of distinct values or a median, travels as rows.
+A count is the sum of the counts of the cells, a sum the sum of their sums, a minimum the minimum of their minima. So a
+cell need not send its rows: it keeps groups of its own and sends their changes, at most an old and a new row per group
+and batch. A group exists as long as some cell has it. For a mean, a variance or a sum of doubles, which are rounded
+once, a cell sends the exact sums behind them as digits, and the result is computed where the cells are merged. If an
+aggregate cannot be computed from parts, such as a number of distinct values or a median, the cells send rows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from plans.schema import WEIGHT, Column
 
 
 def partial(stage: GroupStage) -> GroupStage | None:
-    """Returns the stage that groups the rows of one cell: its keys, then what it has of its aggregates. None if parts
-    of some aggregate cannot be put together."""
+    """Returns the stage that groups the rows of one cell: its keys, then the parts of its aggregates. Returns None if
+    some aggregate cannot be computed from parts."""
     if stage.values:
         return None
     if all(_in_parts(aggregate) for aggregate in stage.aggregates):
@@ -64,7 +64,7 @@ def merged(stage: GroupStage, parts: GroupStage, relation: str, columns: tuple[C
 def _with_outputs(
     stage: GroupStage, aggregates: tuple[Aggregate, ...], exported: tuple[ExportedSum, ...]
 ) -> GroupStage:
-    """Returns the stage with its keys, these aggregates and the digits of these sums as what it puts out."""
+    """Returns the stage whose outputs are its keys, these aggregates and the digits of these sums."""
     types = {column.name: column.type for column in stage.feed.columns}
     whats = [*((key, types[key]) for key in stage.keys), *((a.name, a.type) for a in aggregates)]
     for one in exported:
@@ -77,7 +77,7 @@ def _with_outputs(
 
 
 def _telling(stage: GroupStage) -> tuple[ExportedSum, ...]:
-    """Returns the sums that the aggregates are made of, with names for their digits."""
+    """Returns the sums from which the aggregates are computed, with names for their digits."""
     types, carried = _types(stage), {term_of(one): (one.limbs, one.doubles) for one in stage.join_sums}
     made = [term for a in stage.aggregates if a.function not in ONCE for term in Sums(a, types).terms]
     taken = [*stage.keys, *types, *(a.name for a in stage.aggregates)]
@@ -94,7 +94,8 @@ def _telling(stage: GroupStage) -> tuple[ExportedSum, ...]:
 
 
 def _units(stage: GroupStage) -> dict[str, Unit] | None:
-    """Returns the units of the arguments of sums; None if one argument has two, as a column and as a carried sum."""
+    """Returns the units of the arguments of sums, or None if an argument has two units, as a column and as a carried
+    sum."""
     types, carried = _types(stage), {term_of(one) for one in stage.join_sums}
     given = {one.name: (one.bits, one.digits, one.doubles) for one in stage.summed}
     found: dict[str, Unit] = {}

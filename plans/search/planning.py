@@ -1,4 +1,4 @@
-"""The plan of a conjunction, in order: classify, complete the output, decompose, search trees, choose."""
+"""Plans a conjunction: classifies it, completes the output, decomposes it, searches trees, and chooses one."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ MAX_CHILDREN = 200
 
 
 def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Plan:
-    """Returns the plan of a query in atoms: the best tree, or that which `tree` names.
+    """Returns the plan of a query in atoms: the best tree, or the tree that `tree` names.
 
-    PlanError where no tree will do. Cost: see `plans.planner.plan`.
+    Raises PlanError if there is no suitable tree. Cost: see `plans.planner.plan`.
     """
     return _planned(query, rates, tree, False)
 
 
 def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | None, whole: bool) -> Plan:
-    """Plans as `plan_conjunction` does; with `whole`, all attributes are enumerated, whether they are read or not."""
+    """Plans as `plan_conjunction` does. With `whole`, all attributes are enumerated, even unused ones."""
     if not query.atoms:
         raise PlanError("the query uses no relation")
     if len(query.atoms) > MAX_ATOMS:
@@ -63,7 +63,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         return generalized_join_trees(made.edges, output, _part_rates(made, query.atoms, weights), fans=known)
 
     parts, forest = with_normal_form(graph, parts, output, search)
-    if query.counted and _bags(parts) > bags:  # to enumerate joined rows costs less than a second copy of a bag
+    if query.counted and _bags(parts) > bags:  # enumerating joined rows costs less than a second copy of a bag
         return _planned(query, rates, tree, True)
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
@@ -110,7 +110,7 @@ def _relations(parts: Decomposition) -> list[Atom | Bag | None]:
 
 
 def _bags(parts: Decomposition) -> int:
-    """Returns how many relations of a tree are bags."""
+    """Returns the number of bags among the relations of a tree."""
     return sum(bag is not None for bag in parts.bags)
 
 
@@ -128,8 +128,8 @@ def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
 
 
 def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns (attributes that the output fixes, all attributes that output and residual predicates read), in output
-    order."""
+    """Returns (attributes that the output determines, all attributes that output and residual predicates read), in
+    output order."""
     fixed = [name for _, expr in query.outputs if (name := injective(expr)) is not None]
     read = [name for name in query.attributes if any(name in expr.columns for _, expr in query.outputs)]
     residual = [name for name in query.attributes if any(name in expr.columns for expr in query.residual)]
@@ -137,7 +137,7 @@ def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns a bag changes whenever one of its atoms does."""
+    """Returns the rate of each relation of the tree. A bag changes whenever one of its atoms does."""
     known = {atom.name.partition("[")[0]: weight for atom, weight in zip(atoms, weights, strict=True)}
     rates = []
     for atom, bag in zip(parts.atoms, parts.bags, strict=True):
@@ -147,7 +147,7 @@ def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[fl
 
 
 def _occurrence_rates(nodes: tuple[Node, ...], atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> dict[str, float]:
-    """Returns the rate of every input node and bag atom; a projection changes as often as what it projects."""
+    """Returns the rate of every input node and bag atom. A projection changes as often as its atom."""
     known = {atom.name.partition("[")[0]: weight for atom, weight in zip(atoms, weights, strict=True)}
     names = [node.name for node in nodes if node.kind == "input"]
     names += [atom.name for node in nodes if node.bag is not None for atom in node.bag.atoms]
@@ -184,8 +184,8 @@ def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, .
 
 
 def _null_safe_projections(query: Conjunction, nodes: tuple[Node, ...]) -> dict[str, Attribute]:
-    """Returns an attribute that only an atom and its own projection share must keep its NULLs: they join with
-    themselves."""
+    """Returns the attributes, with those null-safe that only an atom and its own projection share. Their NULLs must
+    join with themselves."""
     uses = Counter(name for atom in query.atoms for name in atom.attributes)
     held = Counter(name for node in nodes if node.kind == "input" for name in node.attributes)
     return {

@@ -1,7 +1,7 @@
-"""Rates from a sample: how many of a relation's rows each alias takes in.
+"""Estimates rates from a sample: how many rows of a relation pass the predicate of each alias.
 
-Two aliases of one relation have different rates when their predicates keep different rows. From a sample of changes
-(or, for want of one, of rows) the rate of an alias is the number of sampled rows that its predicate keeps.
+Two aliases of one relation have different rates if their predicates keep different rows. The rate of an alias is the
+number of sampled changes (or, if there are none, of sampled rows) that its predicate keeps.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from plans.types import arrow_type
 
 
 def sample_rates(made: Plan, sample: Mapping[str, pa.Table]) -> dict[str, float]:
-    """Returns rates per alias of a plan's query, to plan it again with; relations without a sample are left out.
+    """Returns the rate of each alias of a plan's query, with which it can be planned again. Relations without a sample
+    are left out.
 
-    `sample` maps relations to Arrow tables with the relation's columns. PlanError for an unknown relation or a missing
-    column. Cost: one pass over the sample per alias.
+    `sample` maps relations to Arrow tables with the relation's columns. Raises PlanError for an unknown relation or a
+    missing column. Cost: one pass over the sample per alias.
     """
     given = {name.lower(): table for name, table in sample.items()}
     for name in given:

@@ -1,11 +1,11 @@
-"""HyperCube shares: cutting a query into cells that never talk to one another.
+"""HyperCube shares: cut a query into cells that do not communicate.
 
-A grid gives some attributes a number of shares; a cell is a point of the grid. A row of an atom goes to the cells whose
-coordinates agree with the hashes of the attributes it has, and to every coordinate of those it lacks: it is copied
-along that axis. Rows that join meet in exactly one cell.
+A grid assigns numbers of shares to some attributes. A cell is a point of the grid. A row of an atom is sent to the
+cells whose coordinates equal the hashes of the attributes that the row has, and to every coordinate of the attributes
+that it lacks: it is copied along these axes. Rows that join meet in exactly one cell.
 
-Only attributes that are output as they are may be hashed: otherwise one result could come out of two cells. Sources:
-Afrati and Ullman (EDBT 2010); Beame, Koutris, Suciu (PODS 2013).
+Only attributes that are output unchanged may be hashed; otherwise two cells could produce one result. Sources: Afrati
+and Ullman (EDBT 2010); Beame, Koutris, Suciu (PODS 2013).
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Program
 from plans.reads import occurrences
 
-# Types whose equality is that of their bits; a float has two zeros and many NaNs.
+# Types whose equality is equality of bits. A float has two zeros and many NaNs.
 HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "duration", "binary", "bool")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """`shares[i]` coordinates along `attributes[i]`; a point's cell is its mixed-radix number, the last axis
-    fastest.
-    """
+    """`shares[i]` coordinates along `attributes[i]`. The cell of a point is its mixed-radix number, the last axis
+    fastest."""
 
     attributes: tuple[str, ...] = ()
     shares: tuple[int, ...] = ()
@@ -39,20 +38,21 @@ class Grid:
         return prod(self.shares)
 
     def stride(self, axis: int) -> int:
-        """Returns how far apart in cell numbers neighbours along an axis are."""
+        """Returns the difference between the numbers of neighboring cells along an axis."""
         return prod(self.shares[axis + 1 :])
 
     def copies(self, attributes: tuple[str, ...]) -> int:
-        """Returns the replication factor of an atom with these attributes: to how many cells each of its rows goes."""
+        """Returns the replication factor of an atom with these attributes: the number of cells that receive each of its
+        rows."""
         return prod(s for a, s in zip(self.attributes, self.shares, strict=True) if a not in attributes)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns a JSON-able form; `from_json` is its inverse."""
+        """Returns a JSON-able form. `from_json` is its inverse."""
         return {"attributes": list(self.attributes), "shares": list(self.shares)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Grid:
-        """Returns the inverse of `to_json`."""
+        """Returns the grid of a JSON-able form that `to_json` returned."""
         return Grid(tuple(data["attributes"]), tuple(data["shares"]))
 
     def __str__(self) -> str:
@@ -64,15 +64,16 @@ class Grid:
 
 
 def hashable(plan: Plan) -> tuple[str, ...]:
-    """Returns the attributes that may be hashed: output as they are, of a type whose equality is that of its bits."""
+    """Returns the attributes that may be hashed: output unchanged, of a type whose equality is equality of bits."""
     plain = {out.expr.value for out in plan.output if out.expr.op == "col"} - padded_attributes(plan)
     return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in HASHABLE)
 
 
 def counted(plan: Plan) -> tuple[str, ...]:
-    """Returns the attributes of the atoms of a bag that count, of a type that can be hashed.
+    """Returns the attributes of those atoms of a bag that count, if their type can be hashed.
 
-    Every valuation has one value of each, so where rows are added up, each of its parts comes out of one cell.
+    Every valuation has one value of each attribute. So where rows are added up, each part of a row is produced in one
+    cell.
     """
     nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
     atoms = nodes if plan.count is None else plan.count.atoms
@@ -82,15 +83,15 @@ def counted(plan: Plan) -> tuple[str, ...]:
 
 
 def padded_attributes(plan: Plan) -> frozenset[str]:
-    """Returns the attributes that only padded nodes have. They cut nothing: a cell with no row for a key, while another
-    one has some, would pad."""
+    """Returns the attributes that only padded nodes have. They cannot cut: a cell without a row for a key would pad,
+    although another cell has rows for it."""
     return frozenset(name for node in plan.nodes if node.padded for name in set(node.attributes) - set(node.key))
 
 
 def separating(stage: JoinStage) -> tuple[str, ...]:
-    """Returns the attributes by which a join stage may be cut: every row that it makes, it makes in one cell.
+    """Returns the attributes by which a join stage may be cut: every row is produced in one cell.
 
-    Of a stage whose rows may be equal, any that tells apart the rows from which it makes them.
+    For a stage whose rows may be equal, these are the attributes that distinguish the rows from which it produces them.
     """
     plan = stage.plan
     if stage.mode != "set":
@@ -107,23 +108,24 @@ def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> fl
 
 
 def grid_of(stage: JoinStage, cells: int) -> Grid:
-    """Returns how a join stage is cut into cells inside one process; one cell if it cannot be, or is a count."""
+    """Returns how a join stage is cut into cells inside one process: one cell if it cannot be cut, or counts
+    triangles."""
     names = separating(stage)
     return Grid() if stage.plan.count is not None or not names else solve(stage.plan, cells, names=names)
 
 
 def grids_of(program: Program, threads: int) -> list[Grid]:
-    """Returns how each stage of a program is cut for so many threads."""
+    """Returns how each stage of a program is cut for this number of threads."""
     return [grid_of(stage, threads) if isinstance(stage, JoinStage) else Grid() for stage in program.stages]
 
 
 def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None, names: Sequence[str] | None = None) -> Grid:
-    """Returns the grid of exactly `cells` cells with the least load per cell, then the fewest copies of a row, then
-    axes.
+    """Returns the grid of exactly `cells` cells with the least load per cell, then the fewest copies of a row, then the
+    fewest axes.
 
-    `rates` (per alias or relation) default to the plan's, `names`, the attributes that may be hashed, to those that are
-    output as they are. Every factorization of `cells` over the attributes is tried.
-    PlanError if `cells` < 1, or if no attribute may be hashed.
+    `rates` (per alias or relation) default to the plan's. `names`, the attributes that may be hashed, default to those
+    that are output unchanged. Every factorization of `cells` over the attributes is tried. Raises PlanError if `cells`
+    < 1, or if no attribute may be hashed.
     """
     if cells < 1:
         raise PlanError(f"cells={cells} is not a number of cells", hint="give 1 or more")
@@ -137,7 +139,8 @@ def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None, name
             hint="run it in one cell",
         )
     atoms = occurrences(plan)
-    # Of attributes that the same atoms hold, the first stands for all: hashing another moves no row elsewhere.
+    # Attributes of the same atoms are equivalent, so the first represents all: hashing another one moves no row
+    # elsewhere.
     held = {name: tuple(i for i, atom in enumerate(atoms) if name in atom.attributes) for name in names}
     axes = list({held[name]: name for name in reversed(names)}.values())[::-1]
 

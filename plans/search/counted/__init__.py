@@ -1,1 +1,2 @@
-"""Plans whose rows have multiplicities and sums: what publications touch, by the tree and on a recorded log."""
+"""Plans whose rows have multiplicities and sums: the rows that publications touch, by the tree and on a recorded
+log."""

@@ -1,10 +1,14 @@
-"""The class of a join core: what a change of one row costs to pass on, with the edge that makes it so.
+"""Classifies a join core by the cost of propagating a change of one row, and names the edge that determines the class.
 
-q-hierarchical: a tree of height 1, O(1) for every stream. flat: every edge to a bound relation is quiet or has fan 1
-(`plans.search.counted.fans`), so publications cost no more than counters: O(λ). layered: some edge is neither; a change
-then touches as many rows as join along the path above that edge, which λ does not bound. completed: the output was
-extended, and the rows that join are enumerated. cyclic: a bag is joined anew with each change. Rows of a set are not
-counted, so its tree is never layered.
+- q-hierarchical: a tree of height 1, O(1) for every stream.
+- flat: every edge to a bound relation is quiet or has fan 1 (`plans.search.counted.fans`), so publications cost no more
+  than counters: O(λ).
+- layered: some edge is neither; a change then touches as many rows as join along the path above that edge, which λ does
+  not bound.
+- completed: the output was extended, and the rows that join are enumerated.
+- cyclic: a bag is joined anew with each change.
+
+Rows of a set are not counted, so its tree is never layered.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ from plans.search.counted.fans import Fans, fans
 from plans.theory.hypergraph import Hypergraph
 
 CONSTANT, LOGARITHMIC, ENCLOSED, ENUMERATED, FIRST_ORDER, BAG = range(6)
-"""How an update's cost grows, from the best: O(1), O(log n), O(λ), with the joined rows, with a path, with a bag."""
+"""How the cost of an update grows, from the best: O(1), O(log n), O(λ), with the joined rows, with a path, with a
+bag."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An edge with a payload, from node `child` up. `fan_one`: at most one row of the parent has a key of it."""
+    """An edge with a payload, from node `child` up. `fan_one`: at most one row of the parent has a given key of the
+    edge."""
 
     child: int
     parent: int
@@ -32,7 +38,7 @@ class Edge:
 
     @property
     def open(self) -> bool:
-        """Returns whether a change on it touches rows that nothing bounds."""
+        """Returns whether a change on the edge touches an unbounded number of rows."""
         return self.to_bound and not (self.quiet or self.fan_one)
 
 
@@ -40,8 +46,8 @@ class Edge:
 class JoinClass:
     """The class of a join core. `growth` is one of the constants above, `update` the cost in words.
 
-    `witness` says which edge, cycle or attribute makes it so, `path` are the nodes along which a layered one touches
-    rows, `completed` the attributes that the output did not have.
+    `witness` names the edge, cycle or attribute that determines the class. `path`: the nodes along which a layered core
+    touches rows. `completed`: the attributes that were added to the output.
     """
 
     name: str
@@ -53,7 +59,7 @@ class JoinClass:
 
 
 def edges(plan: Plan) -> dict[int, Edge]:
-    """Returns the edges with payloads by the node below them; none in a plan of a set."""
+    """Returns the edges with payloads by the node below them. The plan of a set has none."""
     if plan.payload is None:
         return {}
     graph = Hypergraph(tuple(plan.attributes), ())
@@ -78,7 +84,7 @@ def _quiet(plan: Plan, known: Fans, graph: Hypergraph, i: int) -> bool:
 
 
 def join_class(plan: Plan) -> JoinClass:
-    """Returns the class of a join core. O(nodes), and a closure of keys per edge."""
+    """Returns the class of a join core. O(nodes), plus a closure of keys per edge."""
     made = _by_tree(plan)
     added = plan.added if plan.support or plan.payload is not None else ()
     if not added:
@@ -112,7 +118,7 @@ def _bound(known: tuple[Bound, ...]) -> str:
 
 
 def _open_path(plan: Plan) -> list[int]:
-    """Returns the nodes from below an open edge up to the free ones: the path with the most open edges."""
+    """Returns the nodes from below an open edge up to the free nodes: the path with the most open edges."""
     known = edges(plan)
     best: list[int] = []
     most = 0
@@ -140,7 +146,7 @@ def _open_edge(plan: Plan, path: list[int]) -> str:
 
 
 def _longest(plan: Plan) -> str:
-    """Returns a path of the tree's height, from the leaf."""
+    """Returns a path from a leaf to the root that is as long as the tree is high."""
     best: list[str] = []
     for i in range(len(plan.nodes)):
         path, at = [], i

@@ -1,11 +1,11 @@
-"""Fans and quiet edges: how far a change of a payload goes up a tree (`plans.payloads`), for search and EXPLAIN.
+"""Fans and quiet edges: how far a change of a payload propagates up a tree (`plans.payloads`), for search and EXPLAIN.
 
-A payload can change where no counter does, so the enclosureness does not bound it. What is counted instead are
-*touches*: rows of a parent that a publication looks at. The *fan* of an edge c -> p is how many rows of p have one key
-of the edge: 1 if p is virtual, or if the key fixes p's row by declared keys; else it is not known, and taken for
-`FANOUT`. An edge is *quiet* if its payload changes only when its key appears or disappears: the key fixes c's row,
-which is there once, and all edges below c are quiet. Declared keys are believed: data that break one cost touches, not
-results.
+A payload can change where no counter changes, so the enclosureness does not bound its changes. Instead, *touches* are
+counted: rows of a parent that a publication reads. The *fan* of an edge c -> p is the number of rows of p with one key
+of the edge: 1 if p is virtual, or if the key determines the row of p by declared keys; otherwise it is unknown, and
+assumed to be `FANOUT`. An edge is *quiet* if its payload changes only when its key appears or disappears: the key
+determines the row of c, which occurs once, and all edges below c are quiet. Declared keys are trusted: data that
+violate one cost touches, but results stay correct.
 """
 
 from __future__ import annotations
@@ -20,41 +20,39 @@ from plans.schema import Table
 from plans.theory.hypergraph import Hypergraph
 
 FANOUT = 8.0
-"""The fan of an edge of which nothing is known."""
+"""The assumed fan of an edge whose fan is unknown."""
 
 Dependency = tuple[int, int]
-"""Attributes that fix others, as masks."""
+"""Attributes that determine other attributes, as bit masks."""
 
 
 @dataclass(frozen=True)
 class Fans:
-    """What declared keys say of the relations of a tree. `fixes[i]`: the dependencies that hold in relation i;
-    `once[i]`: no row of it counts more than once.
-    """
+    """What declared keys imply for the relations of a tree. `fixes[i]`: the dependencies that hold in relation i;
+    `once[i]`: no row of it counts more than once."""
 
     fixes: tuple[tuple[Dependency, ...], ...]
     once: tuple[bool, ...]
 
     def one_row(self, relation: int, attributes: int, key: int) -> bool:
         """Returns whether at most one row with these attributes has a key. `relation` is negative for a virtual
-        node.
-        """
+        node."""
         known = key if relation < 0 else closure(key, self.fixes[relation])
         return attributes & ~known == 0
 
     def quiet(self, relation: int, attributes: int, key: int) -> bool:
-        """Returns whether a group above the relation is one row that counts once; see there for what is below it."""
+        """Returns whether a group above the relation is one row that counts once. The edges below the relation are not
+        considered."""
         return (relation < 0 or self.once[relation]) and self.one_row(relation, attributes, key)
 
     def fan(self, relation: int, attributes: int, key: int) -> float:
-        """Returns how many rows of a parent have one key of an edge."""
+        """Returns the number of rows of a parent that have one key of an edge."""
         return 1.0 if relation < 0 or self.one_row(relation, attributes, key) else FANOUT
 
 
 def fans(relations: Iterable[Atom | Node | Bag | None], tables: Iterable[Table], graph: Hypergraph) -> Fans:
-    """Returns what is known of relations, in their order; None stands for a virtual node. Projections, called
-    `name[...]`, hold each row once.
-    """
+    """Returns the known dependencies of relations, in their order. None represents a virtual node. Projections, named
+    `name[...]`, hold each row once."""
     known = tuple(tables)
     made = [_of(relation, known, graph) for relation in relations]
     return Fans(tuple(fixes for fixes, _ in made), tuple(once for _, once in made))
@@ -74,17 +72,15 @@ def _of(
 
 
 def dependencies(atom: Atom | Node | BagAtom, tables: Sequence[Table], graph: Hypergraph) -> tuple[Dependency, ...]:
-    """Returns what the declared key of an atom's table says of the atom; nothing where the atom lacks a column of
-    it.
-    """
+    """Returns the dependency of an atom by the declared key of its table, or none if the atom lacks a column of the
+    key."""
     key = declared_key(atom, table_of(tables, atom.relation))
     return () if key is None else ((graph.mask(key), graph.mask(atom.attributes)),)
 
 
 def declared_key(atom: Atom | Node | BagAtom, table: Table) -> tuple[str, ...] | None:
-    """Returns the attributes of an atom that are its table's declared key; columns that its predicate fixes are not
-    wanted. None if there is no such key.
-    """
+    """Returns the attributes of an atom that are the declared key of its table, without columns that its predicate sets
+    to a constant. Returns None if there is no such key."""
     if not table.key:
         return None
     held = {column.lower(): name for column, name in zip(atom.columns, atom.attributes, strict=True)}
@@ -100,14 +96,14 @@ def _once(atom: Atom | Node, table: Table) -> bool:
 
 
 def _pinned(predicate: Expr | None) -> set[str]:
-    """Returns the columns that a predicate fixes to a constant."""
+    """Returns the columns that a predicate sets equal to a constant."""
     parts = () if predicate is None else predicate.conjuncts()
     equal = [part.args for part in parts if part.op == "eq" and {a.op for a in part.args} == {"col", "literal"}]
     return {arg.value.lower() for args in equal for arg in args if arg.op == "col"}
 
 
 def closure(known: int, fixes: Sequence[Dependency]) -> int:
-    """Returns everything that attributes fix."""
+    """Returns all attributes that `known` attributes determine."""
     while True:
         more = known
         for left, right in fixes:

@@ -1,9 +1,9 @@
 """Estimates the cost of a change of a join core in rows read, to choose between programs.
 
-Where nothing is known of a key, it has `FANOUT` rows, as in the search (`plans.search.counted.fans`). A change of a row
-goes up its tree to the first free node; from there the results that it is part of are enumerated. In a set it goes on
-only if what is read of it, or its key, appears or disappears: one time in `FANOUT` unless that fixes the row. A payload
-always changes.
+If nothing is known about a key, it is assumed to have `FANOUT` rows, as in the search (`plans.search.counted.fans`). A
+change of a row propagates up its tree to the first free node. From there the results that contain it are enumerated. In
+a set it propagates only if the columns that are read of it, or its key, appear or disappear: one time in `FANOUT`
+unless they determine the row. A payload always changes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from plans.search.counted.fans import FANOUT, Fans, declared_key, fans
 from plans.theory.hypergraph import Hypergraph
 
 TAKEN = 8.0
-"""What it costs to take in a change of a relation, in rows looked at."""
+"""The cost of inserting or deleting a row of a relation, in rows read."""
 EMITTED = 6.0
-"""What a result costs that is enumerated and grouped, in rows looked at."""
+"""The cost of a result that is enumerated and grouped, in rows read."""
 
 
 def work(plans: Iterable[Plan]) -> float:
-    """Returns what a change of every occurrence of a relation costs, each as often as its rate says; only ratios
-    matter. O(nodes²) per plan."""
+    """Returns the cost of a change of every occurrence of a relation, weighted by its rate. Only ratios matter.
+    O(nodes²) per plan."""
     return sum(_of(plan) for plan in plans)
 
 
@@ -45,7 +45,7 @@ class _Tree:
         self._known = known
 
     def change(self, i: int) -> float:
-        """Returns what a change of one row of a node costs, apart from taking it in."""
+        """Returns the cost of a change of one row of a node, without that of inserting or deleting the row."""
         nodes, counted = self._plan.nodes, self._plan.payload is not None
         changed, touched = 1.0 if counted or self._single(i) else 1.0 / FANOUT, 0.0
         while not nodes[i].free and nodes[i].parent >= 0:
@@ -58,7 +58,7 @@ class _Tree:
         return touched + EMITTED * changed * self._results(i, -1)
 
     def _single(self, i: int) -> bool:
-        """Returns whether no two rows of a relation are the same row of its node."""
+        """Returns whether distinct rows of a relation are distinct rows of its node."""
         node = self._plan.nodes[i]
         if node.kind != "input":
             return True
@@ -66,7 +66,8 @@ class _Tree:
         return len(set(node.columns)) == len(table.columns) or declared_key(node, table) is not None
 
     def _results(self, i: int, origin: int) -> float:
-        """Returns how many results a row of a free node is part of, without those beyond the node `origin`."""
+        """Returns the number of results that contain a row of a free node, not counting the branch of the node
+        `origin`."""
         nodes = self._plan.nodes
         found = 1.0
         for other, node in enumerate(nodes):
@@ -79,7 +80,7 @@ class _Tree:
         return found
 
     def _rows(self, i: int, key: int) -> float:
-        """Returns how many rows of a node have one key."""
+        """Returns the number of rows of a node with one key."""
         virtual = self._plan.nodes[i].kind == "virtual"
         one = self._masks[i] & ~key == 0 if virtual else self._known.one_row(i, self._masks[i], key)
         return 1.0 if one else FANOUT

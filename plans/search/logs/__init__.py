@@ -1,1 +1,1 @@
-"""Recorded update logs: what they say about a query and its trees."""
+"""Recorded update logs: what they imply for a query and its trees."""

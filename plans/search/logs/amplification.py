@@ -1,7 +1,7 @@
 """Counts the cost of updates under a tree on a recorded log: one step per counter that changes.
 
-A replay of the engine's R-, S- and P-updates (Section 4 of the paper) that keeps counters only: no live views, no
-results. `work` per update is what Theorem 6.5 bounds by the enclosureness; comparing trees needs no engine.
+It replays the R-, S- and P-updates of the engine (Section 4 of the paper) with counters only: no live views, no
+results. `work` per update is what Theorem 6.5 bounds by the enclosureness. Trees are compared without an engine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from plans.search.logs.updates import Row
 
 
 class Replay:
-    """The counters of one plan (of input and virtual nodes). `steps` counts R-, S- and P-updates so far."""
+    """The counters of one plan (of input and virtual nodes). `steps` is the number of R-, S- and P-updates so far."""
 
     def __init__(self, plan: Plan) -> None:
         nodes = plan.nodes
@@ -26,19 +26,19 @@ class Replay:
         self.in_parent = [
             tuple(place[node.parent][name] for name in node.key) if node.parent >= 0 else () for node in nodes
         ]
-        # A virtual node's rows are named in its own attribute order, its children's keys in theirs.
+        # The rows of a virtual node are in its own attribute order, the keys of its children in theirs.
         self.key_order = [
             tuple(node.key.index(name) for name in nodes[node.parent].attributes)
             if node.parent >= 0 and self.virtual[node.parent]
             else ()
             for node in nodes
         ]
-        self.missing: list[dict[Row, int]] = [{} for _ in nodes]  # row -> children without a joinable row
-        self.rows_by_key: list[dict[Row, set[Row]]] = [{} for _ in nodes]  # edge (child) -> key -> parent's rows
+        self.missing: list[dict[Row, int]] = [{} for _ in nodes]  # row -> number of children without a joinable row
+        self.rows_by_key: list[dict[Row, set[Row]]] = [{} for _ in nodes]  # edge (child) -> key -> rows of the parent
         self.joinable: list[dict[Row, int]] = [{} for _ in nodes]  # V_p with its counts
 
     def update(self, node: int, row: Row, insert: bool) -> None:
-        """Does the R-update of an input node: the row is new, or it was there and goes."""
+        """Performs the R-update of an input node: inserts a row that is absent, or deletes one that is present."""
         self.steps += 1
         if insert:
             absent = self._enter(node, row)
@@ -83,7 +83,8 @@ class Replay:
             self._p_update(node, parent, key, change)
 
     def _p_update(self, node: int, parent: int, key: Row, change: int) -> None:
-        """Counts a key that enters V_p (change 1) or leaves it (-1): its parent rows lack one child less or more."""
+        """Counts a key that enters V_p (change 1) or leaves it (-1), in the numbers of missing children of its parent
+        rows."""
         if self.virtual[parent]:
             row = tuple(key[p] for p in self.key_order[node])
             if row not in self.missing[parent]:
@@ -100,7 +101,7 @@ class Replay:
                 self._leave(parent, row)
 
     def _enter_virtual(self, node: int, row: Row) -> None:
-        """Lets a row of a virtual node appear with its first child, whose key is counted right after."""
+        """Inserts a row of a virtual node with its first child, whose key is counted right after."""
         self._enter(node, row)
         self.missing[node][row] = len(self.children[node])
 

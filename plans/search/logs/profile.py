@@ -1,12 +1,12 @@
 """Profiles a recorded update log: rates, kind of stream, and the enclosureness under each tree.
 
-Enclosureness (Definitions 6.3 and 6.4): the effective lifespans of a tuple t of node e are its lifespan cut off at
-the first later deletion (Î), or begun at the last earlier insertion (Ǐ), of a tuple below e; λ(t) is the largest
-number of disjoint effective lifespans of tuples below e that lie within t's lifespan; λ of the log is the mean, at
-least 1. Here a tuple may count with both of its effective lifespans, so that λ is exact where all nodes below e are
-leaves, and at most twice the definition's value elsewhere; it still bounds the update time (Theorem 6.5).
+Enclosureness (Definitions 6.3 and 6.4): the effective lifespans of a tuple t of node e are its lifespan cut off at the
+first later deletion (Î), or started at the last earlier insertion (Ǐ), of a tuple below e; λ(t) is the largest number
+of disjoint effective lifespans of tuples below e within the lifespan of t; λ of the log is the mean, at least 1. Here a
+tuple may count with both of its effective lifespans, so λ is exact if all nodes below e are leaves, and otherwise at
+most twice the value of the definition. It still bounds the update time (Theorem 6.5).
 
-Time is the number of the update as the engine sees it: one update of a self-joined relation is one update per alias.
+Time is the number of the update as the engine counts: one update of a self-joined relation is one update per alias.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ FOREVER = 1 << 62
 
 @dataclass(frozen=True)
 class TreeProfile:
-    """A candidate tree on the log: its enclosureness, and per update of a node changes of counters and, where rows are
-    counted, rows touched by publications (`plans.search.logs.touches`).
-    """
+    """A candidate tree on the log: its enclosureness, the changes of counters per update of a node, and, if rows are
+    counted, the rows touched by publications per update (`plans.search.logs.touches`)."""
 
     tree: str
     height: int
@@ -47,10 +46,10 @@ class TreeProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """The profile of a log. `kind` is `insert-only`, `FIFO` or `any`; `recommended` has the least amplification.
+    """The profile of a log. `kind` is `insert-only`, `FIFO` or `any`. `recommended` has the least amplification.
 
-    Where rows are counted (`batch` > 0, the events that are published together), it has the least of amplification and
-    touches together.
+    If rows are counted (`batch` > 0, the number of events that are published together), `recommended` has the least sum
+    of amplification and touches.
     """
 
     updates: int
@@ -62,7 +61,7 @@ class Profile:
     batch: int = 0
 
     def text(self) -> str:
-        """Returns the profile for a terminal."""
+        """Returns the profile as text for a terminal."""
         rates = ", ".join(f"{name} {rate:g}" for name, rate in self.rates.items())
         left = max(len(t.tree) for t in self.trees)
         measure, touches = ("Σ touches", "  touches/update") if self.batch else ("Σ depth·rate", "")
@@ -83,11 +82,12 @@ class Profile:
 
 
 def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8, batch: int = 1) -> Profile:
-    """Profiles a query on a log of (relation, row, weight), rows as tuples in column order, weights ±n.
+    """Profiles a query on a log of (relation, row, weight), with rows as tuples in column order and weights ±n.
 
-    The `trees` best candidates for the observed rates are compared. `batch`: events that are applied together, of a
-    query whose rows are counted; of a grouped one its join is profiled. PlanError if the query is cyclic, or the log
-    names an unknown relation. Cost: per tree O(n log n) for λ plus the replay's steps.
+    The `trees` best candidates for the observed rates are compared. `batch`: the number of events that are applied
+    together, for a query whose rows are counted. For a grouped query, its join is profiled. Raises PlanError if the
+    query is cyclic, or if the log names an unknown relation. Cost: per tree O(n log n) for λ, plus the steps of the
+    replay.
     """
     if trees < 1:
         raise PlanError(f"profile: {trees} trees", hint="compare 1 or more")
@@ -127,7 +127,8 @@ _Maker = Callable[[Mapping[str, float] | None, str | None], Plan]
 
 
 def _maker(query: Any, schema: Any) -> _Maker:
-    """Returns how the join of a query is planned for rates and a tree; that of a bag or a group is counted."""
+    """Returns a function that plans the join of a query for given rates and a given tree. A join that is a bag or is
+    grouped is counted."""
     relation: Any = parse(query, schema) if isinstance(query, str) and not query.lstrip().startswith("{") else query
     rows = relation.input if isinstance(relation, Group) else relation
     if isinstance(rows, Query) and not is_set(rows) and all(s.join == "inner" and not s.input for s in rows.sources):
@@ -137,7 +138,8 @@ def _maker(query: Any, schema: Any) -> _Maker:
 
 
 def lifespans(plan: Plan, updates: Iterable[tuple[int, Row, bool]]) -> list[list[tuple[int, int]]]:
-    """Returns per node, the lifespans [insertion, deletion] of its tuples; `FOREVER` for those that stay."""
+    """Returns, for each node, the lifespans [insertion, deletion] of its tuples. `FOREVER` is the end of those that
+    stay."""
     alive: dict[tuple[int, Row], int] = {}
     spans: list[list[tuple[int, int]]] = [[] for _ in plan.nodes]
     for time, (node, row, insert) in enumerate(updates):
@@ -156,7 +158,7 @@ def enclosureness(plan: Plan, updates: Sequence[tuple[int, Row, bool]]) -> float
     spans = lifespans(plan, updates)
     total, count = 0, 0
     effective: list[list[tuple[int, int]]] = [[] for _ in plan.nodes]  # of all tuples in the node's subtree
-    below: list[list[tuple[int, int]]] = [[] for _ in plan.nodes]  # plain lifespans of the same
+    below: list[list[tuple[int, int]]] = [[] for _ in plan.nodes]  # plain lifespans of the same tuples
     for node in range(len(plan.nodes) - 1, -1, -1):
         under = [span for child in plan.children(node) for span in effective[child]]
         plain = [span for child in plan.children(node) for span in below[child]]
@@ -183,7 +185,7 @@ def _effective(spans: list[tuple[int, int]], below: list[tuple[int, int]]) -> li
 
 
 class _Jumps:
-    """The greatest number of disjoint intervals inside a range, by always taking the next one that ends first."""
+    """Counts the most disjoint intervals inside a range, by always taking the next interval with the earliest end."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         ordered = sorted(set(spans))
@@ -199,7 +201,7 @@ class _Jumps:
             self.hops.append([last[h] for h in last])
 
     def count(self, start: int, end: int) -> int:
-        """Returns how many fit into [start, end]."""
+        """Returns how many disjoint intervals fit into [start, end]."""
         at, found = bisect_left(self.starts, start), 0
         if not self.starts or self.ends[at] > end:
             return 0
@@ -214,7 +216,8 @@ class _Jumps:
 def _on(
     made: Plan, first: Plan, updates: list[tuple[str, Row, bool]], log: Sequence[Event]
 ) -> list[tuple[int, Row, bool]]:
-    """Returns the same updates under another tree of the query: node numbers, and rows in its attribute order."""
+    """Returns the same updates for another tree of the query: with its node numbers, and rows in its attribute
+    order."""
     names = {node.name: i for i, node in enumerate(made.nodes)}
     same = all(n.name in names and made.nodes[names[n.name]].attributes == n.attributes
                for n in first.nodes if n.kind == "input")  # fmt: skip

@@ -1,9 +1,9 @@
-"""Replays a recorded log to count what publications touch under a tree with counted rows.
+"""Replays a recorded log to count the rows that publications touch under a tree with counted rows.
 
-The counters of `plans.search.logs.amplification`, and payloads that count: per group what its parents have been told
-(`Pub`) and what they have not, which is published once per batch, the deepest edges first. A touch is a row of a parent
-that a publication looks at; the engine's tally `touched` counts the same. Where there are sums, a group is taken to
-change whenever a row below it does.
+It keeps the counters of `plans.search.logs.amplification`, and payloads that count: for each group the published
+payload (`Pub`) and the pending change, which is published once per batch, the deepest edges first. A touch is a row of
+a parent that a publication reads. The counter `touched` of the engine counts the same. If there are sums, a group is
+assumed to change whenever a row below it does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plans.search.logs.updates import Copies, Row
 
 
 class PayloadReplay(Replay):
-    """The counters of a plan with a payload. `touched` counts rows of parents that publications looked at."""
+    """The counters of a plan with a payload. `touched` is the number of parent rows that publications read."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -44,11 +44,12 @@ class PayloadReplay(Replay):
             deepest[rows] = max(deepest.get(rows, 0), depth[i])
         turns = sorted(deepest, key=lambda rows: -deepest[rows])
         self.turn = [turns.index(rows) for rows in stored]
-        """Per node, when its rows come in a batch; they go the other way round."""
+        """For each node, the position of its rows within a batch of insertions. Deletions use the reverse order."""
         self.summed = summed_leaves(plan)
 
     def reweigh(self, node: int, row: Row, before: int, after: int) -> None:
-        """Changes how many copies of a row of an input node there are; the first comes, the last one goes."""
+        """Changes the number of copies of a row of an input node. The first copy inserts the row, the last one deletes
+        it."""
         if before == 0 or after == 0:
             self.weight[node][row] = after or before
             self.update(node, row, after > 0)
@@ -60,7 +61,7 @@ class PayloadReplay(Replay):
             del self.weight[node][row]
 
     def publish(self) -> None:
-        """Tells the parents of every changed group, the deepest edges first."""
+        """Publishes the change of every changed group to its parents, the deepest edges first."""
         for c in self.edges:
             parent = self.parent[c]
             for key, change in list(self.change[c].items()):
@@ -79,7 +80,8 @@ class PayloadReplay(Replay):
                 self._pend(parent, self._key(parent, row), self._own(parent, row, weight, (c, change)))
 
     def _s_update(self, node: int, row: Row, change: int) -> None:
-        """Enters or leaves V_s. A new group is told at birth; who leaves with a dying one does so by the old."""
+        """Inserts a row into V_s, or deletes it. A new group publishes when it is created. A row that is deleted
+        together with its group uses the old payload."""
         if not self.pays[node]:
             super()._s_update(node, row, change)
             return
@@ -101,7 +103,7 @@ class PayloadReplay(Replay):
         return self.weight[node][row] if self.counted[node] else 1
 
     def _own(self, node: int, row: Row, weight: int, instead: tuple[int, int] | None = None) -> int:
-        """Returns what a row counts as with that weight; `instead`: a child, and what replaces its `Pub`."""
+        """Returns the payload of a row with that weight. `instead`: a child, and the value that replaces its `Pub`."""
         for c in self.links[node]:
             if instead is not None and c == instead[0]:
                 weight *= instead[1]
@@ -119,10 +121,10 @@ class PayloadReplay(Replay):
 
 
 def replayed(plan: Plan, changes: Iterable[Copies], batch: int) -> PayloadReplay:
-    """Returns the replay of a plan with a payload after changes in batches of so many events of the log.
+    """Returns the replay of a plan with a payload after applying changes in batches of `batch` events of the log.
 
-    As the engine does it, a batch is netted per row, deletions go before insertions, and relations one after the other,
-    the deepest first where rows come, last where they go.
+    As in the engine, a batch is netted per row, deletions precede insertions, and relations are applied one after the
+    other: the deepest first for insertions, last for deletions.
     """
     replay = PayloadReplay(plan)
     number = {node.name: i for i, node in enumerate(plan.nodes)}
@@ -149,6 +151,6 @@ def _apply(replay: PayloadReplay, net: dict[tuple[int, Row], tuple[int, int]]) -
 
 
 def touches(plan: Plan, changes: Iterable[Copies], batch: int) -> float:
-    """Returns rows touched by publications per change; 0 for no change."""
+    """Returns the rows touched by publications per change, or 0 if there is no change."""
     given = list(changes)
     return replayed(plan, given, batch).touched / len(given) if given else 0.0

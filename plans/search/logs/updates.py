@@ -19,7 +19,7 @@ Event = tuple[str, Row, int]
 
 @dataclass(frozen=True)
 class Copies:
-    """A row of a node after event `event` of a log: how many copies there were before and are after it."""
+    """A row of a node at event `event` of a log: the numbers of copies before and after it."""
 
     event: int
     node: str
@@ -36,7 +36,7 @@ def updates_of(plan: Plan, log: Sequence[Event]) -> list[tuple[str, Row, bool]]:
 
 
 def copies_of(plan: Plan, log: Sequence[Event]) -> Iterator[Copies]:
-    """Yields what each event does to each node: projected, filtered, deletes of what is not there left out."""
+    """Yields the changes of each node by each event: projected, filtered, and without deletes of absent rows."""
     uses = Counter(name for node in plan.nodes if node.kind == "input" for name in node.attributes)
     inputs = [node for node in plan.nodes if node.kind == "input"]
     kept = {node.name: _passing(plan, node, log) for node in inputs}
@@ -60,7 +60,7 @@ def copies_of(plan: Plan, log: Sequence[Event]) -> Iterator[Copies]:
 
 
 def kind_of(log: Sequence[Event]) -> str:
-    """Returns `insert-only`, `FIFO` (tuples leave in the order in which they came) or `any`."""
+    """Returns `insert-only`, `FIFO` (tuples are deleted in the order of their insertion) or `any`."""
     if all(weight > 0 for _, _, weight in log):
         return "insert-only"
     present: dict[tuple[str, Row], int] = {}
@@ -76,7 +76,7 @@ def kind_of(log: Sequence[Event]) -> str:
 
 
 def _passing(plan: Plan, node: Node, log: Sequence[Event]) -> list[bool]:
-    """Returns for each update of the log, whether the node's predicate lets its row through."""
+    """Returns, for each update of the log, whether its row passes the node's predicate."""
     if node.predicate is None:
         return [True] * len(log)
     mine = [i for i, (relation, _, _) in enumerate(log) if relation.lower() == node.relation.lower()]
