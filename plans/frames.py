@@ -75,6 +75,11 @@ class Frame:
         """Returns whether both sides have a bound."""
         return self.start is not None and self.end is not None
 
+    @property
+    def half_bounded(self) -> bool:
+        """Returns whether one side has a bound, and the other one has none."""
+        return (self.start is None) != (self.end is None)
+
 
 RUNNING = Frame("range", None, 0)
 """The frame of a function with ORDER BY that names none."""
@@ -129,6 +134,14 @@ class WindowFunction:
         return self.distinct or self.function in GATHERED
 
     @property
+    def keeps_values(self) -> bool:
+        """Returns whether all values of a partition are kept in their order: those outside of what is read of a frame
+        without a bound on one side are all in it, or none of them."""
+        if self.frame is None or not self.frame.half_bounded or self.distinct:
+            return False
+        return self.function in ("percentile", "percentile_disc", "max_by", "min_by")
+
+    @property
     def seen(self) -> WindowFunction:
         """Returns what says which rows it sees: functions that see the same rows have the same."""
         return replace(self, name="", type="", arguments=(), default=None)
@@ -166,7 +179,7 @@ class WindowFunction:
             return "sessions"
         if self.frame is None or self.function in PICKED:
             return "pick"
-        return "running" if (self.frame.start is None) != (self.frame.end is None) else "frame"
+        return "running" if self.frame.half_bounded else "frame"
 
     @property
     def flips(self) -> bool:
@@ -226,6 +239,11 @@ class Slice:
     comparison: str
     inclusive: bool = False
     zero: bool = False
+
+
+def keep_values(functions: Iterable[WindowFunction]) -> bool:
+    """Returns whether values are kept for one of the functions (`WindowFunction.keeps_values`)."""
+    return any(one.keeps_values for one in functions)
 
 
 def kinds(functions: Iterable[WindowFunction], ordered: Iterable[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from plans.bands import Band
 from plans.errors import PlanError
 from plans.expressions.build import col
 from plans.expressions.expr import Expr
-from plans.frames import Frame, Order, Slice, WindowFunction
+from plans.frames import Frame, Order, Slice, WindowFunction, keep_values
 from plans.payloads.carried import ExportedSum, JoinSum, Summed
 from plans.plan import Output, Plan, Result, loaded, passed, rebuilt, table_of
 from plans.schema import Column, Table, upserting
@@ -292,7 +292,8 @@ def identity(stage: Stage) -> dict[str, Any]:
     if isinstance(stage, JoinStage):
         masks = {} if stage.masks is None else {"masks": stage.masks}
         return {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint, **masks}
-    return {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr)}
+    kept = {"values": "kept"} if isinstance(stage, OverStage) and keep_values(stage.functions) else {}
+    return {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr), **kept}
 
 
 def outputs_of(stage: Stage) -> tuple[Output, ...]:

@@ -50,7 +50,7 @@ def _kind(one: WindowFunction) -> Kind | None:
     """Returns the kind of rows to which a function can be restricted, or None if it cannot be restricted."""
     if not one.distinct or one.function in GATHERED or one.frame is None or one.frame.exclude:
         return None
-    if (one.frame.start is None) == (one.frame.end is None):
+    if not one.frame.half_bounded:
         return None
     return one.arguments[0], one.where, one.frame.end is None
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plans.bands import GROUPS, ROWS, SUMS, Band
+from plans.frames import keep_values
 from plans.lowering.groups.monomials import one_word
 from plans.payloads.payload import EXISTS, doubles_of, limbs_of
 from plans.payloads.sums import LISTED, ORDERED
@@ -106,11 +107,13 @@ def _of_over(stage: OverStage) -> Upkeep:
     read = [one for one in stage.functions if one.gathered]
     if read:
         bounded = all(one.frame is not None and one.frame.bounded for one in read)
-        again = "of these frames" if bounded else "of the partition"
+        all_ = any(one.frame is None or not (one.frame.bounded or one.keeps_values) for one in read)
+        again = "of the partition" if all_ else "of these frames" if bounded else "of these rows"
         listed = not bounded and any(one.function in LISTED for one in read)
         update += f"; the values {again} are read again{', for each of these rows' if listed else ''}"
         witness = witness or f"{read[0].function.upper()} reads the values of a frame that changes"
-    return Upkeep(f"over, {class_}", growth, update, "every row, in order, with its sums", witness)
+    kept = ", and the values of each partition in order" if keep_values(stage.functions) else ""
+    return Upkeep(f"over, {class_}", growth, update, f"every row, in order, with its sums{kept}", witness)
 
 
 def _of_group(stage: GroupStage) -> Upkeep:

@@ -140,13 +140,18 @@ KINDS: dict[type[Stage], str] = {
 }
 
 
-@every(KINDS)
+@every(
+    [
+        *KINDS.items(),
+        (Over, "SELECT a, b, MEDIAN(b) OVER w AS m, MAX_BY(a, b) OVER w AS x FROM r WINDOW w AS (ORDER BY a)"),
+    ]
+)
 def test_every_kind_of_stage_obeys_it_with_too_little_memory(
-    kind: type[Stage], monkeypatch: pytest.MonkeyPatch
+    kind: type[Stage], query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cyclic, "_SLICE", 7)
     tables = test_clock.SCHEMA if kind is Timed else LOOSE
-    assert kind in run(KINDS[kind], tables, 1, rooms=range(-1, 1500, 12)).refused
+    assert kind in run(query, tables, 1, rooms=range(-1, 1500, 12)).refused
 
 
 def test_there_are_no_other_kinds() -> None:

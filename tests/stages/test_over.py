@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
+from dataclasses import replace
 from itertools import accumulate, groupby
 from random import Random
 from typing import Any
@@ -14,6 +16,7 @@ import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
+from crown.stages.over import reach
 from crown.stages.over.stage import Over
 from crown.stages.protocol import Part
 from plans.expressions.build import col
@@ -42,8 +45,11 @@ def found_in(stage: Over, part: Part) -> Counter[Row]:
 
 
 @pytest.mark.parametrize("seed", seeds(8, 400))
-def test_random_window_functions_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
+def test_random_window_functions_are_those_of_the_twin_and_of_duckdb(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = Random(seed)
+    monkeypatch.setattr(reach, "_NEAR", random.choice([0, 3]))  # also small partitions are read in part
     columns = random_groups.relation(random)
     planned = random_windows.stage(random, columns)
     (part,) = parts(1)
@@ -186,6 +192,34 @@ def test_a_running_sum_costs_what_is_behind_the_change() -> None:
             assert len(stage.apply([net_of([((0, x, ""), 1)], COLUMNS, part)])) == 1
         assert stage.stats()["steps"] - steps <= 100 * (12 * math.log2(n) + 40)
         assert len(stage.apply([net_of([((0, n // 2, ""), -1)], COLUMNS, part)])) == 2 * (n // 2 + 100) - 1
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_percentile_of_all_rows_so_far_costs_what_is_behind_the_change(back: bool) -> None:
+    frame = Frame("rows", 0, None) if back else Frame("rows", None, 0)
+    functions = (
+        WindowFunction("a", "float64", "percentile", ("y",), frame=frame, share=0.5),
+        WindowFunction("b", "int64", "percentile_disc", ("y",), "b", frame, share=0.25),
+        WindowFunction("c", "int64", "max_by", ("x", "y"), frame=replace(frame, exclude="row")),
+    )
+    columns = (Column("x", "int64"), Column("y", "int64"), Column("b", "bool"))
+    feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
+    for n in (500, 4_000, 32_000):
+        random, (part,) = Random(n), parts(1)
+        stage = Over(OverStage(feed, (), BY_X, functions), columns, part)
+        rows = [(x, random.randrange(10**6), random.random() < 0.5) for x in range(n)]
+        stage.apply([net_of([(row, 1) for row in rows], columns, part)])
+        steps = stage.stats()["steps"]
+        for i in range(100):
+            row = (-1 - i if back else n + i, random.randrange(10**6), True)
+            (found,) = bag_of([stage.apply([net_of([(row, 1)], columns, part)])], stage.columns, part)
+            before, rows = rows, [row, *rows] if back else [*rows, row]
+            assert found[3] == statistics.median(y for _, y, _ in rows)
+            chosen = sorted(y for _, y, b in rows if b)
+            assert found[4] == chosen[math.ceil(len(chosen) / 4) - 1]
+            assert found[5] == max((y, -x) for x, y, _ in before)[1] * -1
+        assert stage.stats()["steps"] - steps <= 100 * (40 * math.log2(n) + 200)
+        stage.check_invariants()
 
 
 def test_rows_that_only_move_are_not_told() -> None:

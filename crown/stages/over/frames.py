@@ -7,7 +7,7 @@ frame is a piece of this list.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from crown.stages.kernels.over import partitions as kernels
 from crown.stages.kernels.trees import orders
 from crown.stages.orders import order_of, ordered
 from crown.stages.over.gathered import Gathered, ranks
+from crown.stages.over.kept import Kept
 from crown.stages.over.stretches import Passed, Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
@@ -42,7 +43,9 @@ class Frames:
         order: Sequence[Order],
         sums: Sums,
         dictionary: Dictionary,
+        kept: Mapping[WindowFunction, Kept],
     ) -> None:
+        self._kept = kept
         self._functions = functions
         self._columns = columns
         self._types = {column.name: column.type for column in columns}
@@ -292,9 +295,11 @@ class _Evaluation:
         """Returns the codes of an aggregate that reads the values of its frames."""
         assert one.frame is not None, "it reads a frame"
         rows, given = self._rows, self._given
-        start, end = (bound + rows.base for bound in self._bounds(one.frame))
+        first, last = rows.starts[rows.of], (rows.starts + rows.lengths)[rows.of]
+        start, end = (np.clip(bound + rows.base, first, last) for bound in self._bounds(one.frame))
         pieces = self._pieces(one.frame, start, end, rows.base)
-        return Gathered(one, given._columns, rows, pieces, given._sums, given._dictionary).codes()
+        kept = given._kept.get(one)
+        return Gathered(one, given._columns, rows, pieces, given._sums, given._dictionary, kept).codes()
 
     @cached_property
     def _list(self) -> tuple[np.ndarray, Far]:

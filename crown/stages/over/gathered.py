@@ -20,7 +20,8 @@ from crown.stages.groups.terms import Layout
 from crown.stages.kernels.over import gathered as kernels
 from crown.stages.kernels.trees import orders
 from crown.stages.orders import order_of, ordered
-from crown.stages.over.stretches import Pieces, Stretches
+from crown.stages.over.kept import Kept
+from crown.stages.over.stretches import Pieces, Stretches, different
 from crown.stages.over.sums import Sums
 from crown.store.dictionary import Dictionary
 from plans.frames import CHOSEN, Order, WindowFunction
@@ -29,12 +30,16 @@ from plans.payloads.sums import LISTED, Values
 from plans.schema import Column as Declared
 
 _AT_ONCE = 1 << 20  # values of frames that are listed at a time
+_BEHIND = 1 << 40  # a position behind all values
 _NO_ADDENDS = np.empty((0, 0), np.int64), np.zeros(3, np.int64)
 
 
 class Gathered:
     """The values that a function has in ``pieces`` of frames (places in ``rows``), one frame after the other; frames
-    that follow one another and are the same are one."""
+    that follow one another and are the same are one.
+
+    ``kept``: the values of whole partitions. Frames have those, too, that are outside of the stretches of rows.
+    """
 
     def __init__(
         self,
@@ -44,6 +49,7 @@ class Gathered:
         pieces: Pieces,
         sums: Sums,
         dictionary: Dictionary,
+        kept: Kept | None,
     ) -> None:
         self._one, self._sums, self._dictionary = one, sums, dictionary
         self._types = {column.name: column.type for column in columns}
@@ -54,6 +60,8 @@ class Gathered:
         new[1:] = (found[:, :, 1:] != found[:, :, :-1]).any(axis=(0, 1))
         self._each = np.cumsum(new) - 1
         self._starts, self._ends = (np.ascontiguousarray(side[:, new]) for side in found)
+        self._rows, self._of = rows, rows.of[new]
+        self._kept = kept if (rows.lengths < rows.sizes).any() else None
         self._number()
 
     def codes(self) -> np.ndarray:
@@ -72,30 +80,41 @@ class Gathered:
         return np.concatenate([reading.codes(self, part, self._dictionary) for part in parts])[self._each]
 
     def _number(self) -> None:
-        """Numbers the values of the rows that count in their order, from 0; others have -1."""
-        one = self._one
-        argument, needed = Order(one.arguments[0]), one.arguments[0]
-        order: tuple[Order, ...] = ()
-        if one.function not in CHOSEN:
-            values = self._sums.rules[one.name].values
-            assert values is not None, "it gathers values"
-            order = values.order
-        elif one.function != "mode":
-            needed = one.arguments[1]
-            order = (Order(needed, one.function == "max_by"),)
+        """Numbers the values of the rows that count in their order, from 0; others have -1. Those of each stretch have
+        numbers of their own if there are others outside of it."""
+        rows, kept = self._rows, self._kept
+        values, needed = read_in_order(self._one, self._sums)
         valid = self._codes[needed] != NULL
-        if one.where is not None:
-            valid &= self._codes[one.where] == 1
+        if values.where is not None:
+            valid &= self._codes[values.where] == 1
         places = valid.nonzero()[0]
-        number = np.zeros(len(places), np.int64)
-        for by in (*order, argument):
+        number = np.zeros(len(places), np.int64) if kept is None else rows.stretch[places]
+        for by in (*values.order, Order(values.argument)):
             rank = self._ranks(self._codes[by.column][places], by)
             number = np.unique(number * (len(places) + 2) + rank, return_inverse=True)[1].reshape(-1)
-        self._size = int(number.max(initial=-1)) + 1
+        n, self._size = len(self._of), int(number.max(initial=-1)) + 1
         self._numbers = np.full(len(valid), -1, np.int64)
         self._numbers[places] = number
-        self._values = np.full(self._size + 1, NULL, np.int64)  # the last one: none
-        self._values[number] = self._codes[argument.column][places]
+        known = np.empty(self._size, np.int64)  # a row with each value
+        known[number] = places
+        self._values = self._codes[values.argument][known]
+        self._outside = np.zeros((kernels.OUTSIDE, self._size), np.int64)
+        self._spans = np.repeat(np.array([[0], [self._size]], np.int64), n, axis=1)
+        self._beyond = self._partitions = np.zeros(len(rows.starts), np.int64)  # values outside of stretches
+        if kept is not None:
+            self._look_outside(kept, known, np.bincount(number, minlength=self._size))
+
+    def _look_outside(self, kept: Kept, known: np.ndarray, copies: np.ndarray) -> None:
+        """Finds what is outside of the stretches; ``known``: a row with each value; ``copies``: how many there are."""
+        rows = self._rows
+        begins = np.searchsorted(rows.stretch[known], np.arange(len(rows.starts) + 1))
+        so_far = np.concatenate([np.zeros(1, np.int64), np.cumsum(copies)])
+        before = so_far[:-1] - so_far[begins[:-1]][rows.stretch[known]]
+        ranks, there = kept.located(rows.columns[:, known])
+        self._outside = np.stack([ranks - before, there - copies, before + copies])
+        self._spans = np.take(np.stack([begins[:-1], begins[1:]]), self._of, axis=1)
+        self._partitions = kept.find(rows.columns[:, rows.starts])
+        self._beyond = kept.trees.sizes(self._partitions) - (so_far[begins[1:]] - so_far[begins[:-1]])
 
     def _ranks(self, codes: np.ndarray, by: Order) -> np.ndarray:
         """Returns numbers that rise as values do in an order."""
@@ -109,12 +128,18 @@ class Gathered:
     def _slid(self, asked: int, positions: np.ndarray) -> np.ndarray:
         """Returns one value (code) per frame: that at a position, or the commonest. It is NULL if there is none."""
         state = np.zeros(self._size + 1 if asked == kernels.SELECTED else 2 * self._size + 2, np.int64)
-        out = np.empty(len(positions), np.int64)
+        found = np.empty(len(positions), np.int64)
+        positions = np.where(positions < 0, _BEHIND, positions)
         kernels.slide(
-            asked, self._numbers, self._starts, self._ends, positions, self._size, *_NO_ADDENDS,
-            np.zeros(2 * len(self._starts), np.int64), state, out,
+            asked, self._numbers, self._starts, self._ends, positions, self._size, self._outside, self._spans,
+            *_NO_ADDENDS, np.zeros(2 * len(self._starts), np.int64), state, found,
         )  # fmt: skip
-        return self._values[out]
+        out = np.append(self._values, NULL)[np.maximum(found, -1)]
+        if self._kept is not None:
+            some = (found < 0).nonzero()[0]
+            stretches, positions, each = different(self._of[some], -1 - found[some])
+            out[some] = self._kept.at(self._partitions[stretches], positions)[each]
+        return out
 
     # As groups keep multisets
     # ------------------------------------------------------------------------------------------------------------------
@@ -122,7 +147,7 @@ class Gathered:
     def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
         """Returns how many values frames have, copies counted. O(1) each."""
         so_far = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._numbers >= 0)])
-        return np.asarray((so_far[self._ends] - so_far[self._starts]).sum(axis=0)[handles])
+        return np.asarray(((so_far[self._ends] - so_far[self._starts]).sum(axis=0) + self._beyond[self._of])[handles])
 
     def values_at(self, values: Values, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Returns the values (codes) at positions of all frames, from 0, copies counted; NULL where there is none.
@@ -157,8 +182,9 @@ class Gathered:
         shape = np.array([0, layout.words, len(layout.places) // 2, *layout.places], np.int64)
         out = np.empty((frames, layout.words), np.int64)
         kernels.slide(
-            kernels.SUMMED, self._numbers, self._starts, self._ends, np.empty(0, np.int64), n, near, shape,
-            np.zeros(2 * len(self._starts), np.int64), np.zeros(n + layout.words, np.int64), out.reshape(-1),
+            kernels.SUMMED, self._numbers, self._starts, self._ends, np.empty(0, np.int64), n, self._outside,
+            self._spans, near, shape, np.zeros(2 * len(self._starts), np.int64), np.zeros(n + layout.words, np.int64),
+            out.reshape(-1),
         )  # fmt: skip
         far = Far(layout, frames)
         for term, known in beyond.sums.items():
@@ -168,6 +194,19 @@ class Gathered:
                 value = np.repeat(known.numbers[known.of[number]][None, :], len(hit), axis=0)
                 far.of(term).add(hit, np.ones(len(hit), np.int64), value)
         return self._sums.column(self._one, Totals(layout, out, far, {}))
+
+
+def read_in_order(one: WindowFunction, sums: Sums) -> tuple[Values, str]:
+    """Returns the values that a function reads, and the column that is not NULL in the rows that have one."""
+    argument = one.arguments[0]
+    if one.function not in CHOSEN:
+        values = sums.rules[one.name].values
+        assert values is not None, "it gathers values"
+        return Values(argument, one.where, values.order), argument
+    if one.function == "mode":
+        return Values(argument, one.where), argument
+    needed = one.arguments[1]
+    return Values(argument, one.where, (Order(needed, one.function == "max_by"),)), needed
 
 
 def ranks(codes: np.ndarray, type_: str, dictionary: Dictionary) -> np.ndarray:

@@ -31,6 +31,7 @@ from plans.schema import Column
 
 Interval = tuple[np.ndarray, np.ndarray]
 _EVERY = 1 << 40  # more rows than there are
+_NEAR = 3  # a part of a partition that is as good as all of it
 
 
 class Tree(Protocol):
@@ -81,6 +82,9 @@ class Reach:
         peers = any(one.peers for one in seen) or any(one.function in _OF_PEERS for one in framed)
         self._offsets += [("range", 0)] if peers else []
         self._all = any(_reads_all(one) and not flips.known(one) for one in framed)
+        kept = [one.frame for one in framed if one.keeps_values and one.frame is not None]
+        self._from_first = any(frame.end is None for frame in kept)
+        self._to_last = any(frame.start is None for frame in kept)
         self._counts_peers = any(one.function == "dense_rank" for one in framed)
 
     # Before a batch
@@ -203,16 +207,19 @@ class Reach:
         """Returns from which to which row of partitions the values of rows at ``lows`` to ``highs`` are read off."""
         if self._all:
             return np.zeros_like(sizes), sizes.copy()
-        firsts, ends = np.maximum(lows - self._back, 0), np.minimum(highs + self._ahead, sizes)
-        if not self._offsets and not self._groups:
-            return firsts, ends
-        front, behind = self._tree.rows(handles, lows, lows + 1), self._tree.rows(handles, highs - 1, highs)
+        firsts = np.zeros_like(sizes) if self._from_first else np.maximum(lows - self._back, 0)
+        ends = sizes.copy() if self._to_last else np.minimum(highs + self._ahead, sizes)
+        if self._offsets or self._groups:
+            front, behind = self._tree.rows(handles, lows, lows + 1), self._tree.rows(handles, highs - 1, highs)
         for unit, offset in self._offsets:
             firsts = np.minimum(firsts, self._at(handles, front, offset, unit, 0))
             ends = np.maximum(ends, self._at(handles, behind, offset, unit, 1))
         if self._groups:
             firsts = np.minimum(firsts, self._stepped(front, handles, max(0, *(-b for b in self._groups)), 0))
             ends = np.maximum(ends, self._stepped(behind, handles, max(0, *self._groups), 1))
+        if self._from_first or self._to_last:  # looking values up costs twice as much as reading them
+            near = _NEAR * (ends - firsts) >= sizes
+            firsts, ends = np.where(near, 0, firsts), np.where(near, sizes, ends)
         if self._counts_peers:  # whether the first row that is read is the first of its peers must be known
             firsts = self._stepped(self._tree.rows(handles, firsts, firsts + 1), handles, 0, 0)
         return firsts, ends
@@ -281,7 +288,7 @@ def _reads_all(one: WindowFunction) -> bool:
     if one.frame is None or one.frame.bounded:
         return False
     picks = one.function in frames.PICKED and bool(one.frame.exclude)
-    return one.function in frames.ENDS or one.gathered or picks
+    return one.function in frames.ENDS or (one.gathered and not one.keeps_values) or picks
 
 
 def _wider(codes: np.ndarray, made: np.ndarray, offset: float, sign: int) -> np.ndarray:

@@ -25,6 +25,8 @@ from crown.stages.kernels.over import partitions as kernels
 from crown.stages.orders import order_words
 from crown.stages.over.flips import Flips
 from crown.stages.over.frames import Frames
+from crown.stages.over.gathered import read_in_order
+from crown.stages.over.kept import Kept
 from crown.stages.over.picks import Picks
 from crown.stages.over.reach import Reach
 from crown.stages.over.stretches import Stretches
@@ -66,7 +68,16 @@ class Over(InOrder, Stage):
         self._sums = Sums(stage.functions, self._all, part.dictionary, meant, len(stage.order))
         functions = list(enumerate(stage.functions, self._shown))
         self._framed = [(i, one) for i, one in functions if not one.from_row]
-        self._frames = Frames([one for _, one in self._framed], self._all, stage.order, self._sums, part.dictionary)
+        reads = {one: read_in_order(one, self._sums) for one in stage.functions if one.keeps_values}
+        kept = {
+            read: Kept(part, int(table_at(i)), self._all, stage.keys, *read)
+            for i, read in enumerate(dict.fromkeys(reads.values()), 1)
+        }  # fmt: skip
+        self._kept = tuple(kept.values())
+        of_values = {one: kept[read] for one, read in reads.items()}
+        self._frames = Frames(
+            [one for _, one in self._framed], self._all, stage.order, self._sums, part.dictionary, of_values
+        )  # fmt: skip
         keyed = [place[name] for name in stage.keys]
         self._trees = Partitions(
             part, int(table_at(0)), [column.type for column in self._all], keyed,
@@ -77,7 +88,7 @@ class Over(InOrder, Stage):
         self._running = Running(stage.functions, len(stage.order), self._sums, self._trees)
         alike = all(one.running for one in stage.functions) and self._running.in_words
         self._unfolding = Unfolding(self._running, self._shown) if alike else None
-        part.open(1)
+        part.open(1 + len(self._kept))
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
@@ -155,6 +166,30 @@ class Over(InOrder, Stage):
         return made, np.zeros_like(made), self.sizes(made)
 
     def _change(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
+        """Adds rows, and with them the values that are kept: all, or none."""
+        if not self._kept:
+            self._add(net, done, sums)
+            return
+
+        def work(rows: Zset, done: np.ndarray) -> None:
+            self._add(rows, done)
+            self._keep(rows, self._kept)
+
+        self._part.whole(net, work, self._add)
+        done[0] = len(net)
+
+    def _keep(self, net: Zset, kept: Sequence[Kept]) -> None:
+        if not kept:
+            return
+        first, *rest = kept
+
+        def work(values: Zset, done: np.ndarray) -> None:
+            first.change(values, done)
+            self._keep(net, rest)
+
+        self._part.whole(first.of(net), work, first.change)
+
+    def _add(self, net: Zset, done: np.ndarray, sums: np.ndarray | None = None) -> None:
         self._trees.change(
             net, lambda keys, weights: self._sums.of(keys, weights)[0] if sums is None else sums, done,
             "below a window function",
@@ -273,6 +308,23 @@ class Over(InOrder, Stage):
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------
+
+    def mark_values(self) -> None:
+        """Marks the values of its rows as needed."""
+        super().mark_values()
+        for kept in self._kept:
+            kept.trees.mark_all()
+
+    def check_invariants(self) -> None:
+        """Checks the invariants of its trees. AssertionError if one does not hold, or if other values are kept than
+        those of the rows."""
+        super().check_invariants()
+        every = [self.rows(handles, np.zeros_like(handles), self.sizes(handles)) for handles in self._trees.blocks()]
+        for kept in self._kept:
+            kept.trees.check_all()
+            wanted = [kept.of(Zset.of_columns(rows, np.ones(rows.shape[1], np.int64))) for rows in every]
+            there = [net.negated() for handles in kept.trees.blocks() for net in kept.trees.rows(handles)]
+            assert not len(Zset.gathered([*wanted, *there], kept.trees.width).net()), "values are not those of the rows"
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """Yields the rows in order, partition by partition; copies that have different values by themselves."""

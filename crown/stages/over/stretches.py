@@ -93,6 +93,6 @@ class Passed:
 
 def different(stretches: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the pairs of a stretch and a number without repetition, and which of them each one is."""
-    span = int(numbers.max()) + 1
+    span = int(numbers.max(initial=0)) + 1
     known, each = np.unique(stretches * span + numbers, return_inverse=True)
     return known // span, known % span, each.reshape(-1)

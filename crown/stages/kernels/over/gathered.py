@@ -3,6 +3,10 @@
 Values are numbers from 0, in their order; a row with a number below 0 has none. Frames are given in pieces: piece ``q``
 of frame ``i`` is the rows from ``starts[q, i]`` to ``ends[q, i]``. A frame costs the rows in which it differs from the
 one before it, O(log n) each.
+
+A frame may have more values, those of rows that are not here, the same ones as all frames of its stretch of rows. They
+are known by how many of them are BELOW each value that is here, and how many are the SAME; UP_TO says how many rows
+here have this value or one before it. So a value that is not here is known by its position among all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from crown.kernels.pointers import words
 SELECTED, COMMONEST, SUMMED = 0, 1, 2
 """What is asked: the value at a position (from 0), the commonest value, the first of several, and sums of what the
 different values add."""
+BELOW, SAME, UP_TO = 0, 1, 2
+OUTSIDE = 3  # words of what is known of a value
 _BITS = 32  # of a number of rows, and of the number of a value
 
 
@@ -27,17 +33,36 @@ def _counted(state, size, number, by):
 
 
 @device
-def _at(state, size, position):
-    """Returns the value at a position; ``size`` where there is none."""
-    at, step = 0, 1
+def _at(state, size, outside, first, end, position):
+    """Returns the value at a position of a frame, of those from ``first`` to ``end``; or -1 - p, where p is its
+    position among all values that are here or not, as many as there are if there is none."""
+    at, inside, step = 0, 0, 1  # the value, and how many rows with a lesser one the frame has
     while 2 * step <= size:
         step *= 2
     while step > 0:
-        if at + step <= size and state[at + step] <= position:
-            at += step
-            position -= state[at]
+        to = at + step
+        more = inside + state[to] if to <= size else 0
+        if to <= first or (to < end and outside[BELOW * size + to] + more <= position):
+            at, inside = to, more
         step //= 2
-    return at
+    if at == end or outside[BELOW * size + at] + inside > position:
+        return -1 - position
+    here = _count(state, at)
+    if outside[BELOW * size + at] + inside + here + outside[SAME * size + at] > position:
+        return at
+    return -1 - (position - inside - here + outside[UP_TO * size + at])
+
+
+@device
+def _count(state, number):
+    """Returns how often a value is there."""
+    at = number + 1
+    count, below = state[at], at - (at & -at)
+    at -= 1
+    while at != below:
+        count -= state[at]
+        at -= at & -at
+    return count
 
 
 @device
@@ -76,16 +101,20 @@ def _moved(asked, state, size, number, by, addends, shape):
             _summed(state, size, number, by, addends, shape)
 
 
-@kernel("int, words, table, table, words, int, table, words, words, words, words")
-def slide(asked, numbers, starts, ends, positions, size, addends, shape, here, state, out):
-    """Writes what is ``asked`` of each frame: a value (``size`` or -1: there is none), or sums, int64[n, words].
+@kernel("int, words, table, table, words, int, table, table, table, words, words, words, words")
+def slide(asked, numbers, starts, ends, positions, size, outside, spans, addends, shape, here, state, out):
+    """Writes what is ``asked`` of each frame: a value, or sums, int64[n, words]. What is below 0 is no value that is
+    here: SELECTED has -1 - p then, p a position among all values.
 
-    ``positions``: what is SELECTED. ``size``: how many values there are. ``addends`` and ``shape``: what each of them
-    adds, int64[size, words], and where its numbers lie (see ``partitions.running``). ``here`` int64[2 pieces] and
-    ``state``, all 0: int64[size + 1] for SELECTED, int64[2 size] for COMMONEST, int64[size + words] for SUMMED.
+    ``positions``: what is SELECTED, 0 or more; ``outside`` (int64[OUTSIDE, size]) is what is known of values, and
+    ``spans`` (int64[2, n]) from which to which one those of each frame are. ``size``: how many values there are.
+    ``addends`` and ``shape``: what each of them adds, int64[size, words], and where its numbers lie (see
+    ``partitions.running``). ``here`` int64[2 pieces] and ``state``, all 0: int64[size + 1] for SELECTED, int64[2 size]
+    for COMMONEST, int64[size + words] for SUMMED.
     """
     pieces, n = starts.shape
     numbers, starts, ends, positions = words(numbers), words(starts), words(ends), words(positions)
+    outside, spans = words(outside), words(spans)
     addends, shape, here, state, out = words(addends), words(shape), words(here), words(state), words(out)
     if asked == SUMMED:
         clear(state, size, shape[1])
@@ -108,7 +137,7 @@ def slide(asked, numbers, starts, ends, positions, size, addends, shape, here, s
                 _moved(asked, state, size, numbers[row], -1, addends, shape)
             here[q], here[pieces + q] = start, end
         if asked == SELECTED:
-            out[i] = _at(state, size, positions[i]) if positions[i] >= 0 else -1
+            out[i] = _at(state, size, outside, spans[i], spans[n + i], positions[i])
         elif asked == COMMONEST:
             out[i] = size - (state[1] & ((1 << _BITS) - 1)) if state[1] > 0 else -1
         else:

@@ -1,0 +1,74 @@
+"""The values of whole partitions in their order, which functions over frames without a bound on one side read.
+
+A frame from the first row on has all values of its partition but those behind it. So a change reads the rows behind it,
+and finds the value at a position among all others in a tree of values (``crown.stages.over.gathered``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.kernels.strings import NULL
+from crown.stages.kernels.trees.ordered import EXACT
+from crown.stages.orders import order_words
+from crown.stages.protocol import Part
+from crown.stages.trees import Partitions
+from crown.store.zset import Zset
+from plans.frames import Order
+from plans.payloads.sums import Values
+from plans.schema import Column
+
+
+class Kept:
+    """The ``values`` of the rows of a stage, by its ``keys``, in the trees of a ``table`` of its part.
+
+    ``columns`` are those of the rows; a row has a value unless column ``needed`` is NULL.
+    """
+
+    def __init__(
+        self, part: Part, table: int, columns: Sequence[Column], keys: Sequence[str], values: Values, needed: str
+    ) -> None:
+        place = {column.name: i for i, column in enumerate(columns)}
+        order = (*values.order, Order(values.argument))
+        names = list(dict.fromkeys((*keys, *(one.column for one in order))))
+        mine = [columns[place[name]] for name in names]
+        self._part = part
+        self._from = [place[name] for name in names]
+        self._columns = len(order)
+        self._argument = names.index(values.argument)
+        self._needed = place[needed]
+        self._where = None if values.where is None else place[values.where]
+        keyed = list(range(len(keys)))
+        spec = order_words(mine, [one for one in order if one.column not in keys], keyed)
+        self.trees = Partitions(part, table, [column.type for column in mine], keyed, spec)
+
+    def has(self, codes: np.ndarray) -> np.ndarray:
+        """Returns which rows, int64[width, n], have a value."""
+        found = codes[self._needed] != NULL
+        return found if self._where is None else found & (codes[self._where] == 1)
+
+    def of(self, net: Zset) -> Zset:
+        """Returns the values of the rows of a net."""
+        some = self.has(net.columns()).nonzero()[0]
+        return Zset.of_columns(net.columns()[self._from][:, some], net.weights[some]).net()
+
+    def change(self, net: Zset, done: np.ndarray) -> None:
+        """Adds copies of values; ``done`` says how far it got. O(log n) each. Raises MemoryBudgetError."""
+        self.trees.change(net, lambda keys, weights: np.empty((len(weights), 0), np.int64), done, "of values")
+
+    def find(self, codes: np.ndarray) -> np.ndarray:
+        """Returns the handles of the partitions of rows, int64[width, n]; 0 of one without values. O(1) each."""
+        return self.trees.find(codes[self._from])
+
+    def located(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns how many values are before those of rows, and how often these are there. O(log n) each."""
+        return self.trees.located(self.find(codes), codes[self._from], len(self.trees.spec) // 4, EXACT)
+
+    def at(self, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the values (codes) at positions of partitions; NULL where there is none. O(log n) each."""
+        out = np.full(len(handles), NULL, np.int64)
+        some = ((handles != 0) & (positions >= 0)).nonzero()[0]
+        out[some] = self.trees.at(handles[some], positions[some], self._argument)
+        return out
