@@ -13,9 +13,6 @@ import pyarrow as pa
 
 Tables = dict[str, pa.Table]
 
-APPENDED = ("orders", "lines", "returns")
-"""Tables to which a night adds rows; those of the others that change are written anew."""
-
 LINES_PER_ORDER, DAYS, FIRST_DAY = 4, 730, 19_000
 
 VIEWS: dict[str, str] = {

@@ -20,6 +20,7 @@ from plans.frontends.fields import Shown, at, behind_places, generated
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
 from plans.frontends.sql.scope import Relation, Scope, value_of
 from plans.frontends.sql.shape import unwrapped
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import extent, placed
 from plans.nested import element_of, is_nested, parts
 
@@ -121,7 +122,7 @@ def _source(select: exp.Select) -> exp.Unnest | None:
     if not isinstance(source, exp.Unnest) or len(source.expressions) != 1 or source.args.get("joins"):
         return None
     known = all(not value or name in _READ for name, value in select.args.items())
-    nested = any(part is not select for part in select.find_all(exp.Query, exp.Window))
+    nested = any(part is not select for part in nodes(select, exp.Query, exp.Window))
     return source if known and not nested and len(select.expressions) == 1 and source.find(exp.Column) else None
 
 

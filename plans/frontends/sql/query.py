@@ -18,6 +18,7 @@ from plans.frontends.sql.relations.constants import with_constants
 from plans.frontends.sql.scope import Frame, Names, Reading, Scope
 from plans.frontends.sql.select import flatten, read
 from plans.frontends.sql.shape import hoisted
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.parse import statements
 from plans.frontends.sql.text.place import extent, place_of
 from plans.queries.algebra import Relation
@@ -41,7 +42,7 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
         place = parameter if extent(parameter) is not None else parameter.parent
         raise about.error("a parameter is not supported", place, "write its value into the query")
     root = hoisted(found[0])
-    for node in root.find_all(exp.Query):
+    for node in nodes(root, exp.Query):
         assert isinstance(node, exp.Expression)
         about.check_sequence(node)
         if isinstance(node, exp.Subquery):

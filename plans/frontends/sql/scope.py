@@ -18,6 +18,7 @@ from plans.errors import Position, pointed
 from plans.expressions.build import Expr, col
 from plans.frontends.fields import field_of, struct
 from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.parse import misspelled
 from plans.nested import is_nested
 from plans.queries.algebra import Query, Source, replaced, split
@@ -367,7 +368,7 @@ def kept(frame: Frame, name: str, body: exp.Expression, scope: Scope) -> Frame |
     plain = len({name.lower() for name, _ in frame.outputs}) == len(frame.outputs)
     if len(frame.sources) < _MANY or not plain or any(expr.type == "null" for _, expr in frame.outputs):
         return frame
-    reads = sum(table.name.lower() == name.lower() for table in body.root().find_all(exp.Table))
+    reads = sum(table.name.lower() == name.lower() for table in nodes(body.root(), exp.Table))
     if reads < 2:
         return frame
     note = f"{name} joins {len(frame.sources)} relations and is read {reads} times: it is kept as a stage"

@@ -29,6 +29,7 @@ from plans.frontends.sql.relations.unnest import add_generated, lifted
 from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
 from plans.frontends.sql.sets import nest
 from plans.frontends.sql.shape import conjuncts, flat, grouped, limited, unwrapped
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.values import Meaning, scalar
 from plans.nested import STRUCT, is_nested, parts
 from plans.queries.algebra import Query, Relation, SetOperation, check_output_name, replaced
@@ -219,7 +220,7 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Ch
 def _check_names(order: exp.Order, selected: Columns, scope: Scope) -> None:
     """Refuses an ORDER BY without effect that names what there is not."""
     shown = {item.name.lower() for item in selected.items}
-    for column in order.find_all(exp.Column):
+    for column in nodes(order, exp.Column):
         if column.parent_select is order.parent and (column.table or column.name.lower() not in shown):
             scope.column(column)
 

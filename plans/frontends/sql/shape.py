@@ -7,6 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.frontends.sql.groups.aggregates import aggregates
+from plans.frontends.sql.text.made import nodes
 
 CLAUSES = ("order", "limit", "offset")
 """The clauses that order rows, and pick some of them."""
@@ -78,7 +79,7 @@ def joins_of(node: exp.Expression) -> list[exp.Join]:
 def hoisted(root: exp.Expression) -> exp.Expression:
     """Returns a syntax tree in which parentheses around a query carry no ORDER BY and LIMIT: the query inside of them
     does, unless it has its own."""
-    for node in list(root.find_all(exp.Subquery)):
+    for node in nodes(root, exp.Subquery):
         inner = node.this
         plain = isinstance(inner, exp.Query) and not (_ordered(inner) or node.alias or node.args.get("joins"))
         if _ordered(node) and plain:

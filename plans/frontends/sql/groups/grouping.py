@@ -26,6 +26,7 @@ from plans.frontends.sql.groups.ordered import OrderedCall, check_accuracy, orde
 from plans.frontends.sql.relations.sessions import Session, asked, is_session, session_of
 from plans.frontends.sql.scalars.interval import SESSION_WINDOW
 from plans.frontends.sql.scope import Frame, Outputs, Scope, value_of
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.payloads.sums import ONCE
@@ -183,7 +184,7 @@ class Groups:
             if source.table.key and all(source.qualified(key) in self.keys for key in source.table.key):
                 self._key(whole, column)
                 continue
-            place = next((c for c in node.find_all(exp.Column) if c.name.lower() == column.lower()), node)
+            place = next((c for c in nodes(node, exp.Column) if c.name.lower() == column.lower()), node)
             raise self.scope.text.error(
                 f"column {column} is neither grouped by nor inside an aggregate", place, "add it to GROUP BY"
             )

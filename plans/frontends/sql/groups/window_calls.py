@@ -22,7 +22,7 @@ from plans.errors import PlanError
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.windows import MOST, shifted
 from plans.frontends.sql.scalars.interval import length_of
-from plans.frontends.sql.text.made import is_known
+from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import extent
 
 WINDOW, WINDOW_TIME = "WINDOW", "WINDOW_TIME"
@@ -70,11 +70,11 @@ class _Window:
 
 def with_windows(root: exp.Expression, text: Text) -> exp.Expression:
     """Returns a query whose windows of time are values, or elements of arrays in FROM."""
-    for node in list(root.find_all(exp.Select)):
+    for node in nodes(root, exp.Select):
         calls = [part for part in _own(node) if _called(part) is not None]
         if calls:
             _replace(node, calls, text)
-    for call in root.find_all(exp.Anonymous):
+    for call in nodes(root, exp.Anonymous):
         if call.name.upper() == WINDOW_TIME:
             hint = "write window_time(window), and GROUP BY window(at, '10 minutes')"
             raise text.error("WINDOW_TIME takes the window that its SELECT groups by", call, hint)

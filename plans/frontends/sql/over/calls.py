@@ -22,7 +22,7 @@ from plans.frontends.sql.over.framed import OWN, frame_in, spelled
 from plans.frontends.sql.over.partitions import ROWS, Framed, Partitions, of_all
 from plans.frontends.sql.scope import Frame, Scope
 from plans.frontends.sql.shape import limited
-from plans.frontends.sql.text.made import is_known
+from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import place_of, spelling
 from plans.frontends.sql.values import Meaning, scalar
 from plans.program import Aggregate
@@ -81,7 +81,7 @@ class Windows:
                 return found
             if isinstance(part, exp.Window):
                 return self.call(part)
-            columns = list(part.find_all(exp.Column))
+            columns = nodes(part, exp.Column)
             if isinstance(part, exp.Column) and self._unlike(part) in self.named:
                 return self.named[self._unlike(part)]
             outside = any(self._unlike(column) in self.named for column in columns)

@@ -11,12 +11,13 @@ from sqlglot import exp
 
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.shape import limited
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import extent, placed
 
 
 def first_rows(root: exp.Expression, text: Text) -> exp.Expression:
     """Returns an equivalent query that says by ranks which rows come first."""
-    for node in list(root.find_all(exp.Select)):
+    for node in nodes(root, exp.Select):
         distinct, limit, offset = (node.args.get(name) for name in ("distinct", "limit", "offset"))
         on = distinct.args.get("on") if distinct is not None else None
         options = limit.args.get("limit_options") if limit is not None else None

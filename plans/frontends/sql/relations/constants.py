@@ -19,6 +19,7 @@ from sqlglot import exp
 from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.relations.unnest import is_generator
 from plans.frontends.sql.shape import unwrapped
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import extent, placed
 
 
@@ -27,13 +28,13 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
 
     A query that reads none of the `tables` is returned unchanged: there is nothing to maintain.
     """
-    ctes = {cte.alias.lower() for cte in root.find_all(exp.CTE)}
-    named = (".".join(part.name for part in table.parts) for table in root.find_all(exp.Table))
+    ctes = {cte.alias.lower() for cte in nodes(root, exp.CTE)}
+    named = (".".join(part.name for part in table.parts) for table in nodes(root, exp.Table))
     read = next((name for name in named if name in tables and name.lower() not in ctes), None)
     if read is None:
         return root
     _unnest_first(root, read)
-    for node in list(root.find_all(exp.Values)):
+    for node in nodes(root, exp.Values):
         made = _rows(node, read, text)
         if isinstance(node.parent, (exp.Subquery, exp.CTE)) or node is root:
             node.replace(made)
@@ -42,7 +43,7 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
             node.replace(
                 placed(exp.Subquery(this=made, alias=names.copy() if names is not None else None), extent(node))
             )
-    for select in list(root.find_all(exp.Select)):
+    for select in nodes(root, exp.Select):
         if select.args.get("from_") is None and select.args.get("from") is None:
             select.set("from_", _from(read, select))
     return root
@@ -50,7 +51,7 @@ def with_constants(root: exp.Expression, tables: Container[str], text: Text) -> 
 
 def _unnest_first(root: exp.Expression, read: str) -> None:
     """Puts arrays that come first in FROM behind a relation of one row."""
-    for clause in list(root.find_all(exp.From)):
+    for clause in nodes(root, exp.From):
         node = clause.this
         called = node.this if isinstance(node, (exp.Table, exp.Lateral)) else node
         if not isinstance(called, exp.Expression) or not is_generator(called) or called.find(exp.Column):

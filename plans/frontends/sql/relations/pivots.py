@@ -15,7 +15,7 @@ from sqlglot import exp
 from plans.errors import PlanError
 from plans.frontends.sql.groups.aggregates import aggregates
 from plans.frontends.sql.refuse import Text
-from plans.frontends.sql.text.made import is_known
+from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import extent, placed
 
 
@@ -35,7 +35,7 @@ def pivoted(pivot: exp.Pivot, rows: exp.Expression, columns: Sequence[str], text
 
 def _pivot(pivot: exp.Pivot, field: exp.In, rows: exp.Expression, columns: Sequence[str]) -> exp.Expression:
     """Returns the groups, with the aggregates of the rows of each value."""
-    read = {column.name.lower() for part in (*pivot.expressions, field.this) for column in part.find_all(exp.Column)}
+    read = {column.name.lower() for part in (*pivot.expressions, field.this) for column in nodes(part, exp.Column)}
     keys = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns if name.lower() not in read]
     items: list[Any] = list(keys)
     names = iter(pivot.args.get("columns") or ())
@@ -90,7 +90,7 @@ def _of(written: exp.Expression, column: exp.Expression, value: exp.Expression) 
 
 def _unpivot(pivot: exp.Pivot, field: exp.In, rows: exp.Expression, columns: Sequence[str]) -> exp.Expression:
     """Returns the union of the rows with one column after the other."""
-    listed = {column.name.lower() for part in field.expressions for column in part.find_all(exp.Column)}
+    listed = {column.name.lower() for part in field.expressions for column in nodes(part, exp.Column)}
     kept = [name for name in columns if name.lower() not in listed]
     made: exp.Expression | None = None
     for item in field.expressions:

@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, TokenError
 
 from plans.errors import PlanError, Position
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.meanings.calls import with_meanings
 from plans.frontends.sql.text.meanings.json_calls import with_json
 from plans.frontends.sql.text.meanings.json_paths import with_arrows, with_paths
@@ -53,18 +54,6 @@ class Words:
     text: str
     tokens: tuple[tuple[int, int], ...]
 
-    def run_before(self, end: int, words: frozenset[str]) -> tuple[int, int] | None:
-        """Returns the extent of the last unbroken run of these words that ends at or before `end`."""
-        stop = None
-        for start, after in reversed(self.tokens):
-            if after > end:
-                continue
-            if self.text[start:after].upper() in words:
-                stop, begin = stop or after, start
-            elif stop is not None:
-                break
-        return (begin, stop) if stop is not None else None
-
     def phrase(self, phrase: str, before: int | None = None) -> tuple[int, int] | None:
         """Returns the extent of these words in a row: the first one, or the last one before an offset."""
         wanted = phrase.upper().split()
@@ -95,7 +84,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         found = [s for s in known.parser().parse(plain(tokens), text) if s is not None]
         found = [with_indexes(statement, dialect, first_index(dialect)) for statement in found]
         found = [without_quantifiers(with_differences(statement, dialect)) for statement in found]
-        for limit in [limit for statement in found for limit in statement.find_all(exp.Limit)]:
+        for limit in [limit for statement in found for limit in nodes(statement, exp.Limit)]:
             if isinstance(limit.expression, exp.Var) and limit.expression.name.upper() == "ALL":
                 limit.pop()  # LIMIT ALL is none
         found = [with_aliases(with_groupings(statement, dialect), dialect) for statement in found]
@@ -273,7 +262,7 @@ def _unended(text: str, dialect: str) -> PlanError:
 def double_quoted(node: Any, text: str) -> list[Any]:
     """Returns the string literals of a tree that are written in double quotes."""
     found = []
-    for literal in node.find_all(exp.Literal):
+    for literal in nodes(node, exp.Literal):
         start = literal.meta.get("start")
         if literal.args.get("is_string") and start is not None and text[start : start + 1] == '"':
             found.append(literal)

@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from plans.errors import PlanError
 from plans.frontends.sql.text.arguments import CONSTANTS, check_read
-from plans.frontends.sql.text.made import rewritten
+from plans.frontends.sql.text.made import nodes, rewritten
 from plans.frontends.sql.text.meanings.calls import AS_SPARK
 from plans.frontends.sql.text.meanings.json_paths import as_json
 from plans.frontends.sql.text.place import extent, place_of, spelling
@@ -54,7 +54,7 @@ def _comprehension(node: Any) -> Any:
         [node.args[name] for name in ("expression", "position") if node.args.get(name)],
     )
     parens = {name: exp.Paren(this=node.args[name].copy()) for name in ("this", "condition") if node.args.get(name)}
-    for column in [column for body in parens.values() for column in body.find_all(exp.Column)]:
+    for column in [column for body in parens.values() for column in nodes(body, exp.Column)]:
         first, *fields = column.parts
         if any(first.name.lower() == name.name.lower() for name in names):
             column.replace(
@@ -105,15 +105,15 @@ def with_differences(tree: Any, dialect: str) -> Any:
 
     A difference of dates can be a number of days. A difference in weeks counts the beginnings of a unit.
     """
-    for node in tree.find_all(exp.Sub) if dialect in _IN_DAYS else ():
+    for node in nodes(tree, exp.Sub) if dialect in _IN_DAYS else ():
         node.set("days", True)
-    for node in list(tree.find_all(exp.TsOrDsDiff)) if dialect == "redshift" else ():
+    for node in nodes(tree, exp.TsOrDsDiff) if dialect == "redshift" else ():
         unit = node.args.get("unit")
         made = exp.DateDiff(this=node.this.copy(), expression=node.expression.copy(), unit=unit)
         node.replace(_marked(made, node))
-    for node in tree.find_all(exp.DateDiff, exp.DatetimeDiff) if dialect in _OF_BEGINNINGS else ():
+    for node in nodes(tree, exp.DateDiff, exp.DatetimeDiff) if dialect in _OF_BEGINNINGS else ():
         node.set("date_part_boundary", True)
-    for node in tree.find_all(exp.DateDiff) if dialect in _OF_WEEKS else ():
+    for node in nodes(tree, exp.DateDiff) if dialect in _OF_WEEKS else ():
         if node.text("unit").upper() == "WEEK":
             node.set("date_part_boundary", _OF_WEEKS[dialect])
     return tree
@@ -145,7 +145,7 @@ def _translated(node: Any, name: str) -> Any:
         return None
     check_read(copy, _words, words, name)
     made = _marked(made, node)
-    for column in list(made.find_all(exp.Column)):
+    for column in nodes(made, exp.Column):
         operand = operands.get(column.name)
         if operand is not None:
             if column is made:
@@ -278,7 +278,7 @@ def _day_of_week(node: Any, dialect: str) -> Any:
 
 def with_samples(tree: Any, dialect: str) -> Any:
     """Returns a statement with SKEWNESS and KURTOSIS of a sample, if the dialect means these."""
-    for node in tree.find_all(*_OF_SAMPLES.get(dialect, ())):
+    for node in nodes(tree, *_OF_SAMPLES.get(dialect, ())):
         name = f"{type(node).__name__.upper()}_SAMP"
         node.replace(_marked(exp.Anonymous(this=name, expressions=[node.this.copy()]), node))
     return tree
@@ -332,7 +332,7 @@ def _written_out(node: Any) -> Any:
 
 def with_groupings(tree: Any, dialect: str) -> Any:
     """Returns a statement whose GROUP BY is marked if a grouping by nothing has a row where there are no rows."""
-    for node in tree.find_all(exp.Group) if dialect in _ALWAYS_GROUPED else ():
+    for node in nodes(tree, exp.Group) if dialect in _ALWAYS_GROUPED else ():
         node.set("always", True)
     return tree
 
@@ -342,7 +342,7 @@ _ALWAYS_GROUPED = ("duckdb", "postgres", "trino", "presto")
 
 def with_wall_clocks(tree: Any) -> Any:
     """Returns a statement in which TIMESTAMP and DATETIME without a zone are Spark's TIMESTAMP_NTZ."""
-    for node in tree.find_all(exp.DataType):
+    for node in nodes(tree, exp.DataType):
         if node.this in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME):
             node.set("this", exp.DataType.Type.TIMESTAMPNTZ)
     return tree
@@ -352,12 +352,12 @@ def with_lengths(tree: Any) -> Any:
     """Returns a statement in which texts that are cast to INTERVAL are INTERVALs, and the bounds of an array of dates
     are dates.
     """
-    for node in list(tree.find_all(exp.Cast)):
+    for node in nodes(tree, exp.Cast):
         words = _LENGTH.fullmatch(node.this.name) if isinstance(node.this, exp.Literal) else None
         if words is not None and node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
             made = exp.Interval(this=exp.Literal.string(words[1]), unit=exp.Var(this=words[2].upper()))
             node.replace(_marked(made, node))
-    for node in tree.find_all(exp.GenerateDateArray):
+    for node in nodes(tree, exp.GenerateDateArray):
         for end in ("start", "end"):
             if isinstance(node.args.get(end), exp.Literal):
                 node.set(end, _marked(exp.cast(node.args[end].copy(), "date"), node.args[end]))
@@ -369,7 +369,7 @@ _LENGTH = re.compile(r"\s*(-?\d+)\s+([A-Za-z]+?)s?\s*")
 
 def with_aliases(tree: Any, dialect: str) -> Any:
     """Returns a statement whose WHERE is marked with whether it can use the names of the SELECT list."""
-    for node in tree.find_all(exp.Select) if dialect in _NAMED_IN_WHERE else ():
+    for node in nodes(tree, exp.Select) if dialect in _NAMED_IN_WHERE else ():
         if node.args.get("where") is not None:
             node.args["where"].set("aliases", True)
     return tree
@@ -387,7 +387,7 @@ def _between_beginnings(difference: Any, unit: str) -> None:
 
 def _inner_first(tree: Any, *types: Any) -> list[Any]:
     """Returns the nodes of some types, inner ones first. A node that replaces another one has copies of its parts."""
-    return list(tree.find_all(*types))[::-1]
+    return nodes(tree, *types)[::-1]
 
 
 def _is_parameter(node: Any) -> bool:

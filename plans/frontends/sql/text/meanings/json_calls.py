@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal, rewritten
+from plans.frontends.sql.text.made import call, literal, nodes, rewritten
 from plans.frontends.sql.text.place import extent, placed, spelling
 
 _MADE_JSON = "json"
@@ -50,13 +50,13 @@ _NULLED = ("mysql", "singlestore", "starrocks", "doris")
 
 def with_json(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with JSON in the words that are read here. PlanError for forms that are not."""
-    for node in list(tree.find_all(exp.Table, exp.Lateral)) if dialect in _SETS else ():
+    for node in nodes(tree, exp.Table, exp.Lateral) if dialect in _SETS else ():
         _read_rows(node)
     made = rewritten(tree, (*_MADE, exp.Anonymous), lambda node: _made(node, dialect), text)
-    for node in reversed(list(made.find_all(*_AGGREGATES, exp.Anonymous))):
+    for node in reversed(nodes(made, *_AGGREGATES, exp.Anonymous)):
         if isinstance(node, _AGGREGATES) or _name(node) in _GROUPED:
             _aggregate(node, dialect, text)
-    for node in made.find_all(exp.Anonymous) if dialect == "duckdb" else ():
+    for node in nodes(made, exp.Anonymous) if dialect == "duckdb" else ():
         if _name(node) == "WRITE_JSON":
             node.set("this", "PLAIN_JSON")
     return made
@@ -70,7 +70,7 @@ def _read_rows(node: Any) -> None:
         return
     alias = (node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name.lower()))).copy()
     if not alias.columns and "EACH" not in name:
-        asked = node.parent_select.find_all(exp.Column)
+        asked = nodes(node.parent_select, exp.Column)
         named = any(one.name.lower() == "value" and one.table.lower() in ("", alias.name.lower()) for one in asked)
         alias.set("columns", [exp.to_identifier("value") if named and "KEYS" not in name else alias.this.copy()])
     made = exp.Unnest(expressions=[call(_MAKE_ROWS[name], *called.expressions)], alias=alias)

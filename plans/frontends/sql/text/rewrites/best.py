@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import is_known
+from plans.frontends.sql.text.made import is_known, nodes
 from plans.frontends.sql.text.place import extent, place_of, placed, spelling
 
 _KINDS = {exp.ArgMax: True, exp.ArgMin: False, exp.Max: True, exp.Min: False}
@@ -24,10 +24,10 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
 
     Raises PlanError if k is not a constant.
     """
-    for node in reversed(list(tree.find_all(exp.First, exp.Last, exp.AnyValue))):
+    for node in reversed(nodes(tree, exp.First, exp.Last, exp.AnyValue)):
         if isinstance(node.this, exp.Order):
             _pick_first(node)
-    for node in reversed(list(tree.find_all(*_KINDS))):
+    for node in reversed(nodes(tree, *_KINDS)):
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
         whole = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
         around = node.parent if isinstance(node.parent, exp.Filter) else node

@@ -17,7 +17,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, rewritten
+from plans.frontends.sql.text.made import call, nodes, rewritten
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _UNIQUE = ("uniq", "countdistinct", "uniqexact", "uniqcombined", "uniqcombined64", "uniqhll12", "uniqtheta")
@@ -49,10 +49,10 @@ def from_clickhouse(tree: Any, dialect: str, text: str) -> Any:
     if final is not None:
         hint = "leave it out: declare the key of the table, and insert and delete rows by it"
         raise PlanError("FINAL is not supported", hint=hint, position=place_of(text, final), text=text)
-    for node in list(tree.find_all(exp.PreWhere)):
+    for node in nodes(tree, exp.PreWhere):
         node.parent.where(node.this.copy(), copy=False)
         node.pop()
-    for join in [one for one in tree.find_all(exp.Join) if str(one.args.get("kind") or "").upper() == "ARRAY"]:
+    for join in [one for one in nodes(tree, exp.Join) if str(one.args.get("kind") or "").upper() == "ARRAY"]:
         _joined_array(join, text)
     return rewritten(tree, (*_COMBINED, *_OWN, exp.Anonymous), _made, text)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.made import rewritten
+from plans.frontends.sql.text.made import nodes, rewritten
 
 _ZONES = ("postgres", "redshift", "materialize", "risingwave", "duckdb")
 
@@ -24,7 +24,7 @@ def with_conversions(tree: Any, dialect: str, text: str) -> Any:
 
 def without_empty_orders(tree: Any) -> Any:
     """Returns a statement without ORDER BY NULL in window functions, which orders nothing."""
-    for node in list(tree.find_all(exp.Window)):
+    for node in nodes(tree, exp.Window):
         order = node.args.get("order")
         left = [one for one in order.expressions if not isinstance(one.this, exp.Null)] if order is not None else []
         if order is not None and len(left) < len(order.expressions):

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import extent, placed
 
 _CHANGE, _TRUE = "CONDITIONAL_CHANGE_EVENT", "CONDITIONAL_TRUE_EVENT"
@@ -23,8 +24,8 @@ _KEPT = ("kind", "expressions", "from_", "from", "joins", "laterals", "where", "
 
 def with_events(tree: Any, dialect: str) -> Any:
     """Rewrites conditional events so that they read no other window function. Unsupported forms stay unchanged."""
-    for select in list(tree.find_all(exp.Select))[::-1] if dialect == "snowflake" else ():
-        events = [one for item in select.expressions for one in item.find_all(exp.Window) if _asks(one)]
+    for select in nodes(tree, exp.Select)[::-1] if dialect == "snowflake" else ():
+        events = [one for item in select.expressions for one in nodes(item, exp.Window) if _asks(one)]
         others = [name for name, value in select.args.items() if value and name not in (*_KEPT, "with_", "with")]
         if not events or others:
             continue

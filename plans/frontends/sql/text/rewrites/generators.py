@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.frontends.sql.text.made import call, literal
+from plans.frontends.sql.text.made import call, literal, nodes
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 
@@ -17,7 +17,7 @@ def with_arrays(tree: Any) -> Any:
 
     Calls of another form stay, and are refused later.
     """
-    for node in list(tree.find_all(exp.Stack, exp.Anonymous)):
+    for node in nodes(tree, exp.Stack, exp.Anonymous):
         rows = _stacked(node) if isinstance(node, exp.Stack) else _of_json(node)
         if rows:
             array = exp.Array(expressions=[exp.Struct(expressions=row) for row in rows])
@@ -30,7 +30,7 @@ def with_flattened(tree: Any, dialect: str, text: str) -> Any:
 
     Raises PlanError for parameters that are not supported.
     """
-    for node in list(tree.find_all(exp.Lateral, exp.TableFromRows)) if dialect == "snowflake" else ():
+    for node in nodes(tree, exp.Lateral, exp.TableFromRows) if dialect == "snowflake" else ():
         if type(node.this) is not exp.Explode:
             continue
         try:
@@ -67,7 +67,7 @@ def _flattened(given: list[Any]) -> tuple[Any, bool]:
 
 def with_series(tree: Any, dialect: str) -> Any:
     """Returns a statement that reads series in FROM by UNNEST, such as `FROM range(1, 10) AS r(x)`."""
-    for node in list(tree.find_all(exp.Table, exp.Lateral)):
+    for node in nodes(tree, exp.Table, exp.Lateral):
         called = node.this.this if type(node.this) is exp.Explode else node.this
         if not isinstance(called, exp.Anonymous) or str(called.this).upper() not in _SERIES:
             continue

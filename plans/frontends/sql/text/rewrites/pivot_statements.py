@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.text.made import rewritten
+from plans.frontends.sql.text.made import nodes, rewritten
 
 
 def with_pivots(tree: Any, dialect: str, text: str) -> Any:
@@ -19,7 +19,7 @@ def with_pivots(tree: Any, dialect: str, text: str) -> Any:
     Statements of another form stay, and are refused later.
     """
     tree = rewritten(tree, (exp.Pivot,), _made, text)
-    for node in tree.find_all(exp.Pivot):
+    for node in nodes(tree, exp.Pivot):
         node.set("filtered", dialect not in _WITHOUT_ROWS)
     return tree
 
@@ -42,7 +42,7 @@ def _pivoted(node: Any) -> Any:
     using = using or [exp.Count(this=exp.Star())]
     rows = node.this.copy()
     if group is not None:
-        read = [*group.expressions, *(column for one in (fields[0], *using) for column in one.find_all(exp.Column))]
+        read = [*group.expressions, *(column for one in (fields[0], *using) for column in nodes(one, exp.Column))]
         named = {column.name.lower(): column for column in read}
         source = exp.Select(expressions=[column.copy() for column in named.values()], from_=exp.From(this=rows))
         rows = exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("pivoted")))

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from plans.errors import PlanError
 from plans.frontends.sql.shape import conjuncts
+from plans.frontends.sql.text.made import nodes
 from plans.frontends.sql.text.place import extent, place_of, placed
 
 _MIRRORED: dict[Any, Any] = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT}
@@ -23,7 +24,7 @@ def with_limits(tree: Any, dialect: str, text: str) -> Any:
     """Returns a statement with LIMIT in place of ROWNUM. PlanError for other forms of ROWNUM."""
     if dialect != "oracle":
         return tree
-    for node in list(tree.find_all(exp.Select)):
+    for node in nodes(tree, exp.Select):
         where = node.args.get("where")
         parts = conjuncts(where.this) if where is not None else []
         bounds = {id(part): _bound(part) for part in parts}
@@ -48,7 +49,7 @@ def with_limits(tree: Any, dialect: str, text: str) -> Any:
         where.set("this", exp.and_(*others, copy=False) if others else None)
         node.set("where", where if others else None)
         (inner or node).set("limit", limit)
-    for column in tree.find_all(exp.Column):
+    for column in nodes(tree, exp.Column):
         if _is_rownum(column):
             message = "ROWNUM of this form is not supported"
             raise PlanError(message, hint=_HINT, position=place_of(text, column), text=text)
