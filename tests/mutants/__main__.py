@@ -4,7 +4,7 @@
     python -m tests.mutants --room rules              # all faults of a room
     python -m tests.mutants --again --budget 60       # what survived once more, with a minute of tests for each
     python -m tests.mutants --report                  # what is known so far
-    python -m tests.mutants --map                     # ask anew which tests call which functions (some 20 min)
+    python -m tests.mutants --map                     # ask anew which tests call which functions: 5 min for the rules
 
 Everything it finds is in ``out/mutants``: a line for each fault in ``faults.jsonl``, and in ``logs`` how a test failed.
 A fault that survives is a test that is missing, or stands in ``equivalent.toml`` with the reason why no test
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.faults import Fault, faults
-from tests.mutants.rooms import ROOMS, ROOT, TESTS, Room
+from tests.mutants.rooms import ROOMS, ROOT, Room
 
 OUT = ROOT / "out" / "mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -63,7 +63,7 @@ class Map:
     """Which tests call a function, and how long they take, with kernels as plain Python or compiled."""
 
     def __init__(self, room: Room) -> None:
-        self.path = OUT / ("plain.json" if room.plain else "compiled.json")
+        self.path, self.tests_of = OUT / f"{room.name}.json", room.tests
         self.environment = {**_environment(room), "CROWN_COVERING": str(self.path)}
 
     def make(self) -> None:
@@ -71,7 +71,7 @@ class Map:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # A test that is ended may have frames without a line, at which pytest's own tracebacks fail.
         options = ["-q", "--tb=native", "-p", "tests.mutants.covering", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        command = [sys.executable, "-m", "pytest", *options, *(f"tests/{folder}" for folder in TESTS)]
+        command = [sys.executable, "-m", "pytest", *options, *(f"tests/{folder}" for folder in self.tests_of)]
         with self.path.with_suffix(".log").open("w") as log:
             ended = subprocess.run(command, env=self.environment, cwd=ROOT, stdout=log, stderr=log, check=False)
         if ended.returncode not in (0, 1):  # 1: some tests failed, and are not asked
@@ -177,8 +177,8 @@ def main() -> None:
     tried = {name for name, end in last.items() if not (given.again and end in SURVIVED)}
     names: set[str] = set()
     if given.map:
-        for path in {Map(room).path for room in rooms}:
-            path.unlink(missing_ok=True)  # each is made once, by the first room that asks for it
+        for room in rooms:
+            Map(room).path.unlink(missing_ok=True)
     for room in rooms:
         number = given.sample and given.sample // len(rooms)
         drawn = drawn_of(room, number, given.seed)

@@ -12,18 +12,16 @@ ROOT = Path(__file__).parents[2]
 _NEVER = {"__init__.py", "jit.py", "warm.py", "lowered.py", "pointers.py", "prefetch.py"}
 
 
-TESTS = ("plans", "engine", "programs", "stages", "kernels", "bags", "store", "triangle", "windows")
-
-
 @dataclass(frozen=True)
 class Room:
     """Folders of modules, without those below them.
 
-    ``plain``: its tests run kernels as plain Python.
+    ``tests``: the folders of the tests that are asked about its faults. ``plain``: they run kernels as plain Python.
     """
 
     name: str
     modules: tuple[str, ...]
+    tests: tuple[str, ...]
     plain: bool = False
 
     @property
@@ -54,6 +52,7 @@ ROOMS = {
                 "crown/ingest/kernels",
                 "crown/programs/kernels",
             ),
+            ("engine", "programs", "stages", "kernels", "bags", "store", "triangle", "windows"),
             plain=True,
         ),
         Room(
@@ -71,6 +70,7 @@ ROOMS = {
                 "crown/bags",
                 "crown/store",
             ),
+            ("engine", "programs", "stages", "bags", "store", "windows"),
         ),
         Room(
             "rules",
@@ -87,6 +87,7 @@ ROOMS = {
                 "plans/payloads",
                 "plans/queries",
             ),
+            ("plans", "programs", "windows"),
         ),
     )
 }
