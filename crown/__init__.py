@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from crown import changes, errors, graph, ml, spark
-    from crown.databases import Database, database, load_database
+    from crown.databases import Database, load_database
     from crown.durable.database import DurableDatabase
     from crown.durable.opening import open_database
     from crown.durable.opening import open_view as open
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         MissingPackageError,
         NotDurableError,
         PlanError,
+        ProjectError,
         QueryChangedError,
         QueryWarning,
         RecoveryWarning,
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
         UnusableStateError,
     )
     from crown.functions import aggregate, function
+    from crown.opening import database
     from crown.planning import explain, plan
+    from crown.projects.database import ProjectDatabase
     from crown.results.factorized import unfold
     from crown.views import View, load, view
     from ivm_triangle.triangle import Triangle
@@ -83,6 +86,8 @@ __all__ = [
     "Plan",
     "PlanError",
     "Program",
+    "ProjectDatabase",
+    "ProjectError",
     "QueryChangedError",
     "QueryWarning",
     "RecoveryWarning",
@@ -125,13 +130,14 @@ _HOMES = {
     "DurableView": "crown.durable.view",
     "Plan": "plans.plan",
     "Program": "plans.program",
+    "ProjectDatabase": "crown.projects.database",
     "Schema": "plans.schema",
     "Table": "plans.schema",
     "Triangle": "ivm_triangle.triangle",
     "View": "crown.views",
     "Window": "plans.windows",
     "aggregate": "crown.functions",
-    "database": "crown.databases",
+    "database": "crown.opening",
     "explain": "crown.planning",
     "function": "crown.functions",
     "last_rows": "plans.windows",

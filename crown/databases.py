@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,14 +20,14 @@ from crown.ingest.batch import PreparedBatch
 from crown.ingest.clock import with_time
 from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
-from crown.options import Checks, DatabaseOptions, Keywords, Planning, Resources
+from crown.options import Resources
 from crown.programs import snapshot
 from crown.programs.base_rows import kept_of
 from crown.programs.database_engine import DatabaseEngine
 from crown.programs.result import ResultOf
 from crown.reading import Readable
 from crown.results.subscribers import Audience, Pick, Subscribed
-from crown.views import demand_quarantine, extra_of
+from crown.views import extra_of
 from plans import named
 from plans.clock import CLOCK
 from plans.errors import PlanError
@@ -145,19 +145,27 @@ class Database(
         self._switch(named.without_table(self.program, name))
 
     def define(
-        self, views: Mapping[str, str | Relation | Callable[[Schema], Relation]], *, drop: Iterable[str] = ()
+        self,
+        views: Mapping[str, str | Relation | Callable[[Schema], Relation]],
+        *,
+        drop: Iterable[str] = (),
+        tables: Any = None,
     ) -> None:
         """Drops the views ``drop`` in their order, then registers ``views`` in theirs, in one step.
 
         It costs what one ``view`` or ``drop`` costs, and what the rows that they read cost the new stages. A
-        query may be a function: it is called with ``schema`` as it is then, and returns a relation. Raises what
-        ``view`` and ``drop`` raise; the database is as before then.
+        query may be a function: it is called with ``schema`` as it is then, and returns a relation. ``tables``: a
+        schema, of all tables that there shall be from then on. Those that are there with the same columns keep their
+        rows, and all others are empty; all views are filled anew. Raises what ``view`` and ``drop`` raise, and
+        PlanError for a view that stays and reads a table that does not; the database is as before then.
         """
         if not isinstance(views, Mapping) or not isinstance(drop, Iterable) or isinstance(drop, str):
             raise CrownError("define takes a dict from names to queries, and drop= a list of names")
         program, gone = self.program, tuple(drop)
         for name in gone:
             program = named.dropped(program, name)
+        if tables is not None:
+            program = named.over(program, Schema.of(schemas(tables)))
         for name, query in views.items():
             program = named.added(program, name, query(named.schema_of(program)) if callable(query) else query)
         if program is not self.program:
@@ -365,31 +373,6 @@ def _if_rows(deltas: dict[str, pa.Table]) -> dict[str, pa.Table] | None:
 
 def _of_view(name: str, deltas: dict[str, pa.Table]) -> pa.Table | None:
     return deltas[name] if deltas[name].num_rows else None
-
-
-def database(
-    schema: Any,
-    **options: Unpack[DatabaseOptions],
-) -> Database:
-    """Returns a database of the tables of ``schema``, without views.
-
-    ``schema``: table -> {column: type}, as for ``crown.view``. The rows of all tables are kept whole, once per distinct
-    row, so that views can come later. ``options``, for tables and all views together: ``memory_budget``,
-    ``on_missing``, ``on_bad_row``, ``quarantine`` and ``windows``, as for ``crown.view``; rows that are kept cannot be
-    taken on trust.
-
-    >>> import crown
-    >>> crown.database({"r": {"a": "int64"}})
-    <crown.Database of 1 tables and the views (none)>
-    """
-    given = Keywords("crown.database", DatabaseOptions, options)
-    planning, checks, resources = given.of(Planning), given.of(Checks), given.of(Resources)
-    checks.demand_rows()
-    folder = checks.folder()
-    program = named.empty(Schema.of(schema), planning.windows)
-    demand_quarantine(program, folder)
-    engine = DatabaseEngine.create(program, resources.budget, checks.missing)
-    return Database(engine, resources.budget, folder, quiet=checks.on_missing is not None)
 
 
 def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:

@@ -124,6 +124,10 @@ class RecoveryWarning(UserWarning):
     """A durable view was brought back, but not from everything that was there; what was left out is said."""
 
 
+class ProjectError(CrownError):
+    """A pipeline project cannot be used: its specification, its definitions or its sources."""
+
+
 class MissingPackageError(CrownError, ImportError):
     """What was asked for needs a package that is not installed; the message has the command that installs it."""
 
@@ -131,6 +135,7 @@ class MissingPackageError(CrownError, ImportError):
 _EXTRAS = {
     "jit": ("numba", "llvmlite"),
     "spark": ("pyspark", "py4j", "deltalake"),
+    "projects": ("yaml",),
     "postgres": ("psycopg",),
     "kafka": ("confluent_kafka",),
     "iceberg": ("pyiceberg",),

@@ -138,6 +138,22 @@ def without_table(program: Program, name: str) -> Program:
     return replace(program, tables=left, windows=windows)
 
 
+def over(program: Program, schema: Schema) -> Program:
+    """Returns the program over other base tables. PlanError if there is none, or a result reads one that is gone or is
+    another one."""
+    tables = tuple(schema.values())
+    check_names(schema)
+    if not tables:
+        raise PlanError("a database needs tables", hint="give it the tables that it shall have")
+    changed = {table.name.lower() for table in program.tables if table != CLOCK and table not in tables}
+    for result in _results(program):
+        for name in changed & _tables_below(program, result.stage):
+            raise PlanError(f"the table {name} is read by {result.name}", hint=f"drop {result.name} first")
+    clock = tuple(table for table in program.tables if table == CLOCK)
+    windows = tuple(window for window in program.windows if window.relation in schema)
+    return replace(program, tables=(*tables, *clock), windows=windows)
+
+
 def _tables_below(program: Program, number: int) -> set[str]:
     """Returns the base tables (in lower case) that a stage is made of."""
     found: set[str] = set()

@@ -24,6 +24,7 @@ MODULES = (
     "crown.ml.linear",
     "crown.results.factorized",
     "crown.results.subscribers",
+    "crown.opening",
     "crown.planning",
     "crown.reading",
     "crown.ml.monomials",

@@ -107,6 +107,17 @@ def durable_database() -> crown.DurableDatabase:
     return made
 
 
+def project() -> crown.ProjectDatabase:
+    folder = new()
+    (folder / "r").mkdir(parents=True)
+    (folder / "v.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT a, COUNT(*) AS n FROM r GROUP BY a")
+    (folder / "spark-pipeline.yml").write_text(
+        "{name: p, storage: s, libraries: [{glob: {include: v.sql}}],\n"
+        'configuration: {crown.source.r: "csv:r?columns=a BIGINT, b BIGINT"}}'
+    )
+    return crown.database(folder)
+
+
 def model() -> Any:
     made = crown.ml.regression("SELECT a, b FROM r", SCHEMA, target="b")
     made.apply(ROWS)
@@ -141,6 +152,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "crown.Database": database,
     "crown.DurableView": durable,
     "crown.DurableDatabase": durable_database,
+    "crown.ProjectDatabase": project,
     "crown.Triangle": triangle,
     "crown.Plan": lambda: crown.plan("Q(a) :- r(a, b).", SCHEMA),
     "crown.Program": lambda: crown.plan(COUNTS, SCHEMA),
@@ -159,9 +171,9 @@ BESIDE: dict[str, Callable[[], Any]] = {
 }
 """Objects that public functions return, and whose classes have no lines of their own there."""
 MADE_BY_FUNCTIONS = {
-    "crown.View", "crown.Database", "crown.DurableView", "crown.DurableDatabase", "crown.graph.MotifView",
-    "crown.graph.DurableMotifView", "crown.Plan", "crown.Program", "crown.Window", "crown.ml.Coefficients",
-    "crown.ml.Monomials",
+    "crown.View", "crown.Database", "crown.DurableView", "crown.DurableDatabase", "crown.ProjectDatabase",
+    "crown.graph.MotifView", "crown.graph.DurableMotifView", "crown.Plan", "crown.Program", "crown.Window",
+    "crown.ml.Coefficients", "crown.ml.Monomials",
 }  # fmt: skip
 """Classes that a user does not call."""
 ARGUMENTS: Values = {

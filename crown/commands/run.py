@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 import crown
 from crown import changes
+from crown.commands import project
 from crown.commands.terminal import takes, waiting
 from crown.errors import ChangeError
 from crown.guards.arguments import file_of, number_of, path_of, same_file
@@ -34,7 +35,7 @@ from plans.frontends.datalog.tokens import looks_like as are_rules
 from plans.frontends.motif.patterns import looks_like
 from plans.types import arrow_type
 
-HELP = "maintain a query over change files in this process and write its deltas"
+HELP = "maintain a query over change files in this process and write its deltas, or the views of a pipeline project"
 TELLS = True
 _EVERY = re.compile(r"(\bselect|\bdistinct|,|\.)\s*\*", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
@@ -45,10 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_query_arguments(parser)
     add = parser.add_argument
+    project.add_arguments(parser)
     add(
         "--input",
         action="append",
-        required=True,
+        default=[],
         metavar="NAME=FILE",
         help="changes of a relation: a file, or a folder of files, of Parquet, Arrow, CSV, TSV, JSON lines or an edge "
         "list, perhaps packed (.gz, .zst, .bz2, .zip); or - for standard input (JSON lines or text, without end)",
@@ -78,10 +80,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--quarantine", metavar="DIR", help="put rows that do not fit aside in this folder instead of stopping")
     add("--json", action="store_true", help="print deltas, results, progress and summary as JSON lines")
     add("--quiet", action="store_true", help="no progress lines")
+    parser.set_defaults(defaults={action.dest: action for action in parser._actions})
 
 
 def run(args: argparse.Namespace) -> int:
     """Maintains the query and reports progress on standard error. Returns exit code 0."""
+    if project.is_named(args):
+        return project.run(args)
+    if not args.input:
+        raise ChangeError("--input NAME=FILE says where the changes of a relation are; give one for each that changes")
     sources: dict[Path, RowsFile] = {}
     made = _plan(args, sources)
     paths = _inputs(args.input, made)

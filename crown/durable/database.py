@@ -72,11 +72,12 @@ class DurableDatabase(
         views: Mapping[str, str | Relation | Callable[[Schema], Relation]],
         *,
         drop: Iterable[str] = (),
+        tables: Any = None,
         note: Any = None,
     ) -> None:
         """Drops and registers views as ``Database.define`` does, and keeps ``note`` with that, as ``apply`` does."""
         with self._noting(note):
-            super().define(views, drop=drop)
+            super().define(views, drop=drop, tables=tables)
 
     @contextmanager
     def _noting(self, note: Any) -> Iterator[None]:

@@ -128,9 +128,11 @@ def reopened_database(
     schema: Any = None,
     *,
     after: int | None = None,
+    of: type[DurableDatabase] = DurableDatabase,
     **options: Unpack[DurableDatabaseOptions],
 ) -> tuple[DurableDatabase, dict[int, dict[str, pa.Table]]]:
-    """Returns what ``open_database`` does, and by number the changes and deltas of the batches behind number ``after``.
+    """Returns what ``open_database`` does, as an object ``of`` that class, and by number the changes and deltas of the
+    batches behind number ``after``.
 
     So a program that hands deltas on can hand on what a crash kept back. The log must still have these batches; what it
     does not have is missing in the deltas.
@@ -168,7 +170,7 @@ def reopened_database(
                 )
             demand_quarantine(engine.plan, bad)
         quiet = checks.on_missing is not None
-        database = DurableDatabase(engine, journal, budget, bad, durability.floor, note, quiet)
+        database = of(engine, journal, budget, bad, durability.floor, note, quiet)
         undone.pop_all()
     return database, kind.deltas
 

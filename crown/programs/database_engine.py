@@ -120,10 +120,11 @@ class DatabaseEngine(ProgramRuntime, instead="save(path) and crown.load_database
         return made
 
     def _with_tables_of(self, program: Program, memory_budget: int | None) -> DatabaseEngine:
-        """Returns an engine of a program with other tables. The tables of both have the rows that they have here."""
+        """Returns an engine of a program with other tables. Those that both have, with the same columns, have the rows
+        that they have here."""
         made = DatabaseEngine.create(program, memory_budget, self.on_missing, self.uninterrupted)
-        names = {table.name for table in program.tables}
-        rows = {name: table for name, table in kept(self).items() if name in names}
+        same = {table.name for table in set(program.tables).intersection(self._program.tables)}
+        rows = {name: table for name, table in kept(self).items() if name in same}
         if self.batches:
             made.fill(rows)
         made.batches = self.batches

@@ -13,11 +13,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from crown.analysis.prometheus import written
+from crown.projects.specification import AUTO, FULL, POLICIES, is_project
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
 from spark_jobs.pipelines.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import AUTO, FULL, POLICIES, SPECIFICATIONS, Project
+from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report, group_lines
 from spark_jobs.pipelines.sessions import Session
@@ -141,7 +142,7 @@ def _tell(project: Project, args: argparse.Namespace) -> None:
 
 def _project_at(path: Path) -> Project:
     """Returns the project of Declarative Pipelines or of dbt in a folder, or of its specification or manifest."""
-    manifest = None if any((path / name).is_file() for name in SPECIFICATIONS) else manifest_of(path)
+    manifest = None if is_project(path) else manifest_of(path)
     return Project.of(path) if manifest is None else project_of(manifest)
 
 
@@ -203,9 +204,4 @@ def _show_report(report: Report, as_json: bool) -> None:
     if as_json:
         print(json.dumps(vars(report)))
         return
-    for name, (rows, how) in report.read.items():
-        print(f"source {name}  {rows} changes  {how}")
-    for name, (inserted, deleted) in report.changed.items():
-        seconds = report.computed.get(name)
-        print(f"view {name}  +{inserted} -{deleted}" + (f"  Spark, {seconds:.1f} s" if seconds is not None else ""))
-    print(f"version {report.version} in {report.seconds:.1f} s")
+    print("\n".join(report.lines()))

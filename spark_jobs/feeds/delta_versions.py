@@ -17,10 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
+from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta import delta_table
 from spark_jobs.feeds.delta_rows import DataFile, data_files
 from spark_jobs.feeds.delta_source import CHANGE_TYPE, columns, fitted, has_feed, opened, telling, weights_of
+from spark_jobs.ingest.types import supported_table
 from spark_jobs.storage.address import address
 from spark_jobs.tables.results.hidden import refuse_vectors_among_changes
 
@@ -41,6 +43,10 @@ class DeltaVersions:
     def columns(self) -> T.StructType:
         """Returns the columns of the newest version."""
         return columns(opened(self._table))
+
+    def table(self, name: str) -> Table:
+        """Returns the relation of the newest version, with the columns that have a type."""
+        return supported_table(name, self.columns())
 
     def newest(self) -> dict[str, Any]:
         """Returns the identity of the table and its newest version."""

@@ -20,7 +20,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from crown.errors import needs
 from crown.ingest.columns import WEIGHT
+from plans import schema as relations
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.types import supported_table
 from spark_jobs.storage import iceberg_catalogs
 
 if TYPE_CHECKING:
@@ -47,6 +49,10 @@ class IcebergVersions:
         """Returns the columns of the newest version."""
         with self._telling():
             return from_arrow_schema(self._opened().schema().as_arrow())
+
+    def table(self, name: str) -> relations.Table:
+        """Returns the relation of the newest version, with the columns that have a type."""
+        return supported_table(name, self.columns())
 
     def newest(self) -> dict[str, Any]:
         """Returns the identity of the table and its newest version."""

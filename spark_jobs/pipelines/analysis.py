@@ -26,6 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import crown
 from crown.durable.files import write_durably
+from crown.projects.changes import Changed, changes_of_versions
+from crown.projects.specification import FULL, INCREMENTAL, STRICT
 from plans.errors import PlanError
 from plans.expressions.functions.user import NAMED
 from plans.named import added, empty, schema_of
@@ -38,9 +40,9 @@ from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, u
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines.given import Given
-from spark_jobs.pipelines.project import FULL, INCREMENTAL, STRICT, Definition, Texts, raised
+from spark_jobs.pipelines.project import Definition, Texts, line_of, raised
 from spark_jobs.pipelines.sessions import Session
-from spark_jobs.pipelines.sources import Changed, changes, changes_of_versions
+from spark_jobs.pipelines.sources import changes
 
 _ANALYSIS = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has
@@ -442,9 +444,4 @@ def _said(definition: Definition, error: Exception, known: Collection[str] = ())
             f"{place}: there is no table or view {name}: correct the name, create the table, or say where it is with "
             f"crown.source.{name.rpartition('.')[2]} in the configuration, Pipeline.source() in Python"
         )
-    return f"{place}: {_line(error)}"
-
-
-def _line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return f"{place}: {line_of(error)}"

@@ -1,10 +1,6 @@
 """Sources given by name, as a text, a DataFrame or a function that says where the rows are.
 
-- ``delta:FOLDER`` or ``delta:s3://...``, ``iceberg:CATALOG.NAMESPACE.TABLE``: tables that are read by their versions
-- ``parquet:FOLDER``, ``orc:FOLDER``: all files of a folder
-- ``jdbc:URL TABLE``: a table of a database, which is read whole and compared; ``jdbc:URL TABLE?key=a,b``: no two of its
-  rows share these columns
-- any other text: a table of Spark's catalog
+A text is a location (``crown.projects.locations``), or names a table of Spark's catalog.
 """
 
 from __future__ import annotations
@@ -18,21 +14,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from crown.projects.locations import DELTA, JDBC, PARQUET, VERSIONS, Location
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.ingest.names import key_of
-from spark_jobs.ingest.types import supported_table
+from spark_jobs.ingest.types import spark_type, supported_table
 from spark_jobs.pipelines.folders import ParquetFolder
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.sources import Versions
 from spark_jobs.pipelines.streams import StreamingTable
 from spark_jobs.storage.address import in_a_line
 
-DELTA, ICEBERG, JDBC, PARQUET = "delta", "iceberg", "jdbc", "parquet"
-FILES = (PARQUET, "orc")
-KINDS = (DELTA, ICEBERG, *FILES, JDBC)
 _FETCHED = "10000"
 """So many rows a database sends at a time. PostgreSQL's driver keeps a whole table in memory if nothing is said."""
 _MERGED = "spark.sql.parquet.mergeSchema"
@@ -88,24 +82,34 @@ def given_by(session: Session, name: str, table: str | DataFrame | Callable[[], 
         if not callable(table):
             raise SourceError(f"source {name}: give a table, a DataFrame or a function that returns one")
         return Given(table)
-    kind, colon, where = table.partition(":")
-    said = hashlib.sha256(table.encode()).hexdigest()[:16]
-    if kind not in KINDS or not colon:
+    location = Location.of(name, table)
+    if location is None:
         return Given(_told(name, lambda: session.spark.table(table)))
-    if kind in (DELTA, ICEBERG):
+    kind, where, said = location.kind, location.where, hashlib.sha256(table.encode()).hexdigest()[:16]
+    if kind in VERSIONS:
         versions = versions_of(table)
         return Given(lambda: versions.frame(session.spark), versions, said, table)
     if kind == JDBC:
-        url, _, rows = table.strip().rpartition(" ")
+        url, _, rows = f"{kind}:{where}".strip().rpartition(" ")
         if not url:
             raise SourceError(f"source {name}: write jdbc:URL TABLE, with a space between them")
-        rows, keyed, key = rows.partition("?key=")
         options = {"url": url.strip(), "dbtable": rows, "fetchsize": _FETCHED}
         read = _told(name, lambda: _of_database(session.spark, options))
-        return Given(read, said=said, key=key_of(key, f"source {name}") if keyed else ())
+        return Given(read, said=said, key=() if location.key is None else key_of(location.key, f"source {name}"))
+    declared = location.table(name)
+    if declared is not None:
+        columns = T.StructType([T.StructField(column.name, spark_type(column.type)) for column in declared.columns])
+        return Given(_told(name, lambda: _of_texts(session.spark, location, columns)), said=said, text=table)
     plain = kind == PARQUET and "://" not in where and not session.names(_MERGED) and session.is_local
     folder = ParquetFolder(where) if plain else None
     return Given(_told(name, lambda: session.spark.read.format(kind).load(where)), said=said, text=table, folder=folder)
+
+
+def _of_texts(spark: SparkSession, location: Location, columns: T.StructType) -> DataFrame:
+    """Returns the rows of files of text, whose columns are found by their names. A value that is none of its column's
+    type is an error."""
+    options = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
+    return spark.read.schema(columns).options(**options).format(location.kind).load(location.where)
 
 
 def _of_database(spark: SparkSession, options: dict[str, str]) -> DataFrame:

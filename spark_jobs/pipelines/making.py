@@ -14,15 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
+from crown.projects.changes import difference, with_weights
+from crown.projects.specification import INCREMENTAL, STRICT
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
 from spark_jobs.pipelines.analysis import Analysis, Analyzed, active
 from spark_jobs.pipelines.delivery import Delivery
 from spark_jobs.pipelines.growing import Beside, without
-from spark_jobs.pipelines.project import INCREMENTAL, STRICT, Definition
+from spark_jobs.pipelines.project import Definition
 from spark_jobs.pipelines.reports import Report
 from spark_jobs.pipelines.sessions import Session
-from spark_jobs.pipelines.sources import arrow_of, difference, with_weights
+from spark_jobs.pipelines.sources import arrow_of
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from crown.guards.arguments import flag_of, number_of
+from crown.projects.specification import AUTO, FULL, INCREMENTAL, POLICIES
 from plans.schema import Schema
 from plans.search.groups import Groups, groups_of
 from spark_jobs.errors import SourceError
@@ -34,7 +35,7 @@ from spark_jobs.pipelines.analysis import (
 from spark_jobs.pipelines.delivery import Delivery, Function
 from spark_jobs.pipelines.given import Given, given_by
 from spark_jobs.pipelines.making import Maker
-from spark_jobs.pipelines.project import AUTO, FULL, INCREMENTAL, POLICIES, Definition, Project, Texts
+from spark_jobs.pipelines.project import Definition, Project, Texts
 from spark_jobs.pipelines.reports import Report, Step
 from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
@@ -73,8 +74,8 @@ class Pipeline:
             known = recalled_texts(made._session, made._state.analysis)
             made._texts = project.load(made._session, known)
             made._definitions = list(project.definitions)
-            for name, where in project.sources.items():
-                made.source(name, where)
+            for name, location in project.sources.items():
+                made.source(name, location.text)
             for stream in project.streams:
                 made._stream(stream.name, frame_of(made._session, stream))
             for name, places in project.places.items():

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import invalidate_caches
@@ -21,22 +20,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import yaml
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
+from crown.errors import ProjectError
+from crown.projects.specification import INTO, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.given import DELTA, FILES, KINDS
 from spark_jobs.pipelines.sessions import Session, following
 
-SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
-_FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
-_OURS = "crown."
-SOURCE, _INTO, _KEEP, REFRESH = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}keep", f"{_OURS}refresh."
-AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incremental_strict", "full")
-"""Refresh policies. Spark computes a view anew in every run: if the view cannot be maintained; not at all, such a view
-is an error; not at all, and a source whose history is gone is an error, too; always."""
 _FLOWS = "a streaming table has one flow, which appends; unite several in one query, or use crown submit"
 
 
@@ -44,10 +36,6 @@ Views = list[list[Any]]
 """What a text defines: name, query, kind, and the line in which its statement begins."""
 Texts = dict[str, Views]
 """What the SQL files of a project define, by their texts."""
-Stamp = tuple[int, int]
-"""Size and time of a file."""
-Stamps = dict[str, Stamp | None]
-"""Stamps of files by their paths; None of one that is gone."""
 _VIEW, _TEMPORARY, _STREAM = "view", "temporary", "stream"
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _modules: set[str] = set()
@@ -73,119 +61,34 @@ class Definition:
 
 
 @dataclass
-class Project:
+class Project(Specification):
     """What a specification says, and the views and streaming tables that its files define."""
 
-    name: str
-    file: Path
-    folder: Path
-    storage: Path
-    configuration: Mapping[str, str]
-    database: str | None
-    includes: tuple[str, ...]
     definitions: list[Definition] = field(default_factory=list)
     streams: list[Definition] = field(default_factory=list)
-    _defined: Stamps = field(default_factory=dict, init=False)
     _imported: Stamps = field(default_factory=dict, init=False)
-
-    @classmethod
-    def of(cls, path: Path) -> Project:
-        """Returns the project of a specification file, or of the folder that has one, without its definitions."""
-        file = path
-        if path.is_dir():
-            found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
-            if len(found) != 1:
-                what = "two specifications" if found else f"neither {SPECIFICATIONS[0]} nor dbt_project.yml"
-                raise SourceError(f"{path} has {what}: name the folder or the file of a pipeline project")
-            file = found[0]
-        try:
-            given = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SourceError(f"{file} cannot be read: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise SourceError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
-        if not isinstance(given, dict):
-            raise SourceError(f"{file} is no specification: write name:, storage: and libraries:")
-        strange = sorted(str(name) for name in set(given) - _FIELDS)
-        lacking = [name for name in ("name", "storage") if not isinstance(given.get(name), str)]
-        if strange or lacking:
-            said = f"has the unknown field {strange[0]}" if strange else f"lacks the field {lacking[0]}"
-            raise SourceError(f"{file} {said}: a specification has {', '.join(sorted(_FIELDS))}")
-        try:
-            includes = tuple(str(entry["glob"]["include"]) for entry in given.get("libraries") or ())
-            configuration = {str(k): str(v) for k, v in (given.get("configuration") or {}).items()}
-        except (TypeError, KeyError, AttributeError):
-            raise SourceError(f"{file}: write libraries: [{{glob: {{include: transformations/**}}}}]") from None
-        storage = given["storage"]
-        if "://" in storage and not storage.startswith("file://"):
-            raise SourceError(f"storage {storage}: the state of a pipeline is kept in a local folder; name one")
-        folder = file.parent.resolve()
-        where = folder / storage.removeprefix("file://")
-        return cls(
-            given["name"], file, folder, where, configuration, given.get("database") or given.get("schema"), includes
-        )
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """Returns the sources that the configuration names: ``crown.source.NAME: delta:FOLDER`` and the like."""
-        found = {}
-        for key, value in self.configuration.items():
-            if not key.startswith(SOURCE):
-                continue
-            kind, _, where = value.partition(":")
-            if kind not in KINDS or not where:
-                raise SourceError(
-                    f"{self.file}: {key}: write the kind of the table, a colon and where it is: "
-                    "delta:FOLDER, iceberg:CATALOG.NAMESPACE.TABLE, parquet:FOLDER, orc:FOLDER, or jdbc:URL TABLE"
-                )
-            local = kind in (DELTA, *FILES) and "://" not in where
-            found[key.removeprefix(SOURCE)] = f"{kind}:{self.folder / where}" if local else value
-        return found
 
     @property
     def places(self) -> dict[str, list[str]]:
         """Returns where else the rows of a view go, by its name: ``crown.into.VIEW: PLACE PLACE``."""
         return {
             view: [one if "://" in one else str(self.folder / one) for one in value.split()]
-            for view, value in self._of_views(_INTO)
+            for view, value in self._of_views(INTO)
         }
 
     def _of_views(self, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yields what the configuration says of views: ``PREFIX.VIEW: VALUE``."""
-        known = {definition.name.lower() for definition in self.definitions}
-        for key, value in self.configuration.items():
-            view = key.removeprefix(prefix)
-            if view != key and view.lower() not in known:
-                remedy = "name one of the project's, or delete the line"
-                raise SourceError(f"{self.file}: {key}: there is no view called {view}; {remedy}")
-            if view != key:
-                yield view, value
+        return self.of_views(prefix, [definition.name for definition in self.definitions])
 
     def _take_policies(self) -> None:
         """Gives the definitions their refresh policies: ``crown.refresh.VIEW: POLICY``."""
         given = {view.lower(): value for view, value in self._of_views(REFRESH)}
         self.definitions = [replace(of, refresh=given.get(of.name.lower())) for of in self.definitions]
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """Returns what of the configuration is for Spark."""
-        return {key: value for key, value in self.configuration.items() if not key.startswith(_OURS)}
-
-    @property
-    def keep(self) -> int:
-        """Returns how many older snapshots of the state are kept: ``crown.keep`` in the configuration, by default 1."""
-        given = self.configuration.get(_KEEP, "1")
-        if not re.fullmatch("[0-9]{1,6}", given):
-            raise SourceError(f"{self.file}: {_KEEP}: {given}: write how many snapshots are kept, 0 or more")
-        return int(given)
-
+    @override
     def is_current(self) -> bool:
         """Returns True while the files that ``load`` has read are as they were then: the specification, the
         definitions, and the modules of the project that they import."""
-        return self._defined == self._stamps() and all(_stamp(file) == at for file, at in self._imported.items())
-
-    def _stamps(self) -> Stamps:
-        return {str(file): _stamp(file) for file in (self.file, *self._files())}
+        return super().is_current() and all(stamp(file) == at for file, at in self._imported.items())
 
     def load(self, session: Session, known: Texts) -> Texts:
         """Reads the definitions: imports the Python files and parses the SQL files of the project.
@@ -198,9 +101,9 @@ class Project:
         registry, imports = _registry(self), _Imports(self.folder)
         self._defined, self._imported = self._stamps(), imports.stamps
         with graph_element_registration_context(registry), imports.found(), following() as spark:
-            for file in self._files():
+            for file in self.files():
                 try:
-                    if file.suffix == ".py":
+                    if file.suffix == PYTHON:
                         _ = session.spark  # it is started: the file may ask it at once
                         _import(file, spark)
                     else:
@@ -209,7 +112,7 @@ class Project:
                         found[text] = known[text] if text in known else _views(session, text, place)
                         for name, query, kind, line in found[text]:
                             self._define(name, query, kind, f"{place}:{line}")
-                except SourceError:
+                except (SourceError, ProjectError):
                     raise
                 except Exception as error:  # of code of the user's, anything may come
                     raise SourceError(f"{file}: {raised(error)}") from error
@@ -226,15 +129,6 @@ class Project:
             raise SourceError(f"{place}: {name} has two flows: {_FLOWS}")
         made = Definition(name, query, kind == _TEMPORARY, place)
         (self.streams if kind == _STREAM else self.definitions).append(made)
-
-    def _files(self) -> Iterator[Path]:
-        for include in self.includes:
-            pattern = f"{include}/*" if include.endswith("/**") else include
-            found = sorted(p for p in self.folder.glob(pattern) if p.is_file() and "__pycache__" not in p.parts)
-            for file in found:
-                if file.suffix not in (".py", ".sql"):
-                    raise SourceError(f"{file}: definitions are in files .py and .sql; move it, or narrow the glob")
-                yield file
 
 
 def _views(session: Session, text: str, file: Path) -> Views:
@@ -255,7 +149,7 @@ def _parsed(spark: SparkSession, text: str, place: str) -> list[Any]:
     try:
         plan = parser.parsePlan(text)
     except ParseException as error:
-        raise SourceError(f"{place}: {_line(error)}") from None
+        raise SourceError(f"{place}: {line_of(error)}") from None
     kind, nodes = plan.getClass().getSimpleName(), json.loads(plan.toJSON())
     if kind in ("CreateMaterializedViewAsSelect", "CreateStreamingTableAsSelect"):
         parts = json.loads(plan.name().toJSON())[0]["nameParts"]
@@ -286,7 +180,7 @@ def _registry(project: Project) -> Any:
             if not isinstance(output, (MaterializedView, TemporaryView, StreamingTable)):
                 place = _place(output.source_code_location)
                 raise SourceError(
-                    f"{place}: {output.name} is a sink: name where else a view's rows go with {_INTO}VIEW in the "
+                    f"{place}: {output.name} is a sink: name where else a view's rows go with {INTO}VIEW in the "
                     "configuration"
                 )
             outputs[output.name] = output
@@ -322,14 +216,6 @@ def _import(file: Path, spark: SparkSession) -> None:
     found.loader.exec_module(module)
 
 
-def _stamp(file: str | Path) -> Stamp | None:
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
-
-
 class _Imports(MetaPathFinder):
     """Finds the modules in the folder of a project, as if it stood first in ``sys.path``.
 
@@ -351,7 +237,7 @@ class _Imports(MetaPathFinder):
             return None  # a folder without __init__.py is a package only where no other is found
         _modules.add(name)
         if found.origin is not None:
-            self.stamps[found.origin] = _stamp(found.origin)
+            self.stamps[found.origin] = stamp(found.origin)
         return found
 
     @contextmanager
@@ -373,9 +259,10 @@ class _Imports(MetaPathFinder):
 def raised(error: Exception) -> str:
     """Returns what a file or a function of the user's has raised, in a line."""
     spoken = isinstance(error, (PySparkException, SyntaxError, ImportError, OSError))
-    return _line(error) if spoken else f"{type(error).__name__}: {_line(error)}"
+    return line_of(error) if spoken else f"{type(error).__name__}: {line_of(error)}"
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
+    """Returns the first line of what an error says."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

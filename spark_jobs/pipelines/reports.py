@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
+from crown.projects.reports import Report as Basic
 from plans.search.groups import Groups
 
 
@@ -53,17 +56,13 @@ def _count(rows: float) -> str:
 
 
 @dataclass
-class Report:
-    """What a run did: its version, rows by source and by view, and its seconds, in all and by phase.
+class Report(Basic):
+    """What a run did, and its seconds by phase.
 
     ``computed``: the seconds that Spark took for each view that it computes; ``begun``: views that begin anew with this
     version, which have all of their rows in ``changed``.
     """
 
-    version: int = 0
-    read: dict[str, tuple[int, str]] = field(default_factory=dict)
-    changed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     computed: dict[str, float] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
@@ -76,3 +75,8 @@ class Report:
             yield
         finally:
             self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - begun
+
+    @override
+    def _beside(self, view: str) -> str:
+        seconds = self.computed.get(view)
+        return "" if seconds is None else f"  Spark, {seconds:.1f} s"

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from crown.ingest.columns import WEIGHT
-from crown.results.summed import summed
-from crown.store.arrow_buffers import integers
+from crown.projects.changes import Changed, compared, nothing, schema_of, with_weights
+from crown.projects.changes import Versions as Arrow
 from plans.frontends.catalyst.tree import read
 from plans.schema import Table
-from plans.types import arrow_type
 from spark_jobs.errors import SourceError, cause_of
 from spark_jobs.ingest.parquet import ParquetRows
 from spark_jobs.pipelines.folders import PADDED, ParquetFolder
@@ -39,21 +34,8 @@ _BARE = ("SubqueryAlias", "LogicalRelation")
 _OF_FILES = "HadoopFsRelation"
 
 
-@dataclass(frozen=True)
-class Changed:
-    """The changes of a source, its position behind them, and how they were found.
-
-    ``lost``: the table keeps its versions, and not those since it was last read.
-    """
-
-    rows: pa.Table
-    position: Any
-    how: str
-    lost: bool = False
-
-
-class Versions(Protocol):
-    """A table that keeps its versions, such as one of Delta or Iceberg."""
+class Versions(Arrow, Protocol):
+    """A table that keeps its versions, also for Spark."""
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Returns the newest rows."""
@@ -62,34 +44,6 @@ class Versions(Protocol):
     def columns(self) -> T.StructType:
         """Returns the columns of the newest rows, without Spark."""
         ...
-
-    def newest(self) -> dict[str, Any]:
-        """Returns ``table``, which tells it from others at the same place, and ``version``, its newest."""
-        ...
-
-    def rows(self, schema: pa.Schema, version: int) -> pa.Table:
-        """Returns the rows of a version."""
-        ...
-
-    def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
-        """Returns the changes between two versions, and how they were found; None if the table does not tell."""
-        ...
-
-    def behind(self, version: int) -> Mapping[str, float]:
-        """Returns how many ``versions`` are newer, and how many ``seconds`` the oldest of them has waited."""
-        ...
-
-
-def changes_of_versions(of: Versions, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
-    """Returns the changes of a table with versions; the other arguments are those of ``changes``."""
-    schema, at = _schema(table), of.newest()
-    if at == position:
-        return Changed(with_weights(_nothing(table), 1), at, "no new version")
-    if position and position.get("table") == at["table"]:
-        found = of.between(schema, position["version"], at["version"])
-        if found is not None:
-            return Changed(found[0], at, found[1])
-    return replace(_whole(of.rows(schema, at["version"]), table, at, known), lost=bool(position))
 
 
 def changes(
@@ -112,7 +66,7 @@ def changes(
         files = _files(frame())
         plain = not any(PADDED in field.metadata for field in frame().schema.fields)
     if files is not None and files == position:
-        return Changed(with_weights(_nothing(table), 1), files, "no new file")
+        return Changed(with_weights(nothing(table), 1), files, "no new file")
     if files is not None and position and all(files.get(name) == stamp for name, stamp in position.items()):
         new = [name for name in files if name not in position]
         rows = _plain(new, table) if plain else None
@@ -122,24 +76,7 @@ def changes(
     found = _plain(list(files), table) if files is not None and plain else None
     if found is None and folder is not None:
         files = _files(frame())
-    return _whole(arrow_of(frame(), table) if found is None else found, table, files, known)
-
-
-def _whole(found: pa.Table, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
-    """Returns the changes that lead from the rows of the state to those ``found``. SourceError if two share the key."""
-    if table.key:
-        counted = found.group_by(list(table.key)).aggregate([([], "count_all")])
-        shared = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
-        if shared:
-            said = ", ".join(f"{name} = {shared[0][name]!r}" for name in table.key)
-            raise SourceError(
-                f"source {table.name}: {shared[0]['count_all']} of its rows have {said}, and ?key= says that no two "
-                "share it: name other columns, or leave out ?key="
-            )
-    rows, before = with_weights(found, 1), known()
-    if not before.num_rows:
-        return Changed(rows, position, "read whole")
-    return Changed(difference(rows, before), position, "read whole and compared")
+    return compared(arrow_of(frame(), table) if found is None else found, table, files, known)
 
 
 def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
@@ -150,7 +87,7 @@ def arrow_of(frame: DataFrame, table: Table) -> pa.Table:
         raise SourceError(
             f"Spark cannot read the rows of {table.name} ({_cause(error)}): mend that, and run again"
         ) from None
-    return rows.cast(_schema(table))
+    return rows.cast(schema_of(table))
 
 
 def _cause(error: Exception) -> str:
@@ -159,35 +96,13 @@ def _cause(error: Exception) -> str:
     return cause_of(said) or said.partition("\n")[0].strip()[:300].rstrip(". ") or type(error).__name__
 
 
-def _schema(table: Table) -> pa.Schema:
-    return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
-
-
-def _nothing(table: Table) -> pa.Table:
-    return pa.Table.from_batches([], _schema(table))
-
-
-def with_weights(rows: pa.Table, weight: int) -> pa.Table:
-    """Returns rows with one weight for all."""
-    return rows.append_column(WEIGHT, integers(np.full(len(rows), weight, np.int64), pa.int64()))
-
-
-def difference(now: pa.Table, before: pa.Table) -> pa.Table:
-    """Returns what makes the rows ``now`` of the rows ``before``, both with weights. O(rows)."""
-    names = [name for name in now.column_names if name != WEIGHT]
-    weights = before.column_names.index(WEIGHT)
-    gone = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)
-    both = pa.concat_tables([now, gone])
-    return summed(both.select([*names, WEIGHT]))
-
-
 def _plain(names: list[str], table: Table) -> pa.Table | None:
     """Returns the rows of Parquet files that Spark and Arrow read alike, without a job of Spark; None for others.
 
     Alike are files that have every column, with the very type of the table. Columns may have values that are not in
     the files: of partitions, or in the calendar of old versions of Spark.
     """
-    wanted = _schema(table)
+    wanted = schema_of(table)
     parts = []
     for name in names:
         path = unquote(urlsplit(name).path)
@@ -200,7 +115,7 @@ def _plain(names: list[str], table: Table) -> pa.Table | None:
         if file.old or any(file.type_of(field.name) != field.type for field in wanted):
             return None
         parts.append(file.table(wanted))
-    return pa.concat_tables(parts) if parts else _nothing(table)
+    return pa.concat_tables(parts) if parts else nothing(table)
 
 
 def _files(frame: DataFrame) -> dict[str, list[int]] | None:

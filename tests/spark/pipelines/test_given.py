@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import crown
+from crown.projects.changes import changes_of_versions, schema_of
 from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
@@ -20,7 +21,6 @@ from spark_jobs.pipelines import sources
 from spark_jobs.pipelines.given import given_by, versions_of
 from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.sessions import Session
-from spark_jobs.pipelines.sources import changes_of_versions
 from tests.spark.pipelines.shop import table
 from tests.spark.pipelines.test_sources import counted
 
@@ -68,7 +68,7 @@ class Rows:
 
     def before(self) -> pa.Table:
         rows = [row for row, n in self.known.items() for _ in range(n)]
-        schema = sources._schema(self.table)
+        schema = schema_of(self.table)
         columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
         return sources.with_weights(pa.table(columns, schema=schema), 1)
 
@@ -183,7 +183,9 @@ def test_a_table_of_a_database_with_a_key_has_rows_that_need_no_count(spark, tmp
     names = deltalake.DeltaTable(tmp_path / "state" / "tables" / "kept").schema().fields
     assert [field.name for field in names] == ["k", "s"]
     write([*rows.items(), (7, "x"), (7, "y")])
-    with pytest.raises(SourceError, match=r"source r: \d of its rows have k = 7, and \?key= says that no two share it"):
+    with pytest.raises(
+        crown.ProjectError, match=r"source r: \d of its rows have k = 7, and \?key= says that no two share it"
+    ):
         made.run()
     assert table(tmp_path / "state" / "tables" / "kept") == wanted, "nothing has changed"
     made.source("r", f"{url} R?key=id")

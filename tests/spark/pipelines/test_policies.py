@@ -235,7 +235,7 @@ def test_a_project_says_the_policies_of_its_views(two: Two, capsys: pytest.Captu
         ("crown.refresh.of_r: often", r"v\.sql:1: refresh='often': give one of auto, incremental"),
     ):
         file.write_text(f"{text}  {more}\n")
-        with pytest.raises(SourceError, match=said):
+        with pytest.raises(crown.CrownError, match=said):
             Pipeline.of(two.spark, Project.of(two.folder))
     file.write_text(text)
     capsys.readouterr()

@@ -147,9 +147,9 @@ def test_what_a_file_or_function_of_a_project_raises_is_said_in_a_line(
 )
 def test_a_specification_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "spark-pipeline.yml").write_text(text)
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(crown.ProjectError, match=said):
         Project.of(tmp_path)
-    with pytest.raises(SourceError, match=r"has neither spark-pipeline\.yml nor dbt_project\.yml"):
+    with pytest.raises(crown.ProjectError, match=r"has neither spark-pipeline\.yml nor dbt_project\.yml"):
         Project.of(tmp_path / "..")
 
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crown.ingest.columns import WEIGHT
+from crown.projects.changes import changes_of_versions, schema_of, with_weights
 from crown.results.summed import summed
 from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
@@ -27,7 +28,7 @@ from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.ingest.types import supported_table
 from spark_jobs.pipelines import sources
 from spark_jobs.pipelines.folders import ParquetFolder
-from spark_jobs.pipelines.sources import arrow_of, changes, changes_of_versions
+from spark_jobs.pipelines.sources import arrow_of, changes
 
 COLUMNS = (
     "a BIGINT, b INT, c STRING, d DOUBLE, e DECIMAL(12,3), f DATE, g TIMESTAMP, h BOOLEAN, i BINARY, j TIMESTAMP_NTZ"
@@ -68,7 +69,7 @@ class Source:
         return found.how
 
     def before(self, table) -> pa.Table:
-        return sources.with_weights(sources._schema(table).empty_table() if self.rows is None else self.rows, 1)
+        return with_weights(schema_of(table).empty_table() if self.rows is None else self.rows, 1)
 
 
 @pytest.fixture
@@ -224,9 +225,9 @@ class Sales:
 
     def before(self) -> pa.Table:
         rows = [row for row, n in self.known.items() for _ in range(n)]
-        schema = sources._schema(self.table)
+        schema = schema_of(self.table)
         columns = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
-        return sources.with_weights(pa.table(columns, schema=schema), 1)
+        return with_weights(pa.table(columns, schema=schema), 1)
 
 
 @pytest.mark.parametrize("partitions", [[], ["s"]], ids=["whole", "partitions"])
@@ -314,7 +315,7 @@ class Vectors:
             self.commit({"remove": remove}, {"add": {**add, **more}})
 
     def read(self, position: Any) -> Any:
-        nothing = sources._schema(self.table).empty_table()
+        nothing = schema_of(self.table).empty_table()
         found = changes_of_versions(DeltaVersions(str(self.path)), self.table, position, lambda: nothing)
         assert "compared" not in found.how
         self.known.update(counted(found.rows))

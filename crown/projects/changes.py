@@ -1,0 +1,113 @@
+"""What has changed in a source since it was last read, as rows with ``_weight``.
+
+A table that keeps its versions is read by them. Of any other the rows are compared with those that the state has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import ProjectError
+from crown.ingest.columns import WEIGHT
+from crown.results.summed import summed
+from crown.store.arrow_buffers import integers
+from plans.schema import Table
+from plans.types import arrow_type
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The changes of a source, its position behind them, and how they were found.
+
+    ``lost``: the table keeps its versions, and not those since it was last read.
+    """
+
+    rows: pa.Table
+    position: Any
+    how: str
+    lost: bool = False
+
+
+class Versions(Protocol):
+    """A table that keeps its versions, such as one of Delta or Iceberg."""
+
+    def table(self, name: str) -> Table:
+        """Returns the relation of its newest rows, with the columns that have a type."""
+        ...
+
+    def newest(self) -> dict[str, Any]:
+        """Returns ``table``, which tells it from others at the same place, and ``version``, its newest."""
+        ...
+
+    def rows(self, schema: pa.Schema, version: int) -> pa.Table:
+        """Returns the rows of a version."""
+        ...
+
+    def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
+        """Returns the changes between two versions, and how they were found; None if the table does not tell."""
+        ...
+
+    def behind(self, version: int) -> Mapping[str, float]:
+        """Returns how many ``versions`` are newer, and how many ``seconds`` the oldest of them has waited."""
+        ...
+
+
+def changes_of_versions(of: Versions, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+    """Returns the changes of a table with versions since ``position``. ``known`` returns the rows that the state has,
+    with ``_weight``; it is asked only where the whole table is compared."""
+    schema, at = schema_of(table), of.newest()
+    if at == position:
+        return Changed(with_weights(nothing(table), 1), at, "no new version")
+    if position and position.get("table") == at["table"]:
+        found = of.between(schema, position["version"], at["version"])
+        if found is not None:
+            return Changed(found[0], at, found[1])
+    return replace(compared(of.rows(schema, at["version"]), table, at, known), lost=bool(position))
+
+
+def compared(found: pa.Table, table: Table, position: Any, known: Callable[[], pa.Table]) -> Changed:
+    """Returns the changes that lead from the rows of the state to those ``found``. Raises ProjectError if two of these
+    share the key."""
+    if table.key:
+        counted = found.group_by(list(table.key)).aggregate([([], "count_all")])
+        shared = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
+        if shared:
+            said = ", ".join(f"{name} = {shared[0][name]!r}" for name in table.key)
+            raise ProjectError(
+                f"source {table.name}: {shared[0]['count_all']} of its rows have {said}, and ?key= says that no two "
+                "share it: name other columns, or leave out ?key="
+            )
+    rows, before = with_weights(found, 1), known()
+    if not before.num_rows:
+        return Changed(rows, position, "read whole")
+    return Changed(difference(rows, before), position, "read whole and compared")
+
+
+def schema_of(table: Table) -> pa.Schema:
+    """Returns the columns of a relation as Arrow has them."""
+    return pa.schema([(column.name, arrow_type(column.type)) for column in table.columns])
+
+
+def nothing(table: Table) -> pa.Table:
+    """Returns no rows of a relation."""
+    return pa.Table.from_batches([], schema_of(table))
+
+
+def with_weights(rows: pa.Table, weight: int) -> pa.Table:
+    """Returns rows with one weight for all."""
+    return rows.append_column(WEIGHT, integers(np.full(len(rows), weight, np.int64), pa.int64()))
+
+
+def difference(now: pa.Table, before: pa.Table) -> pa.Table:
+    """Returns what makes the rows ``now`` of the rows ``before``, both with weights. O(rows)."""
+    names = [name for name in now.column_names if name != WEIGHT]
+    weights = before.column_names.index(WEIGHT)
+    gone = before.set_column(weights, WEIGHT, pc.negate(before[WEIGHT])).select(now.column_names).cast(now.schema)
+    both = pa.concat_tables([now, gone])
+    return summed(both.select([*names, WEIGHT]))

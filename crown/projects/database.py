@@ -1,0 +1,258 @@
+"""``ProjectDatabase``: the views of a pipeline project, kept up to date in this process by a durable database.
+
+    files and tables of the sources -> what changed -> one database -> the views, and Parquet files of them
+
+The definitions are those that the project has when it is opened. What each source was read up to is part of the note of
+a batch, so it stands if and only if the batch does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from typing_extensions import override
+
+from crown.durable.database import DurableDatabase
+from crown.durable.files import write_durably
+from crown.durable.identity import NAME
+from crown.durable.opening import reopened_database
+from crown.errors import CrownError, ProjectError
+from crown.guards.arguments import Size
+from crown.ingest.columns import WEIGHT
+from crown.projects.definitions import Defined, defined
+from crown.projects.order import digest_of, in_order
+from crown.projects.reports import Report
+from crown.projects.sources import Source, source
+from crown.projects.specification import INTO, REFRESH, STRICT, Specification
+from crown.store.arrow_buffers import words
+from plans.schema import Schema
+
+_MEANING = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
+"""Settings of Spark without which a query means something else."""
+_NOTHING = {"version": 0, "texts": "", "positions": {}, "views": {}}
+"""The note of a state before its first version. ``texts``: a digest of tables and definitions."""
+_WRITTEN = ".crown.json"
+"""Beside the files of the views: up to which version all of them are."""
+
+
+class ProjectDatabase(DurableDatabase, instead="a project has one state; read it in the process that has it open"):
+    """The database of a project. Made by ``crown.database(path)``; use it in a ``with`` statement, or ``close`` it.
+
+    ``run`` reads the sources. In all else it is a ``DurableDatabase`` whose tables only ``run`` changes.
+    """
+
+    _project: Specification
+    _sources: Mapping[str, Source]
+    _strict: frozenset[str]
+    _temporary: frozenset[str]
+    _stale: set[str]
+    _running = False
+
+    def run(self, *, sources: Collection[str] = ()) -> Report:
+        """Reads what has changed in the sources, updates all views in one batch, and returns what was done.
+
+        ``sources``: static ones that are read again. Raises ProjectError for a source that cannot be read; nothing has
+        changed then. O(changes), and a scan of each source of which files were replaced or removed.
+        """
+        begun, report, note = time.monotonic(), Report(), dict(self.note)
+        names = {name.lower(): name for name in self._sources}
+        given = isinstance(sources, (list, tuple, set, frozenset))
+        if not given or any(str(name).lower() not in names for name in sources):
+            raise ProjectError(
+                f"sources={sources!r:.100}: give a list of names; there are: {', '.join(names.values())}"
+            )
+        told = {name.lower() for name in sources}
+        positions, rows = dict(note["positions"]), {}
+        for name, source_ in self._sources.items():
+            before = positions.get(name)
+            if source_.static and before is not None and name.lower() not in told:
+                continue
+            changed = source_.changes(before, partial(self.table, name))
+            if changed.lost and self._strict:
+                self._refuse_lost(name)
+            report.read[name] = (changed.rows.num_rows, changed.how)
+            positions[name] = changed.position
+            if changed.rows.num_rows:
+                rows[name] = changed.rows
+        if rows or positions != note["positions"]:
+            self._advance(rows, {**note, "positions": positions}, report)
+        report.version = self.note["version"]
+        report.seconds = time.monotonic() - begun
+        return report
+
+    def write_tables(self) -> Path:
+        """Writes the rows of each view that has changed to ``NAME.parquet`` in the folder that is returned, and deletes
+        files of views that are gone. Temporary views have none. A file is replaced in one step. O(changed views)."""
+        folder = self._tables
+        folder.mkdir(exist_ok=True)
+        wanted = {folder / f"{name}.parquet": name for name in self.views if name not in self._temporary}
+        for file in set(folder.glob("*.parquet")).difference(wanted):
+            file.unlink()
+        for file, name in wanted.items():
+            if name in self._stale or not file.exists():
+                _write(file, self[name].to_table())
+        self._stale.clear()
+        write_durably(folder / _WRITTEN, json.dumps(self._version()).encode())
+        return folder
+
+    @property
+    def _tables(self) -> Path:
+        return self.path.parent / "tables"
+
+    def _version(self) -> list[Any]:
+        """Returns what tells the present version from those of other states."""
+        return [self.note["id"], self.note["version"]]
+
+    def _up_to(self) -> Any:
+        """Returns the version up to which all files are; None if that is not known, after which all are written."""
+        try:
+            return json.loads((self._tables / _WRITTEN).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    @override
+    def _run(self, changes: Mapping[str, Any], deltas: bool) -> dict[str, pa.Table]:
+        if not self._running and not (isinstance(changes, Mapping) and len(changes) == 0):
+            raise CrownError("the tables of a project have the rows of its sources: change these, and call run()")
+        return super()._run(changes, deltas)
+
+    def _advance(self, rows: Mapping[str, pa.Table], note: dict[str, Any], report: Report) -> None:
+        """Applies the changes of the sources as one version."""
+        note["version"] += 1
+        self._running = True
+        try:
+            deltas = self.apply(rows, note=note)
+        finally:
+            self._running = False
+        for name, delta in deltas.items():
+            weights = words(pa.concat_arrays(delta[WEIGHT].chunks)) if delta.num_rows else None
+            if weights is not None:
+                report.changed[name] = int(weights[weights > 0].sum()), int(-weights[weights < 0].sum())
+        self._stale.update(report.changed)
+
+    def _take(self, project: Specification, definitions: list[Defined], sources: Mapping[str, Source]) -> None:
+        """Goes on with the definitions and sources of a project: views that are gone or changed are dropped, and new
+        ones are filled from the rows that are there."""
+        self._project, self._sources = project, sources
+        self._temporary = frozenset(one.name for one in definitions if one.temporary)
+        policies = dict(project.of_views(REFRESH, [one.name for one in definitions]))
+        self._strict = frozenset(name for name, policy in policies.items() if policy == STRICT)
+        schema = _schema(sources)
+        note = dict(self.note or _NOTHING | {"id": uuid.uuid4().hex})
+        texts = digest_of([list(schema.values()), [(one.name, one.query) for one in definitions]])
+        current = self.note is not None and self._up_to() == self._version()
+        self._stale = set() if current else set(self.views)
+        if texts == note["texts"]:
+            return
+        same = {table.name for table in self.tables if schema.get(table.name) == table}
+        moved = len(same) < len(schema) or len(same) < len(self.tables)
+        ordered = in_order(definitions, schema)
+        known = {} if moved else note["views"]
+        fresh = [one for one in ordered if known.get(one.name) != one.digest]
+        kept = {one.name for one in ordered}.difference(one.name for one in fresh)
+        stale = [name for name in reversed(self.views) if name not in kept]
+        version = note["version"] + 1
+        note |= {
+            "version": version,
+            "texts": texts,
+            "positions": {name: at for name, at in note["positions"].items() if name in same},
+            "views": {one.name: one.digest for one in ordered},
+        }
+        queries = {one.name: one.query for one in fresh}
+        self.define(queries, drop=stale, tables=schema if moved else None, note=note)
+        self._stale = {*queries, *self._stale}.intersection(self.views)
+
+    def _refuse_lost(self, source_: str) -> None:
+        for name in self._strict:
+            raise ProjectError(
+                f"source {source_}: the versions since it was last read are gone, and {name} has the policy {STRICT}: "
+                f"allow another one with {REFRESH}{name}, and it is read whole"
+            )
+
+
+def open_project(path: Path, memory_budget: Size | None = None) -> ProjectDatabase:
+    """Returns the database of the project in a folder, opened or made; the sources are not read, but for columns.
+
+    Raises ProjectError for a project that cannot be used, PlanError for a view that cannot be maintained, and what
+    ``crown.open_database`` raises.
+    """
+    project = Specification.of(path)
+    definitions = defined(project)
+    _refuse_what_is_for_spark(project, definitions)
+    sources = _sources(project, definitions)
+    folder = project.storage / "embedded"
+    folder.mkdir(parents=True, exist_ok=True)
+    state = folder / "state"
+    schema = None if (state / NAME).exists() else _schema(sources)
+    found = reopened_database(state, schema, of=ProjectDatabase, keep=project.keep, memory_budget=memory_budget)[0]
+    assert isinstance(found, ProjectDatabase), "it was asked for"
+    try:
+        found._take(project, definitions, sources)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def _refuse_what_is_for_spark(project: Specification, definitions: list[Defined]) -> None:
+    for key, _ in project.of_views(INTO, [one.name for one in definitions]):
+        raise ProjectError(
+            f"{project.file}: {INTO}{key}: crown run writes Parquet files; leave it out, or use crown pipelines run"
+        )
+    setting = next((name for name in _MEANING if name in project.settings), None)
+    if setting is not None:
+        raise ProjectError(
+            f"{project.file}: {setting} changes what queries mean, and crown run has Spark's default: leave it out, or "
+            "use crown pipelines run"
+        )
+
+
+def _sources(project: Specification, definitions: list[Defined]) -> dict[str, Source]:
+    """Returns the sources by name. Raises ProjectError for a stream, or a static source, that is none of them."""
+    given = project.sources
+    known = {name.lower() for name in given}
+    streams = {name.lower(): one for one in definitions for name in one.streams}
+    static = {name.lower() for name in project.static}
+    for name, one in streams.items():
+        if name not in known:
+            views = {other.name.lower() for other in definitions}
+            what = "is a view of the project" if name in views else "is no source of the project"
+            raise ProjectError(
+                f"{one.place}: {one.name} reads STREAM({name}), which {what}: name one with crown.source.{name}, or "
+                "create a materialized view"
+            )
+    for name in static:
+        if name not in known:
+            raise ProjectError(
+                f"{project.file}: crown.static: there is no source called {name}; name it with crown.source."
+            )
+    return {
+        name: source(name, location, name.lower() in static, name.lower() in streams)
+        for name, location in given.items()
+    }
+
+
+def _schema(sources: Mapping[str, Source]) -> Schema:
+    if not sources:
+        raise ProjectError("the project names no source: write crown.source.NAME: parquet:FOLDER in its configuration")
+    return Schema(tuple(one.rows.table for one in sources.values()))
+
+
+def _write(file: Path, rows: pa.Table) -> None:
+    partial_ = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        pq.write_table(rows, partial_)
+        os.replace(partial_, file)
+    except (OSError, pa.ArrowException) as error:
+        raise ProjectError(f"{file} cannot be written ({error}): mend that, and run again") from None
+    finally:
+        partial_.unlink(missing_ok=True)

@@ -1,0 +1,177 @@
+"""Sources of a project that this process reads: folders of files, and tables that keep their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import ProjectError, needs
+from crown.ingest.columns import WEIGHT
+from crown.projects.changes import Changed, Versions, changes_of_versions, compared, nothing, schema_of, with_weights
+from crown.projects.locations import CSV, JSON, PARQUET, VERSIONS, Location
+from crown.projects.specification import Stamp, stamp
+from plans.errors import PlanError
+from plans.files.rows import RowsFile
+from plans.schema import Column, Table
+from plans.types import type_of_arrow
+
+_GROUP = "crown.versions"
+"""The entry points of tables that keep their versions, by kind."""
+
+
+class Rows(Protocol):
+    """The rows of a source."""
+
+    @property
+    def table(self) -> Table:
+        """Returns the relation, with the columns that have a type."""
+        ...
+
+    def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
+        """Returns what has changed since ``position``, a JSON value; ``known`` returns the rows that the state has."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source. ``static``: it is read once, and again when told; ``stream``: rows that it has had stay."""
+
+    rows: Rows
+    static: bool
+    stream: bool
+
+    def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
+        """Returns what has changed since ``position``. Raises ProjectError for a stream of which rows were deleted."""
+        if not self.stream:
+            return self.rows.changes(position, known)
+        if isinstance(self.rows, Folder):
+            return self.rows.appended(position)
+        found = self.rows.changes(position, known)
+        if found.lost or pc.any(pc.less(found.rows[WEIGHT], 0)).as_py():
+            raise ProjectError(
+                f"source {self.rows.table.name}: its rows were updated or deleted, and a stream only appends: read it "
+                "in a materialized view, without STREAM"
+            )
+        return found
+
+
+def source(name: str, location: Location, static: bool, stream: bool) -> Source:
+    """Returns the source at a location. Raises ProjectError for a kind that only Spark reads, and for files without
+    columns."""
+    if location.kind in VERSIONS:
+        return Source(_Versioned(name, location), static, stream)
+    if location.kind in (PARQUET, CSV, JSON) and "://" not in location.where:
+        return Source(Folder(name, location), static, stream)
+    raise ProjectError(
+        f"source {name}: crown run reads local folders of parquet, csv and json files, and tables of delta and "
+        f"iceberg; {location.kind}:{location.where} is read by crown pipelines run"
+    )
+
+
+class _Versioned:
+    """A table of Delta or Iceberg. The packages that read it are those of jobs on Spark; no session is started."""
+
+    def __init__(self, name: str, location: Location) -> None:
+        with needs(f"the source {name}"):
+            point = next(iter(entry_points(group=_GROUP, name=location.kind)), None)
+            if point is None:
+                raise ProjectError(f"source {name}: nothing here reads {location.kind}: install crown-ivm[spark] again")
+            self._versions: Versions = point.load()(location.where)
+        self.table = self._versions.table(name)
+
+    def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
+        return changes_of_versions(self._versions, self.table, position, known)
+
+
+class Folder:
+    """A folder of files of one format, or one file. A position has the files whose rows were read, with their
+    stamps."""
+
+    def __init__(self, name: str, location: Location) -> None:
+        self._name = name
+        self._location = location
+        self._path = Path(location.where)
+        self.table = location.table(name) or self._columns()
+
+    def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
+        """Returns the rows of new files where files were only added, and else those of all, compared."""
+        files = self._files()
+        at = {name: list(found) for name, found in files.items()}
+        if position is not None and all(at.get(name) == before for name, before in position.items()):
+            return self._read(files.keys() - position.keys(), at)
+        return compared(self._rows(files), self.table, at, known)
+
+    def appended(self, position: Any) -> Changed:
+        """Returns the rows of files whose names are new."""
+        before = position or {}
+        at = {**{name: list(found) for name, found in self._files().items()}, **before}
+        return self._read(at.keys() - before.keys(), at)
+
+    def _read(self, names: Collection[str], position: Any) -> Changed:
+        how = f"{len(names)} new files" if names else "no new file"
+        return Changed(with_weights(self._rows(names), 1), position, how)
+
+    def _files(self) -> dict[str, Stamp]:
+        """Returns the stamps of the data files by their names: of all but those that begin with a dot or ``_``."""
+        try:
+            inside = sorted(self._path.iterdir()) if self._path.is_dir() else [self._path]
+            found = {file.name: stamp(file) for file in inside if file.name[0] not in "._" and not file.is_dir()}
+        except OSError as error:
+            raise ProjectError(f"source {self._name}: {self._path} cannot be read: {error.strerror}") from None
+        folders = [file.name for file in inside if file.is_dir() and file.name[0] not in "._"]
+        if folders or not self._path.exists():
+            what = f"has a folder in it, {folders[0]}" if folders else "is not there"
+            raise ProjectError(f"source {self._name}: {self._path} {what}; name a folder of files")
+        return {name: at for name, at in found.items() if at is not None}
+
+    def _rows(self, names: Collection[str]) -> pa.Table:
+        parts = [self._of(self._path / name if self._path.is_dir() else self._path) for name in sorted(names)]
+        return pa.concat_tables(parts) if parts else nothing(self.table)
+
+    def _of(self, file: Path) -> pa.Table:
+        """Returns the rows of a file. A column that it does not have is NULL, except in CSV."""
+        wanted, found = schema_of(self.table), RowsFile(file).rows(self.table)
+        columns = []
+        for field in wanted:
+            if field.name in found.column_names:
+                columns.append(self._cast(found[field.name], field, file))
+            elif self._location.kind == CSV:
+                raise ProjectError(
+                    f"source {self._name}: {file} has no column {field.name}; name the columns in its first line"
+                )
+            else:
+                columns.append(pa.nulls(found.num_rows, field.type))
+        return pa.table(columns, wanted)
+
+    def _cast(self, column: pa.ChunkedArray, field: pa.Field, file: Path) -> pa.ChunkedArray:
+        try:
+            return column.cast(field.type)
+        except pa.ArrowException as error:
+            said = str(error).splitlines()[0]
+            raise ProjectError(
+                f"source {self._name}: {file}: column {field.name} has values that are no {field.type} ({said}): "
+                "mend the file, or declare another type"
+            ) from None
+
+    def _columns(self) -> Table:
+        """Returns the relation with the columns of the first file that have a type."""
+        files = self._files()
+        if not files:
+            raise ProjectError(
+                f"source {self._name}: {self._path} has no file, which would tell the columns; put one there"
+            )
+        first = min(files)
+        found = RowsFile(self._path / first if self._path.is_dir() else self._path).columns() or pa.schema([])
+        columns = []
+        for field in found:
+            try:
+                columns.append(Column(field.name, type_of_arrow(field.type)))
+            except PlanError:
+                continue  # a query that reads it says so
+        return Table(self._name, tuple(columns))

@@ -1,0 +1,161 @@
+"""Reads the specification of a pipeline project, ``spark-pipeline.yml``, as Spark's Declarative Pipelines has it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from crown.errors import ProjectError, needs
+from crown.projects.locations import FORMS, Location
+
+SPECIFICATIONS = ("spark-pipeline.yml", "spark-pipeline.yaml")
+AUTO, INCREMENTAL, STRICT, FULL = POLICIES = ("auto", "incremental", "incremental_strict", "full")
+"""Refresh policies. Spark computes a view anew in every run: if the view cannot be maintained; not at all, such a view
+is an error; not at all, and a source whose history is gone is an error, too; always."""
+SQL, PYTHON = ".sql", ".py"
+_FIELDS = {"name", "storage", "catalog", "database", "schema", "configuration", "libraries"}
+_OURS = "crown."
+SOURCE, INTO, REFRESH = f"{_OURS}source.", f"{_OURS}into.", f"{_OURS}refresh."
+_KEEP, _STATIC = f"{_OURS}keep", f"{_OURS}static"
+
+Stamp = tuple[int, int]
+"""Size and time of a file."""
+Stamps = dict[str, Stamp | None]
+"""Stamps of files by their paths; None of one that is gone."""
+
+
+def is_project(path: Path) -> bool:
+    """Returns True for a specification, and for a folder that has one."""
+    return path.name in SPECIFICATIONS or any((path / name).is_file() for name in SPECIFICATIONS)
+
+
+@dataclass
+class Specification:
+    """What a specification says: where the state is, which files define views, and the configuration."""
+
+    name: str
+    file: Path
+    folder: Path
+    storage: Path
+    configuration: Mapping[str, str]
+    database: str | None
+    includes: tuple[str, ...]
+    _defined: Stamps = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Returns what a specification file says, or that of the folder that has one. Definitions are not read."""
+        file = path
+        if path.is_dir():
+            found = [path / name for name in SPECIFICATIONS if (path / name).is_file()]
+            if len(found) != 1:
+                what = "two specifications" if found else f"neither {SPECIFICATIONS[0]} nor dbt_project.yml"
+                raise ProjectError(f"{path} has {what}: name the folder or the file of a pipeline project")
+            file = found[0]
+        given = _read(file)
+        strange = sorted(str(name) for name in set(given) - _FIELDS)
+        lacking = [name for name in ("name", "storage") if not isinstance(given.get(name), str)]
+        if strange or lacking:
+            said = f"has the unknown field {strange[0]}" if strange else f"lacks the field {lacking[0]}"
+            raise ProjectError(f"{file} {said}: a specification has {', '.join(sorted(_FIELDS))}")
+        try:
+            includes = tuple(str(entry["glob"]["include"]) for entry in given.get("libraries") or ())
+            configuration = {str(k): str(v) for k, v in (given.get("configuration") or {}).items()}
+        except (TypeError, KeyError, AttributeError):
+            raise ProjectError(f"{file}: write libraries: [{{glob: {{include: transformations/**}}}}]") from None
+        storage = given["storage"]
+        if "://" in storage and not storage.startswith("file://"):
+            raise ProjectError(f"storage {storage}: the state of a pipeline is kept in a local folder; name one")
+        folder = file.parent.resolve()
+        where = folder / storage.removeprefix("file://")
+        return cls(
+            given["name"], file, folder, where, configuration, given.get("database") or given.get("schema"), includes
+        )
+
+    @property
+    def sources(self) -> dict[str, Location]:
+        """Returns the sources that the configuration names: ``crown.source.NAME: delta:FOLDER`` and the like."""
+        found = {}
+        for key, value in self.configuration.items():
+            if key.startswith(SOURCE):
+                name = key.removeprefix(SOURCE)
+                location = Location.of(name, value)
+                if location is None:
+                    raise ProjectError(
+                        f"{self.file}: {key}: write the kind of the table, a colon and where it is: {FORMS}"
+                    )
+                found[name] = location.within(self.folder)
+        return found
+
+    @property
+    def static(self) -> tuple[str, ...]:
+        """Returns the sources that are read once, and again only when told: ``crown.static: NAME NAME``."""
+        return tuple(self.configuration.get(_STATIC, "").replace(",", " ").split())
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Returns what of the configuration is for Spark."""
+        return {key: value for key, value in self.configuration.items() if not key.startswith(_OURS)}
+
+    @property
+    def keep(self) -> int:
+        """Returns how many older snapshots of the state are kept: ``crown.keep`` in the configuration, by default 1."""
+        given = self.configuration.get(_KEEP, "1")
+        if not re.fullmatch("[0-9]{1,6}", given):
+            raise ProjectError(f"{self.file}: {_KEEP}: {given}: write how many snapshots are kept, 0 or more")
+        return int(given)
+
+    def of_views(self, prefix: str, views: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yields what the configuration says of the views that there are: ``PREFIX.VIEW: VALUE``."""
+        known = {view.lower() for view in views}
+        for key, value in self.configuration.items():
+            view = key.removeprefix(prefix)
+            if view != key and view.lower() not in known:
+                remedy = "name one of the project's, or delete the line"
+                raise ProjectError(f"{self.file}: {key}: there is no view called {view}; {remedy}")
+            if view != key:
+                yield view, value
+
+    def is_current(self) -> bool:
+        """Returns True while the specification and the definitions are as they were when they were read."""
+        return self._defined == self._stamps()
+
+    def _stamps(self) -> Stamps:
+        return {str(file): stamp(file) for file in (self.file, *self.files())}
+
+    def files(self) -> Iterator[Path]:
+        """Yields the files of definitions. Raises ProjectError for one that is neither SQL nor Python."""
+        for include in self.includes:
+            pattern = f"{include}/*" if include.endswith("/**") else include
+            found = sorted(p for p in self.folder.glob(pattern) if p.is_file() and "__pycache__" not in p.parts)
+            for file in found:
+                if file.suffix not in (SQL, PYTHON):
+                    raise ProjectError(f"{file}: definitions are in files .py and .sql; move it, or narrow the glob")
+                yield file
+
+
+def stamp(file: str | Path) -> Stamp | None:
+    """Returns size and time of a file; None if it is gone."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _read(file: Path) -> dict[str, Any]:
+    with needs("a pipeline project"):
+        import yaml
+    try:
+        given = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProjectError(f"{file} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ProjectError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(given, dict):
+        raise ProjectError(f"{file} is no specification: write name:, storage: and libraries:")
+    return given
