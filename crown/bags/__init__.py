@@ -1,1 +1,1 @@
-"""Bags: cyclic parts of a query, each kept up to date by a module of its own."""
+"""Maintains cyclic parts of a query as bags, each by a separate module."""

@@ -1,8 +1,8 @@
-"""Counts: how many results a cyclic part of a query has, of which none is kept.
+"""The protocol of counts: the number of results of a cyclic part of a query, without the results.
 
-Where a query shows nothing of a cyclic part but how often its rows meet, a bag would keep all of them for the sake of
-their number. A module that keeps the number alone offers itself under the entry-point group ``crown.counts``, by the
-name of the method that the planner chose.
+If a query shows nothing of a cyclic part but how often its rows match, a bag would store all results only to count
+them. A module that stores only the number registers under the entry-point group ``crown.counts``, with the name of the
+method that the planner chooses.
 
 Law: ``total`` is the sum, over the results of the atoms' present rows, of the products of their multiplicities.
 """
@@ -24,9 +24,9 @@ GROUP = "crown.counts"
 
 @dataclass(frozen=True)
 class CountSpec(BagSpec):
-    """What a count joins: a bag without outputs; ``filled[i]`` says what atom i is filled with.
+    """The shape of a count: a bag without outputs. ``filled[i]`` identifies the contents of atom i.
 
-    That is the relation, the predicate, and the column of each attribute: atoms that are filled alike hold the same
+    The contents are a relation, a predicate, and the column of each attribute. Atoms with equal contents hold the same
     rows.
     """
 
@@ -34,7 +34,7 @@ class CountSpec(BagSpec):
 
     @staticmethod
     def of_bag(bag: Bag) -> CountSpec:
-        """Makes the count of the planner's description."""
+        """Makes the specification from the planner's description."""
         filled = tuple(
             (atom.relation.lower(), str(atom.predicate), *(column.lower() for column in atom.columns))
             for atom in bag.atoms
@@ -53,30 +53,30 @@ class Count(Protocol):
         ...
 
     def rows(self, changes: Mapping[int, Zset]) -> np.ndarray:
-        """Returns the changes of atoms, by their number, as rows for ``apply``: int64[n, 4], the weight last.
+        """Returns changes of atoms, by atom number, as rows for ``apply``: int64[n, 4], the weight last.
 
-        Columns of a change are the atom's attributes. Atoms that are kept as one have no rows of their own.
+        The columns of a change are the atom's attributes. Atoms that are stored as one have no separate rows.
         """
         ...
 
     def apply(self, rows: np.ndarray) -> None:
-        """Applies rows, with the weights of equal ones summed. What goes MUST be there.
+        """Applies rows in which the weights of equal rows are summed. Deleted rows MUST be present.
 
-        Raises ChangeError, and has applied nothing, if the number could leave 64 bits. Any other exception leaves a
-        state that cannot be used.
+        Raises ChangeError, with nothing applied, if the number could leave 64 bits. After any other exception the state
+        is unusable.
         """
         ...
 
     def words(self, rows: int) -> int:
-        """Returns how many words so many rows may take."""
+        """Returns how many words ``rows`` rows may take."""
         ...
 
     def values(self, attribute: str) -> np.ndarray:
-        """Returns the codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
+        """Returns the codes of an attribute in present rows, int64[m], possibly repeated. O(state)."""
         ...
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state violates its definition. Slow."""
         ...
 
     def stats(self) -> dict[str, Any]:
@@ -85,9 +85,9 @@ class Count(Protocol):
 
 
 def open_count(method: str, spec: CountSpec, arena: np.ndarray) -> Count:
-    """Returns a count over ``arena`` (int64): a new one if it is zero, else the one that it begins with.
+    """Returns a count over ``arena`` (int64): a new one if it is zero, else the one stored in it.
 
-    Raises BagError if no module is installed for the method or it cannot take this shape.
+    Raises BagError if no module is installed for the method or it cannot maintain a count of this shape.
     """
     for entry in entry_points(group=GROUP):
         if entry.name == method:

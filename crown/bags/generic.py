@@ -1,7 +1,8 @@
-"""The generic bag: any cyclic join, maintained by a worst-case optimal delta join, never by joins of two atoms.
+"""The generic bag: maintains any cyclic join by a worst-case optimal delta join, never by joins of two atoms.
 
-`// d(R_1 x .. x R_n) := sum over i of R_1', .., R_(i-1)', dR_i, R_(i+1), .., R_n`: the engine hands over one atom's
-changes after the other, so each is joined with the atoms as they are at that moment. State is linear in the atoms.
+`d(R_1 x .. x R_n) := sum over i of R_1', .., R_(i-1)', dR_i, R_(i+1), .., R_n`: the engine passes the changes of one
+atom after the other, so each change is joined with the current rows of the other atoms. The state is linear in the
+atoms.
 """
 
 from __future__ import annotations
@@ -73,11 +74,11 @@ class GenericBag:
     # -- changes and results -----------------------------------------------------------------------------------------
 
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
-        """Applies a change of one atom, deletions first; yields the change of the result set. See
+        """Applies a change of one atom, deletions first. Yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
-        Per row: the AGM bound of the other atoms with the row fixed (`bound`). Raises MemoryBudgetError if the arena is
-        exhausted in the midst of a row; the state is then unusable.
+        Cost per row: the AGM bound of the other atoms with the row fixed (`bound`). Raises MemoryBudgetError if the
+        arena is exhausted within a row; the state is then unusable.
         """
         flat, weights = change.flat(), change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
@@ -118,12 +119,12 @@ class GenericBag:
         )
 
     def rows(self, atom: int) -> Zset:
-        """Returns the present rows of an atom, each once, with their copies."""
+        """Returns the present rows of an atom, each once, weighted by their copies."""
         handles, width = handles_of_table(self._arena, self._tries.tries[atom].rows), len(self.spec.atoms[atom])
         return Zset(self._arena[handles[:, None] + np.arange(width)], self._arena[counter_of(handles, width)])
 
     def results(self) -> Iterator[np.ndarray]:
-        """Yields the present results in blocks; not across an `apply`."""
+        """Yields the present results in blocks. An `apply` invalidates the iterator."""
         bound, cursor = self._scratch()
         out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
         while found := join.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
@@ -136,8 +137,8 @@ class GenericBag:
 
     @property
     def bound(self) -> str:
-        """Returns cost of an update: the fractional edge cover of what a changed row leaves open, the worst over the
-        atoms."""
+        """Returns the cost of an update: the fractional edge cover of the attributes that a changed row leaves unbound,
+        the maximum over the atoms."""
         number = {a: i for i, a in enumerate(self.spec.attributes)}
         worst = 0.0
         for source, atom in enumerate(self.spec.atoms):
@@ -152,7 +153,7 @@ class GenericBag:
         return f"generic join: O(N^{worst:g}) per update, worst-case optimal for a single change of an atom"
 
     def _records(self, table: int, words: int) -> list[list[int]]:
-        """Returns the first `words` words of each record of a table, and the handle."""
+        """Returns the first `words` words and the handle of each record of a table."""
         t = int(table_at(table))
         slots = self._arena[int(self._arena[t + T_SLOTS]) :][: int(self._arena[t + T_CAPACITY])]
         handles = [int(slot) & LOW32 for slot in slots if slot]
@@ -160,7 +161,7 @@ class GenericBag:
         return [[*self._arena[h : h + words].tolist(), h] for h in handles]
 
     def check_invariants(self) -> None:
-        """Checks that indices hold the rows' projections, and the counted outputs the join.
+        """Checks that indices hold the rows' projections, and counted outputs hold the join.
 
         Raises AssertionError. Slow.
         """
@@ -206,7 +207,7 @@ class GenericBag:
                     assert length == len({row[v] for row in mine}) > 0, "an entry per value, and no node without"
 
     def stats(self) -> dict[str, Any]:
-        """Returns rows per atom, nodes of the tries, values of lists that were ever read (``steps``), bytes."""
+        """Returns rows per atom, nodes of the tries, list values read so far (``steps``), and bytes."""
 
         def count(table: int) -> int:
             return int(self._arena[table_at(table) + T_COUNT])

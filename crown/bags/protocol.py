@@ -1,8 +1,8 @@
-"""Bags: cyclic parts of a query, each maintained as one relation by a module of its own.
+"""The protocol of bags: cyclic parts of a query, each maintained as one relation by a separate module.
 
-A bag joins its atoms and keeps the set of results, projected on its output attributes. It is told of changes to one
-atom at a time and answers with the exact change of that set; for the tree above it the bag is an input relation. A
-module offers itself under the entry-point group ``crown.bags``, by the name of the method that the planner chose.
+A bag joins its atoms and maintains the set of results, projected on its output attributes. It receives changes of one
+atom at a time and returns the exact change of that set. For the tree above, the bag is an input relation. A module
+registers under the entry-point group ``crown.bags``, with the name of the method that the planner chooses.
 
 Law: the sum of all blocks ever yielded is the set of results of the atoms' present rows.
 """
@@ -25,7 +25,7 @@ BLOCK_ROWS = 8192
 
 
 class BagError(CrownError):
-    """No module is installed for a bag's method, or the module cannot maintain a bag of that shape."""
+    """No module is installed for a bag's method, or the module cannot maintain a bag of this shape."""
 
 
 class BagBudgetError(CrownError):
@@ -38,14 +38,14 @@ class BagBudgetError(CrownError):
 
 @dataclass(frozen=True)
 class BagSpec:
-    """What a bag joins: the attributes of each atom (each once), and its output attributes in order."""
+    """The shape of a bag: the attributes of each atom (each once), and its output attributes in order."""
 
     atoms: tuple[tuple[str, ...], ...]
     outputs: tuple[str, ...]
 
     @staticmethod
     def of(bag: Any) -> BagSpec:
-        """Makes the bag of the planner's description (`plans.plan.Bag`)."""
+        """Makes the specification from the planner's description (`plans.plan.Bag`)."""
         return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs))
 
     @property
@@ -60,45 +60,46 @@ class Bag(Protocol):
     spec: BagSpec
 
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
-        """Applies a change of one atom, tuple by tuple; yields the change of the set of results.
+        """Applies a change of one atom, tuple by tuple. Yields the change of the set of results.
 
-        ``change``: tuples in the atom's attribute order, and how many copies change. Only the first copy and the last
-        one change the join. A delete takes what is there; ``missing[i]`` (int64[n], zeroed) receives how many
-        copies tuple i did not find. What is yielded has the bag's outputs as columns, and +1 or -1 as weights, of one
-        sign per block; it is valid until the next step. The iterator MUST be drained: the state is complete only then.
-        Within a batch hand over all deletions of all atoms before the insertions; then, if every attribute is an
-        output, no result comes with both signs.
+        ``change``: tuples in the atom's attribute order, weighted by the number of changed copies. Only the first copy
+        of a tuple and the last one change the join. A delete removes at most the present copies; ``missing[i]``
+        (int64[n], zeroed) receives how many copies of tuple i were absent. A yielded block has the bag's outputs as
+        columns and weights +1 or -1, of one sign per block, and is valid until the next step. The iterator MUST be
+        drained: the state is complete only then. Within a batch, pass all deletions of all atoms before the insertions;
+        then, if every attribute is an output, no result has both signs.
 
-        Raises BagBudgetError before the first insertion that finds more words live than the arena's ``H_BUDGET``
-        allows; the weights of ``change`` MUST have one sign for its ``applied`` to make sense. Any other exception
-        leaves a state that cannot be used.
+        Raises BagBudgetError before the first insertion that finds more live words than the arena's ``H_BUDGET``
+        allows. The weights of ``change`` MUST have one sign for its ``applied`` to be meaningful. After any other
+        exception the state is unusable.
         """
         ...
 
     def values(self, attribute: str) -> np.ndarray:
-        """Returns the codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
+        """Returns the codes of an attribute in present rows, int64[m], possibly repeated. O(state)."""
         ...
 
     def rows(self, atom: int) -> Zset:
-        """Returns the present rows of an atom in its attribute order, each once, with their copies. O(rows)."""
+        """Returns the present rows of an atom in its attribute order, each once, weighted by their copies. O(rows)."""
         ...
 
     def results(self) -> Iterator[np.ndarray]:
-        """Returns the present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
+        """Yields the present results, int64[m, len(outputs)] blocks, each row once. An ``apply`` invalidates the
+        iterator."""
         ...
 
     @property
     def words(self) -> np.ndarray:
-        """Returns the used prefix of the arena: a copy of it is a snapshot, see ``open_bag``."""
+        """Returns the used prefix of the arena. A copy of it is a snapshot, see ``open_bag``."""
         ...
 
     @property
     def bound(self) -> str:
-        """Returns cost of an update, for EXPLAIN."""
+        """Returns the cost of an update, for EXPLAIN."""
         ...
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state violates its definition. Slow."""
         ...
 
     def stats(self) -> dict[str, Any]:
@@ -122,20 +123,20 @@ def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
 
 def entry_points(group: str) -> Iterable[Any]:
     """Returns the entry points of a group."""
-    from importlib import metadata  # here, as few queries have bags
+    from importlib import metadata  # imported here, since few queries have bags
 
     return metadata.entry_points(group=group)
 
 
 def installed() -> dict[str, str]:
-    """Returns the methods that have a module, and which."""
+    """Returns the installed methods and their modules."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 
 def open_bag(method: str, spec: BagSpec, arena: np.ndarray) -> Bag:
-    """Returns a bag over ``arena`` (int64): a new one if it is zero, else the one whose ``words`` it begins with.
+    """Returns a bag over ``arena`` (int64): a new one if it is zero, else the one whose ``words`` are its prefix.
 
-    Raises BagError if no module is installed for the method or it cannot take a bag of this shape.
+    Raises BagError if no module is installed for the method or it cannot maintain a bag of this shape.
     """
     for entry in entry_points(group=GROUP):
         if entry.name == method:

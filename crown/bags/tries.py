@@ -1,8 +1,8 @@
 """Chooses the tries that a generic bag keeps of its atoms, and writes the plan array that kernels read.
 
-The search from a changed row of one atom binds attributes in a fixed order. Of another atom it knows first the columns
-that the row binds, then one more, and so on to all: a path of sets of columns. The trie of an atom has the sets, and
-the edges, of the paths of all searches; so two searches that come by the same set share its nodes.
+The search from a changed row of an atom binds attributes in a fixed order. For another atom it first knows the columns
+that the row binds, then one more, and so on to all: a path of sets of columns. The trie of an atom has the sets and the
+edges of the paths of all searches. So two searches that reach the same set share its nodes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from crown.bags.protocol import BagSpec
 from crown.kernels.tables import table_at
 
 LAYOUT = 2
-"""The version of the records and the plan array: state of another one is refused."""
+"""The version of the records and the plan array. State of another version is rejected."""
 Set = frozenset[str]
 
 
 def binding_order(spec: BagSpec, source: int) -> list[str]:
     """Returns the attributes outside atom `source` in the order in which the delta join binds them.
 
-    Next comes the attribute with the most atoms that already touch what is bound, so that lists are short.
+    The next attribute is the one with the most atoms that share a bound attribute, so that lists are short.
     """
     bound = set(spec.atoms[source])
     others = [set(atom) for i, atom in enumerate(spec.atoms) if i != source]
@@ -42,8 +42,11 @@ def binding_order(spec: BagSpec, source: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Trie:
-    """The trie of an atom: its ``sets`` in the order of their size, that of all columns last, and its edges, each from
-    a set to the one with another attribute; ``first``: the number of the first set's table."""
+    """The trie of an atom.
+
+    ``sets``: in the order of their size, the set of all columns last. ``edges``: each from a set to the set with
+    another attribute. ``first``: the number of the first set's table.
+    """
 
     atom: tuple[str, ...]
     sets: tuple[Set, ...]
@@ -51,7 +54,7 @@ class Trie:
     first: int
 
     def columns(self, of: Set) -> list[str]:
-        """Returns the attributes of a set in the order of the atom: the values of its records."""
+        """Returns the attributes of a set in the order of the atom, which is the order of values in its records."""
         return [attribute for attribute in self.atom if attribute in of]
 
     def whole(self, of: Set) -> bool:
@@ -59,7 +62,7 @@ class Trie:
         return len(of) == len(self.atom)
 
     def incoming(self, of: Set) -> list[tuple[Set, str]]:
-        """Returns the edges that lead to a set."""
+        """Returns the edges that end in a set."""
         return [(above, v) for above, v in self.edges if above | {v} == of]
 
     def leaving(self, of: Set) -> list[str]:
@@ -67,16 +70,16 @@ class Trie:
         return [v for above, v in self.edges if above == of]
 
     def link(self, above: Set, v: str) -> int:
-        """Returns the word of a record below an edge that names the node above it."""
+        """Returns the word of a record below an edge that holds the parent node."""
         below = above | {v}
         return L.first_link(len(below), self.whole(below)) + self.incoming(below).index((above, v))
 
     def field(self, above: Set, v: str) -> int:
-        """Returns the word of a node that is the field of its list for an edge."""
+        """Returns the word of a node that holds its list for an edge."""
         return L.list_at(len(above), len(self.incoming(above)), self.leaving(above).index(v))
 
     def carried(self, above: Set, v: str) -> int:
-        """Returns the word of a record below an edge that has the value which the list carries."""
+        """Returns the word of a record below an edge that holds the value stored in the list."""
         return self.columns(above | {v}).index(v)
 
     def table(self, of: Set) -> int:
@@ -112,7 +115,7 @@ class Tries:
         self.sets = first
 
     def _path(self, source: int, atom: int) -> list[Set]:
-        """Returns the sets of columns of an atom that the search from another one knows, one after the other."""
+        """Returns the sets of columns of an atom that the search from another atom knows, in order."""
         mine = frozenset(self.spec.atoms[atom])
         path = [mine & set(self.spec.atoms[source])]
         for attribute in self.orders[source]:
@@ -127,17 +130,17 @@ class Tries:
 
     @property
     def counted(self) -> bool:
-        """Returns True if several results may have the same outputs: these are counted."""
+        """Returns True if several results may have the same outputs, so that outputs are counted."""
         return set(self.spec.outputs) != set(self.spec.attributes)
 
     @property
     def slots_at(self) -> int:
-        """Returns where the slots are in a cursor."""
+        """Returns the word of a cursor at which the slots begin."""
         return L.C_STACK + L.LEVEL * (len(self.spec.attributes) + 1)
 
     @cached_property
     def _slots(self) -> int:
-        """Returns how many slots a search needs, at most: one per set that it comes by."""
+        """Returns how many slots a search needs at most: one per set that it reaches."""
         atoms = range(len(self.spec.atoms))
         return max(sum(len(self._path(source, atom)) for atom in atoms if atom != source) for source in atoms)
 
@@ -209,7 +212,7 @@ class Tries:
 
         starts: list[int] = []
         others = [atom for atom in range(len(self.tries)) if atom != source]
-        # Those that are asked for most columns are most likely to have nothing.
+        # An atom with more bound columns is more likely to have no match, so it is tested first.
         for atom in sorted(others, key=lambda atom: -len(bound & set(self.spec.atoms[atom]))):
             of = frozenset(self.spec.atoms[atom]) & bound
             starts += [sets[atom][of], attributes(atom, of), slot_of(atom, of)]
@@ -228,7 +231,7 @@ class Tries:
 
 
 class _Words:
-    """An append-only array of words; lists are placed and named by their offset."""
+    """An append-only array of words. Lists are identified by their offset."""
 
     def __init__(self, size: int) -> None:
         self.words = [0] * size

@@ -1,1 +1,1 @@
-"""From what a join core enumerates to the result: outputs, membership, record batches."""
+"""Converts the rows that a join core enumerates to the result: outputs, membership, record batches."""

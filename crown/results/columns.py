@@ -1,6 +1,6 @@
-"""Columns that are converted between codes and Arrow when an expression reads them, each at most once.
+"""Converts columns between codes and Arrow when an expression reads them, each at most once.
 
-Most columns pass through a stage as codes; only what a predicate or a computed column reads is ever decoded.
+Most columns pass through a stage as codes. Only columns that a predicate or a computed column reads are decoded.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Column:
 
     @classmethod
     def of_words(cls, type_: str, dictionary: Dictionary, words: np.ndarray) -> Column:
-        """Returns the column of values as native expressions have them: of wide decimals as ``pairs`` does. O(1),
-        of wide decimals O(n)."""
+        """Returns a column of values as native expressions return them, wide decimals as in ``pairs``. O(1), O(n) for
+        wide decimals."""
         if not is_wide(type_):
             return cls(type_, dictionary, words)
         none = words[1::2] == NULL
@@ -54,7 +54,7 @@ class Column:
 
     @property
     def codes(self) -> np.ndarray:
-        """Returns the codes, int64[n], contiguous. New values enter the dictionary. O(n) the first time."""
+        """Returns the codes, int64[n], contiguous. Adds new values to the dictionary. O(n) the first time."""
         if self._codes is None:
             try:
                 self._codes = encode(self._array, self.type, self._dictionary.intern)
@@ -70,7 +70,8 @@ class Column:
         return self._array
 
     def valid(self) -> np.ndarray | None:
-        """Returns bool[n]: where there is a value; None for everywhere. Neither decodes nor codes anything. O(n)."""
+        """Returns bool[n], True for a value that is not NULL, or None if all are. Neither decodes nor encodes anything.
+        O(n)."""
         if self._codes is None:
             array = self._array
             return valid(array) if array.null_count else None
@@ -78,9 +79,9 @@ class Column:
         return codes != NULL if len(codes) and extent(np.ascontiguousarray(codes))[0] == NULL else None
 
     def words(self) -> np.ndarray:
-        """Returns the values of a number's column as integers, int64[n, 1 or 2]: words, or 128-bit decimals.
+        """Returns the values of a numeric column as integers, int64[n, 1 or 2]: words, or 128-bit decimals.
 
-        What stands for NULL is undefined.
+        The words of NULLs are undefined.
         """
         if not uses_dictionary(self.type):
             return self.codes.reshape(-1, 1)
@@ -89,8 +90,8 @@ class Column:
         return data[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
 
     def pairs(self) -> np.ndarray:
-        """Returns the values of wide decimals that were not coded, int64[2n], low and high words by turns; NULL is a
-        high word."""
+        """Returns the values of wide decimals without codes, int64[2n], low and high words alternating. NULL is a high
+        word."""
         found = self.words()
         there = self.valid()
         if there is not None:
@@ -100,23 +101,26 @@ class Column:
 
     @property
     def coded(self) -> bool:
-        """Returns True if there are codes already."""
+        """Returns True if the column has codes already."""
         return self._codes is not None
 
     def taken(self, rows: np.ndarray) -> Column:
-        """Returns the rows at some positions (int64[k]), in the form that is there."""
+        """Returns the rows at some positions (int64[k]), as codes if the column has codes, else as values."""
         if self._codes is not None:
             return Column(self.type, self._dictionary, self._codes[rows])
         return Column(self.type, self._dictionary, None, self._array.take(pa.array(rows)))
 
 
 Places = Mapping[str, tuple[int, str]]
-"""Which word of a tuple each column is, by name, and its type."""
+"""By column name: the position of the column's word in a tuple, and its type."""
 
 
 class Frame:
-    """Named columns of ``n`` rows: those that were ``made``, and those that are words of tuples, ``codes`` int64[words,
-    n], at some ``places``. Nothing is done for a column that is not read."""
+    """Named columns of ``n`` rows: the ``made`` columns, and words of tuples.
+
+    ``codes`` int64[words, n]: the tuples. ``places``: the columns among their words. A column that is not read costs
+    nothing.
+    """
 
     def __init__(
         self,
@@ -162,7 +166,7 @@ class Frame:
         return found
 
     def chosen(self, keep: np.ndarray) -> Frame:
-        """Returns the rows where ``keep`` (bool[n]) says so."""
+        """Returns the rows that ``keep`` (bool[n]) selects."""
         return self._taken(keep.nonzero()[0])
 
     def _taken(self, rows: np.ndarray) -> Frame:
@@ -171,8 +175,8 @@ class Frame:
         return Frame(made, len(rows), self.dictionary, codes, self._places)
 
     def exploded(self, element: Output) -> tuple[Frame, np.ndarray]:
-        """Returns the frame with a row for each element of the array of that name, which takes its place, and the row
-        of each element (int64[elements]). O(rows and elements)."""
+        """Returns a frame with one row per element of the array column ``element.name``, in which the element replaces
+        the array, and the row of each element (int64[elements]). O(rows and elements)."""
         sizes, elements = elements_of(self[element.name].array)
         rows = np.repeat(np.arange(self.n), sizes)
         del self._made[element.name]
@@ -181,7 +185,7 @@ class Frame:
         return found, rows
 
     def projected(self, projection: Projection) -> Frame:
-        """Returns the frame of a projection's outputs. O(n) for each that is computed, O(1) for the others."""
+        """Returns the frame of a projection's outputs. O(n) for each computed output, O(1) for the others."""
         made = {name: self._made[of] for name, of in projection.plain.items() if of in self._made}
         if projection.native is not None:
             made.update(zip(projection.fast, self._evaluated(projection.native), strict=True))
@@ -194,7 +198,7 @@ class Frame:
         return Frame(made, self.n, self.dictionary, self._codes, projection.places)
 
     def holds(self, predicate: Expr) -> np.ndarray:
-        """Returns bool[n]: where the predicate is TRUE."""
+        """Returns bool[n], True where the predicate is TRUE."""
         program = native((predicate,))
         if program is not None:
             return self._evaluated(program)[0].codes == 1
@@ -202,7 +206,7 @@ class Frame:
         return flags(verdict.fill_null(False) if verdict.null_count else verdict)
 
     def _evaluated(self, program: Program) -> list[Column]:
-        """Returns the values of expressions in native form. O(n)."""
+        """Returns the values of native expressions. O(n)."""
         n = self.n
         out = program.run(*self.inputs(program.reads), self.dictionary)
         found, at = [], 0
@@ -213,10 +217,10 @@ class Frame:
         return found
 
     def inputs(self, columns: Sequence[tuple[str, bool]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns columns, given with whether they are wide decimals, as kernels take them.
+        """Returns columns, each given with whether it is a wide decimal, as arguments of kernels. O(columns * n).
 
-        The codes int64[columns, n]; the forms, int64[2 * columns]; and wide decimals that have no codes, which come
-        without: see ``crown.expressions.kernels.evaluate``. O(columns * n).
+        The codes int64[columns, n]; the forms, int64[2 * columns]; and the wide decimals without codes: see
+        ``crown.expressions.kernels.evaluate``.
         """
         n, forms, pairs, words = self.n, [], [_NO_PAIRS], []
         for name, wide in columns:
@@ -238,11 +242,12 @@ class Frame:
 
 
 class Projection:
-    """Outputs as functions of the columns of frames, which have the ``types``; those at ``given`` places are words.
+    """Outputs as functions of the columns of frames, which have the ``types``; columns in ``given`` are words of
+    tuples.
 
-    ``names``: all outputs; ``plain``: name -> the column that it is, ``passes`` if all are such; ``places``: of those
-    that are words; ``fast``: those that ``native`` computes; ``computed``: name, type and Arrow's type of the others,
-    in the order of ``evaluator``, which ``reads`` columns.
+    ``names``: all outputs. ``plain``: name -> column, for the outputs that are columns; ``passes`` if all are.
+    ``places``: the outputs that are words of tuples. ``fast``: the outputs that ``native`` computes. ``computed``:
+    name, type and Arrow type of the other outputs, in the order of ``evaluator``, which ``reads`` columns.
     """
 
     def __init__(self, outputs: Sequence[Output], types: Mapping[str, str], given: Places) -> None:

@@ -1,4 +1,4 @@
-"""Rows with multiplicities, written once per copy or once with the column ``_weight``."""
+"""Expands rows with multiplicities to one row per copy, or adds the column ``_weight``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from crown.ingest.columns import WEIGHT
 from crown.store.arrow_buffers import integers, words
 
 ROWS = 1 << 16
-"""Rows of a batch at most, in which rows are written as often as they are there."""
+"""The maximum number of rows of a batch of repeated rows."""
 
 
 def repeated(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a batch with positive weights without these, each as often as its weight says.
+    """Yields the rows of a batch with positive weights, without the weights, each repeated by its weight.
 
-    O(1) per row that is yielded; memory of ``ROWS`` rows, whatever the weights.
+    O(1) per row that is yielded; memory of ``ROWS`` rows for any weights.
     """
     left = words(batch.column(WEIGHT))
     rows = batch.drop_columns([WEIGHT])
@@ -35,6 +35,6 @@ def repeated(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def once_each(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Returns the rows of a set with the column ``_weight``, the last one of ``schema``: each is there once."""
+    """Returns the rows of a set with the column ``_weight``, the last one of ``schema``, which is 1."""
     weights = integers(np.ones(batch.num_rows, np.int64), pa.int64())
     return pa.RecordBatch.from_arrays([*batch.columns, weights], schema=schema)

@@ -1,9 +1,9 @@
-"""Factorized results: one Arrow row for many result rows, with a list per branch, and back to plain rows.
+"""Builds factorized results, one Arrow row with a list per branch for many result rows, and unfolds them to plain rows.
 
-Once the upper rows of a join tree are chosen, what hangs below them in different branches is combined freely. So a
-factorized row has the columns of the upper rows as plain values, and the columns of each branch as lists of one length;
-it stands for every combination of one entry per branch. Which columns belong together stands in the metadata of their
-fields (``BRANCH``). Deltas have ``_weight`` beside them: all rows come, or all go.
+Once the upper rows of a join tree are fixed, the rows below them in different branches combine freely. So a factorized
+row has the columns of the upper rows as plain values, and the columns of each branch as lists of one length. It
+represents every combination of one entry per branch. The metadata of a field (``BRANCH``) identifies its branch. Deltas
+also have ``_weight``: all rows are inserted, or all are deleted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from plans.plan import Plan
 from plans.types import arrow_type
 
 BRANCH = b"crown.branch"
-"""Key in the metadata of a field: the number of the branch whose lists it has."""
+"""Key in the metadata of a field: the number of the branch to which its lists belong."""
 
 
 class FactorizedHead:
-    """Makes record batches of factorized rows. Raises CrownError for a plan that has none."""
+    """Makes record batches of factorized rows. Raises CrownError for a plan without factorized rows."""
 
     def __init__(self, plan: Plan, compiled: CompiledPlan, extern: Extern) -> None:
         if why := _not_factorized(plan):
@@ -41,7 +41,7 @@ class FactorizedHead:
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
 
     def batch(self, out: np.ndarray, n: int, sign: int | None = None) -> pa.RecordBatch:
-        """Returns the first ``n`` rows of an enumeration's buffer, in new memory; with weights ``sign``, if given.
+        """Returns the first ``n`` rows of an enumeration's buffer, in new memory, with weights ``sign`` if given.
 
         ``out``: int64[free attributes + branches, capacity], see ``crown.engine.kernels.enumeration.factored``.
         O(entries).
@@ -63,11 +63,11 @@ class FactorizedHead:
 
 
 def unfold(data: pa.Table | pa.RecordBatch) -> pa.Table:
-    """Returns the plain rows that factorized rows stand for, in the columns of the plain result or delta.
+    """Returns the plain rows that factorized rows represent, with the columns of the plain result or delta.
 
-    ``data``: what ``View.apply(..., factorized=True)`` returned, or a batch of ``View.results(factorized=True)``.
+    ``data``: the result of ``View.apply(..., factorized=True)``, or a batch of ``View.results(factorized=True)``.
 
-    Raises CrownError for lists of one branch that differ in length. O(plain rows), vectorised.
+    Raises CrownError if lists of one branch differ in length. O(plain rows), vectorised.
 
     >>> import crown
     >>> view = crown.view("Q(a, b, c) :- R(a, b), S(a, c).", {name: {"k": "int64", "v": "int64"} for name in "RS"})
@@ -117,7 +117,7 @@ def unfold(data: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def _not_factorized(plan: Plan) -> str:
-    """Returns why the rows of a plan are no products of branches; nothing if they are."""
+    """Returns why the rows of a plan cannot be factorized, or an empty text if they can."""
     if not plan.output:
         return "this query asks whether there is a row, and has no columns"
     if plan.payload is not None:

@@ -1,4 +1,4 @@
-"""The result of a view in the forms that other libraries read."""
+"""Converts the result of a view to the forms that other libraries read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Framed(ABC):
-    """A result as rows, frames and Arrow streams; all of it is made of ``results``, ``to_table`` and ``schema``.
+    """A result as rows, frames and Arrow streams, all made from ``results``, ``to_table`` and ``schema``.
 
-    A row is in all of them as often as it is in the result, and none of them has a column ``_weight``.
+    Each form repeats a row as often as it is in the result, and has no column ``_weight``.
     """
 
     @property
@@ -35,12 +35,13 @@ class Framed(ABC):
         """Returns the full result, or its first ``limit`` rows, as one table; ``weighted`` as in ``results``."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of the result as dicts, each as often as it is there. A value that Python lacks is a text."""
+        """Yields the rows of the result as dicts, each as often as it occurs. A value that Python cannot represent is a
+        text."""
         for batch in self.results():
             yield from rows_shown(batch)
 
     def __bool__(self) -> bool:
-        """Returns True: a view is there, also while its result is empty. ``count() > 0`` asks for rows."""
+        """Returns True, also if the result is empty. Use ``count() > 0`` to test for rows."""
         return True
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -49,13 +50,13 @@ class Framed(ABC):
         return reader.__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, limit: int | None = None, *, weighted: bool = False) -> pd.DataFrame:
-        """Returns what ``to_table`` does as a pandas frame. MissingPackageError without pandas."""
+        """Returns the result of ``to_table`` as a pandas frame. Raises MissingPackageError without pandas."""
         with needs("to_pandas()"):
             import pandas  # noqa: F401
         return self.to_table(limit, weighted=weighted).to_pandas()
 
     def to_polars(self, limit: int | None = None, *, weighted: bool = False) -> Any:
-        """Returns what ``to_table`` does as a Polars frame. MissingPackageError without Polars."""
+        """Returns the result of ``to_table`` as a Polars frame. Raises MissingPackageError without Polars."""
         with needs("to_polars()"):
             import polars
         for field in self.schema:

@@ -1,7 +1,7 @@
-"""The output head: converts rows of the free attributes of a join core to output tuples and record batches.
+"""Converts rows of the free attributes of a join core to output tuples and record batches.
 
-Most queries output free attributes as they are: nothing is evaluated, and codes stay codes. Else rows are decoded,
-residual predicates filter them, and output expressions are evaluated on what is left. A plan has one of these mappings.
+Most queries output free attributes unchanged: nothing is evaluated, and codes stay codes. Otherwise rows are decoded,
+residual predicates filter them, and output expressions are evaluated on the rest. A plan has one of these mappings.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from plans.types import arrow_type
 class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless.
 
-    ``width``: the number of output columns; if nothing is evaluated, ``records`` makes record batches of blocks, and
-    ``places`` are the words of a row that the outputs are. ``reads``: see ``Outputs``.
+    ``width``: the number of output columns. If nothing is evaluated, ``records`` makes record batches of blocks, and
+    ``places`` are the words of a row that are outputs. ``reads``: see ``Outputs``.
     """
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
@@ -48,7 +48,8 @@ class OutputHead:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
             self.records = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
             self.places = list(words)
-        # Words that ``deltas`` writes before the columns of a buffer that it takes; 0 if it makes no message of it.
+        # The number of words that ``deltas`` writes before the columns of a buffer; 0 if it makes no message of the
+        # buffer.
         self.margin = self.records.margin if self.records is not None and plan.payload is None else 0
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
@@ -65,7 +66,7 @@ class OutputHead:
         return [decode(columns[i].copy(), kind, self._extern) for i, kind in enumerate(self._kinds)]
 
     def rows(self, columns: Sequence[pa.Array], n: int) -> pa.RecordBatch:
-        """Returns a batch of ``n`` result rows; a boolean query has rows without columns."""
+        """Returns a batch of ``n`` result rows. A boolean query has rows without columns."""
         if not columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * n, pa.struct([])))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -75,7 +76,7 @@ class OutputHead:
         return pa.RecordBatch.from_arrays([*columns, integers(weights, pa.int64())], schema=self.delta_schema)
 
     def deltas(self, block: Zset, buffers: Buffers) -> pa.RecordBatch:
-        """Returns the delta batch of a block of the free attributes, without payload, that lies in ``buffers``."""
+        """Returns the delta batch of a block of the free attributes, without payload, in the memory of ``buffers``."""
         if self.records is not None and buffers.keeps(block):
             out = buffers.out
             return self.records.written(out.reshape(-1), out.shape[1], 1, block.weights)
@@ -86,15 +87,16 @@ class OutputHead:
         return self.batch(*self.columns(buffers.own(block)))
 
     def batches(self, net: Zset) -> Iterator[pa.RecordBatch]:
-        """Yields the delta batches of output tuples that are not changed any more."""
+        """Yields the delta batches of output tuples, which must not be changed any more."""
         return self._tuples.batches(net)
 
 
 class Outputs(Protocol):
-    """A mapping of blocks.
+    """A mapping of blocks of the free attributes to outputs.
 
-    ``words``: which word of a row of the free attributes each output is, and whether it may be NULL; None if that is
-    not all. ``reads``: the same word of each, or -1 and the code of a constant; None if that is not all.
+    ``words``: for each output, its word in a row of the free attributes and whether it may be NULL; None if some output
+    is not such a word. ``reads``: for each output, the same word, or -1 and the code of a constant; None if some output
+    is neither.
     """
 
     words: list[tuple[int, bool]] | None
@@ -103,12 +105,12 @@ class Outputs(Protocol):
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of rows of the free attributes, and their weights.
 
-        They may lie in the block's memory, which must not be written to any more.
+        The columns may share the block's memory, which must not be written to any more.
         """
         ...
 
     def codes(self, block: Zset) -> Zset:
-        """Returns the output tuples for such a block, with its payload, in new memory; equal ones have equal codes.
+        """Returns the output tuples for a block, with its payload, in new memory. Equal tuples have equal codes.
 
         The block may be overwritten afterwards.
         """
@@ -116,7 +118,7 @@ class Outputs(Protocol):
 
 
 class PlainOutputs(Outputs):
-    """Every output is a free attribute, or a constant whose code is a word."""
+    """A mapping in which every output is a free attribute, or a constant whose code is a word."""
 
     def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
         self._extern = dictionary.extern
@@ -147,7 +149,7 @@ class PlainOutputs(Outputs):
         return Zset.of_columns(rows, block.weights, payload)
 
     def _picked(self, block: Zset) -> np.ndarray:
-        """Returns the output columns of a block, with constants, int64[outputs, n], in new memory."""
+        """Returns the output columns of a block, including constants, int64[outputs, n], in new memory."""
         found = np.empty((len(self._kinds), len(block)), np.int64)
         found[self._places] = block.columns()[self._positions]
         for i, code in self._constants:
@@ -161,7 +163,7 @@ def _code(output: Output, intern: Intern) -> int:
 
 
 class ComputedOutputs(Outputs):
-    """Some output is an expression, or a residual predicate filters what is enumerated."""
+    """A mapping with output expressions, or with a residual predicate that filters the enumerated rows."""
 
     words: list[tuple[int, bool]] | None = None
     reads: list[tuple[int, int]] | None = None
@@ -184,7 +186,7 @@ class ComputedOutputs(Outputs):
         return Zset.of_columns(frame.matrix(self._projection.names), block.weights[kept], payload)
 
     def _kept(self, block: Zset) -> tuple[Frame, np.ndarray]:
-        """Returns the outputs, and the positions in the block of the rows that they are of."""
+        """Returns the outputs of the rows that the predicate keeps, and the positions of these rows in the block."""
         frame, kept = Frame.of(block, self._places, self._dictionary), np.arange(len(block))
         for predicate in self._residual:
             holds = frame.holds(predicate)
@@ -199,11 +201,11 @@ def outputs_of(plan: Plan, dictionary: Dictionary) -> Outputs:
 
 
 def is_free(output: Output, plan: Plan) -> bool:
-    """Returns True if an output is a free attribute as it is."""
+    """Returns True if an output is a free attribute without an expression."""
     expr = output.expr
     return expr.op == "col" and output.type == plan.attributes[expr.value].type
 
 
 def _is_constant(output: Output) -> bool:
-    """Returns True if an output is a constant, and its code none of the dictionary."""
+    """Returns True if an output is a constant whose code is not from the dictionary."""
     return output.expr.op == "literal" and output.expr.type == output.type and not uses_dictionary(output.type)

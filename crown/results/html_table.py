@@ -1,6 +1,6 @@
-"""Rows as HTML tables for notebooks. Inserted rows of a delta are green, deleted ones red.
+"""Renders rows as HTML tables for notebooks. Inserted rows of a delta are green, deleted rows are red.
 
-Colours are thin enough for light and dark pages alike. Nothing is loaded, nothing runs.
+The colours are light enough for light and dark pages. The HTML loads nothing and runs no script.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _COMES, _GOES = "rgba(22,163,74,.18)", "rgba(220,38,38,.18)"
 
 
 def table(rows: pa.Table, *, more: int = 0, signed: bool = False) -> str:
-    """Returns a table of all the rows given.
+    """Returns a table of all the given rows.
 
-    ``more``: how many there are beside them. ``signed``: rows have the colour of the sign of their weight.
+    ``more``: the number of rows that are not shown. ``signed``: colours rows by the sign of their weight.
     """
     names = [escape(name) for name in rows.column_names]
     head = "".join(f"<th {_CELL}>{name}</th>" for name in names)
@@ -39,7 +39,8 @@ def table(rows: pa.Table, *, more: int = 0, signed: bool = False) -> str:
 
 
 def delta(rows: pa.Table) -> str | None:
-    """Returns the first rows of a delta as a table, with the numbers of inserts and deletes; None without weights."""
+    """Returns the first rows of a delta as a table, with the numbers of inserts and deletes; None if it has no
+    weights."""
     if WEIGHT not in rows.column_names:
         return None
     come = pc.sum(pc.greater(rows[WEIGHT], 0)).as_py() or 0
@@ -61,7 +62,7 @@ def _cell(value: Any) -> str:
 
 
 def attach() -> None:
-    """Has the notebook that runs, if one does, show Arrow tables with a column ``_weight`` as deltas.
+    """Registers a formatter for Arrow tables with a column ``_weight`` if the process is a notebook.
 
     Other tables look as before. Without IPython nothing is imported and nothing is done.
     """

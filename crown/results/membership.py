@@ -24,7 +24,7 @@ from plans.types import arrow_type, type_of_arrow
 
 
 def row_of(columns: Sequence[Column | Output], values: Mapping[str, Any]) -> list[pa.Array]:
-    """Returns one-row output columns for values by name, which must fit as those of a batch must.
+    """Returns one-row output columns for values by name, which must fit their columns as values of a batch must.
 
     Raises ChangeError if a name is missing or a value does not fit.
     """
@@ -43,10 +43,10 @@ def row_of(columns: Sequence[Column | Output], values: Mapping[str, Any]) -> lis
 
 
 def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
-    """Returns the free attributes behind a one-row output, or None if no enumerated row maps to it.
+    """Returns the free attributes of a one-row output, or None if no enumerated row maps to it.
 
-    Without support counts every free attribute stands in the output, perhaps behind a one-to-one cast, or is
-    determined by those that do through a declared key; the latter are left out.
+    Without support counts every free attribute is an output, possibly after a one-to-one cast, or is determined by
+    other outputs through a declared key. Attributes of the latter kind are left out.
     """
     named: dict[str, pa.Array] = {}
     for o, array in zip(plan.output, arrays, strict=True):
@@ -56,7 +56,7 @@ def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] |
         try:
             named.setdefault(attribute, array.cast(arrow_type(plan.attributes[attribute].type)))
         except pa.ArrowInvalid:
-            return None  # the value is not one that the cast could have made
+            return None  # the cast cannot have made the value
     if len(named) < len(plan.free):
         return named
     if not all(predicate.evaluate(named, 1)[0].as_py() for predicate in plan.residual):
@@ -67,7 +67,7 @@ def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] |
 
 
 def where(columns: Sequence[pa.Array], n: int, wanted: Sequence[pa.Array]) -> np.ndarray:
-    """Returns bool[n]: which of ``n`` output rows are the one-row output ``wanted``."""
+    """Returns bool[n], True for each of ``n`` output rows that equals the one-row output ``wanted``."""
     hit = np.ones(n, bool)
     for column, value in zip(columns, wanted, strict=True):
         hit &= same_values(column, value)
@@ -75,9 +75,9 @@ def where(columns: Sequence[pa.Array], n: int, wanted: Sequence[pa.Array]) -> np
 
 
 def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
-    """Returns bool[n]: where ``column`` holds the value of the one-row array ``wanted``, as rows are compared.
+    """Returns bool[n], True where ``column`` holds the value of the one-row array ``wanted``, as rows are compared.
 
-    By value, because a value that no row has has no code: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+    Compares values and not codes, because a value that is in no row has no code. NULL is NULL, NaN is NaN, -0.0 is 0.0.
     """
     if wanted.null_count:
         return flags(column.is_null())
@@ -93,7 +93,8 @@ def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
 
 
 def code_of(array: pa.Array, kind: str, intern: Intern) -> int:
-    """Returns the code of a one-row array; 0, which is that of no text, for one that the dictionary does not know.
+    """Returns the code of a one-row array, or 0, which is the code of no text, if the dictionary does not have the
+    value.
 
     Raises ChangeError for a value that has no code.
     """
@@ -104,8 +105,8 @@ def code_of(array: pa.Array, kind: str, intern: Intern) -> int:
 
 
 def codes_of(columns: Sequence[Column], values: Mapping[str, Any], dictionary: Dictionary) -> np.ndarray | None:
-    """Returns the codes of a row given by name; None if one of its values is in no row, since the dictionary does not
-    know it. Raises ChangeError as ``row_of`` does."""
+    """Returns the codes of a row given by name, or None if the dictionary does not have one of its values, so that no
+    row has it. Raises ChangeError as ``row_of`` does."""
     row = np.empty(len(columns), np.int64)
     for i, (column, array) in enumerate(zip(columns, row_of(columns, values), strict=True)):
         row[i] = code_of(array, column.type, dictionary.intern)

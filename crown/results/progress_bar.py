@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds after which a batch has a bar."""
-_PAUSE = 0.25  # between two looks
+_PAUSE = 0.25  # seconds between two checks
 
 Show = Callable[[str], None]
 
 
 class Pulse:
-    """Looks at batches that run. ``display`` shows some HTML, and returns what replaces it."""
+    """Watches running batches. ``display`` shows some HTML, and returns a function that replaces it."""
 
     def __init__(self, display: Callable[[str], Show]) -> None:
         self._display = display
@@ -29,12 +29,13 @@ class Pulse:
         self._lock = threading.Lock()
 
     def watch(self, meter: Meter) -> None:
-        """Looks at the batches of one more view, too. O(1)."""
+        """Adds a view whose batches are watched. O(1)."""
         with self._lock:
             self._meters.add(meter)
 
     def look(self, now: float) -> None:
-        """Shows how long the longest batch has been running at a time of ``perf_counter``, or nothing more."""
+        """Shows how long the longest batch has been running at time ``now`` (of ``perf_counter``). Hides the bar if
+        none takes long."""
         with self._lock:
             begun = [at for meter in self._meters if (at := meter.begun) is not None]
         seconds = now - min(begun, default=now)
@@ -49,7 +50,7 @@ class Pulse:
             self._shown = None
 
     def run(self) -> None:
-        """Looks again and again, for ever."""
+        """Checks the batches in an endless loop."""
         while True:
             time.sleep(_PAUSE)
             self.look(time.perf_counter())
@@ -59,7 +60,7 @@ _pulse: Pulse | None = None
 
 
 def attach(meter: Meter) -> None:
-    """Has the notebook that runs, if one does, show that batches of a view take long; elsewhere nothing is done."""
+    """Shows a progress bar for long batches of a view if the process is a notebook. Does nothing elsewhere."""
     global _pulse
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None

@@ -1,9 +1,9 @@
-"""Deltas with ranges as record batches: inserted rows, deleted rows, and ranges of rows that move together.
+"""Makes record batches of deltas with ranges: inserted rows, deleted rows, and ranges of rows that change alike.
 
-the delta's columns, _weight      | _until
-a row of the result, -1 or +1     | NULL
-the first row of a range, 0       | the last one: the columns that say where it stands
-its functions: how far they move  |
+the delta's columns, _weight       | _until
+a row of the result, -1 or +1      | NULL
+the first row of a range, 0        | the last row of the range: the columns that order it
+the changes of its functions       |
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from plans.types import arrow_type
 
 
 class RangedRows:
-    """Makes record batches of deltas in ranges, ``given`` what these are, of a result with these ``columns``;
-    ``delta_schema``: that of its deltas."""
+    """Makes record batches of deltas in ranges, for a result with these ``columns``.
+
+    ``given``: the description of the ranges. ``delta_schema``: the schema of plain deltas.
+    """
 
     def __init__(
         self, given: Ranged, columns: Sequence[Column], delta_schema: pa.Schema, dictionary: Dictionary
@@ -49,7 +51,7 @@ class RangedRows:
         self._records = Records(pa.schema([*fields, *delta_schema]), kinds, dictionary)
 
     def batches(self, net: Zset, shifts: Shifts | None) -> Generator[pa.RecordBatch, None, None]:
-        """Yields a delta: the ``net`` of rows that change by themselves, and ranges."""
+        """Yields a delta: the ``net`` of the rows that change individually, and the ranges."""
         if shifts is None:
             return
         alone, n, m = net.columns(), len(net), len(shifts)

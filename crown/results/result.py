@@ -1,7 +1,7 @@
-"""The result of a join core: enumerated from the tree, as a set or a bag; a plan has one of these.
+"""Enumerates the result of a join core from the tree, as a set or a bag.
 
-Where the mapping to the outputs is one-to-one, what the tree enumerates is the result. Where it can merge rows
-(``plan.support``) the result is a bag, as often as there are enumerated rows behind an output tuple.
+If the mapping to the outputs is one-to-one, the enumerated rows are the result. If the mapping can merge rows
+(``plan.support``), the result is a bag: an output tuple occurs as often as it has enumerated rows.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from crown.results.membership import code_of, free_values, row_of, where
 from crown.store.zset import Zset
 from plans.queries.variables import injective
 
-_MOST = 4 * 10**18  # as in the kernel that counts
+_MOST = 4 * 10**18  # the limit of the kernel that counts
 
 
 class Results(Protocol):
-    """What a join core asks of its result."""
+    """The operations that a join core needs from its result."""
 
     def tuples(self) -> Iterator[Zset]:
         """Yields the result as output tuples, each with weight 1, in blocks that are valid until the next step."""
@@ -47,31 +47,33 @@ class Results(Protocol):
         ...
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """Returns True iff an output row (by output name) is in the result."""
+        """Returns True iff an output row, given by output names, is in the result."""
         ...
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often an output row (by output name) is in the result. Raises ChangeError as ``row_of`` does."""
+        """Returns how often an output row, given by output names, is in the result. Raises ChangeError as ``row_of``
+        does."""
         ...
 
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
-        """Returns how often an output row, as one-row columns, is in the result."""
+        """Returns how often an output row, given as one-row columns, is in the result."""
         ...
 
 
 def counted(rows: int) -> int:
-    """Returns a number of result rows. CrownError for more than 4e18, and for a negative one: it has left its word."""
+    """Returns a number of result rows. Raises CrownError for more than 4e18 and for a negative number, which has
+    overflowed."""
     if not 0 <= rows <= _MOST:
         raise CrownError("the result has more than 4e18 rows; count() cannot represent that")
     return rows
 
 
 def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = False) -> Iterator[Zset]:
-    """Yields the rows of the free attributes, with their multiplicities, in blocks that lie in a reused buffer.
+    """Yields the rows of the free attributes, with their multiplicities, in blocks in a reused buffer.
 
-    ``buffers``: from which the reader may take what he keeps, and in which factorized rows lie, if they are wanted: a
-    block has as many tuples, and says no more of them. O(1) per row. Raises ConcurrentChangeError when it is continued
-    after a change of the state.
+    ``buffers``: the buffers of the blocks; the reader may keep arrays from them. ``factorized``: writes factorized rows
+    to them; a block then has only the right number of tuples. O(1) per row. Raises ConcurrentChangeError if the
+    iterator continues after a change of the state.
     """
     if kernels.root_size(state.arena, state.halves) == 0:
         return
@@ -102,7 +104,7 @@ def enumerated(state: State, buffers: Buffers | None = None, factorized: bool = 
 
 
 def demand_unchanged(state: State, epoch: int) -> None:
-    """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
+    """Raises ConcurrentChangeError if the epoch of the state is not ``epoch``, because the state has changed."""
     if state.epoch != epoch:
         raise ConcurrentChangeError(CHANGED)
 
@@ -120,7 +122,7 @@ def buffers_of(state: State) -> Buffers:
 
 
 class EnumeratedResults(Results):
-    """The result is what the tree enumerates."""
+    """A result that consists of the enumerated rows."""
 
     def __init__(self, state: State, head: OutputHead) -> None:
         self._state = state
@@ -140,7 +142,7 @@ class EnumeratedResults(Results):
                 yield self._head.rows(columns, len(weights))
 
     def count(self) -> int:
-        """Returns the number of result rows. O(state); rows are enumerated only for residual predicates."""
+        """Returns the number of result rows. O(state); enumerates rows only for residual predicates."""
         state = self._state
         if state.plan.residual:
             return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state))
@@ -160,7 +162,7 @@ class EnumeratedResults(Results):
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
         """Returns how often an output row is in the result: at most once without a payload.
 
-        Expected O(1); O(result) where the outputs leave attributes open.
+        Expected O(1). O(result) if the outputs leave attributes open.
         """
         state, plan = self._state, self._state.plan
         free = free_values(plan, arrays)
@@ -183,7 +185,7 @@ class EnumeratedResults(Results):
         )
 
     def _count_of(self, rows: list[int]) -> int:
-        """Returns how often a result occurs, given its rows of the nodes that weigh."""
+        """Returns how often a result occurs, given its rows in the nodes that have payloads."""
         state = self._state
         assert state.compiled.payload is not None
         out = np.zeros(state.compiled.payload.result.words, np.int64)
@@ -193,18 +195,18 @@ class EnumeratedResults(Results):
 
 
 class BagResults(EnumeratedResults):
-    """The result is what the tree enumerates, every row with its multiplicity."""
+    """A result that consists of the enumerated rows with their multiplicities."""
 
     def tuples(self) -> Iterator[Zset]:
         """Yields the result as output tuples, with multiplicities.
 
-        O(result) memory where the outputs do not tell the rows apart.
+        Takes O(result) memory if different rows may have the same outputs.
         """
         plan, blocks = self._state.plan, super().tuples()
         if {injective(output.expr) for output in plan.output} >= set(plan.free):
             yield from blocks
         else:
-            alone = [Zset(block.rows.copy(), block.weights.copy()) for block in blocks]  # without sums that rows carry
+            alone = [Zset(block.rows.copy(), block.weights.copy()) for block in blocks]  # without payload sums
             yield Zset.gathered(alone, self._head.width).net()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -215,6 +217,6 @@ class BagResults(EnumeratedResults):
 
 
 def results_of(state: State, head: OutputHead) -> Results:
-    """Returns the result that the plan of a state needs."""
+    """Returns the result object that the plan of a state needs."""
     plan = state.plan
     return (EnumeratedResults if plan.payload is None and not plan.support else BagResults)(state, head)

@@ -14,13 +14,13 @@ from plans.frontends.motif.find import Element, Shape
 
 
 def nested_schema(shape: Shape, plain: pa.Schema) -> pa.Schema:
-    """Returns the schema of rows with structs; columns that no element has, like ``_weight``, come last."""
+    """Returns the schema of rows with structs. Columns that belong to no element, like ``_weight``, come last."""
     fields = [pa.field(element.name, _type(element, plain)) for element in shape.elements]
     return pa.schema([*fields, *(plain.field(name) for name in _others(shape, plain))])
 
 
 def nested(shape: Shape, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows with structs. No value is copied but for elements that some rows do not have."""
+    """Returns rows with structs. Copies values only of elements that some rows do not have."""
     schema = nested_schema(shape, rows.schema)
     columns = [_column(shape, element, rows) for element in shape.elements]
     columns += [rows.column(name) for name in _others(shape, rows.schema)]
@@ -28,7 +28,7 @@ def nested(shape: Shape, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def plain_row(shape: Shape, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the plain columns of a row with structs; an element that is None has none."""
+    """Returns the plain columns of a row with structs. An element that is None adds none."""
     found: dict[str, Any] = {}
     for element in shape.elements:
         value = row.get(element.name)
@@ -64,7 +64,7 @@ def _column(shape: Shape, element: Element, rows: pa.RecordBatch) -> pa.Array:
 
 
 def _present(shape: Shape, present: tuple[tuple[int, str], ...], rows: pa.RecordBatch) -> np.ndarray:
-    """Returns which rows have an element."""
+    """Returns bool per row, True if the row has the element."""
     hops, directions = (rows.column(shape.plain(name)) for name in ("_hop", "_direction"))
     found = np.zeros(rows.num_rows, dtype=bool)
     for direction in {way for _, way in present}:

@@ -1,4 +1,4 @@
-"""Followers of a view or a database: functions that are called with its deltas, and asynchronous iterators."""
+"""Delivers the deltas of a view or a database to functions and to asynchronous iterators."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import asyncio
 
 Deltas = TypeVar("Deltas")
-"""What a batch changed: the delta of a view, or those of a database by the names of its views."""
+"""The changes of a batch: the delta of a view, or the deltas of a database by view name."""
 Pick = Callable[[Any], Deltas | None]
-"""Returns the part of a batch's deltas that a follower is to get; None if that has no rows."""
+"""Returns the part of a batch's deltas for one follower, or None if that part has no rows."""
 QUEUE = 64
 
 
 class Audience:
-    """The ``followers`` of one view or database. It does not know its owner, which is freed when its last user is."""
+    """The ``followers`` of one view or database. Has no reference to its owner, which can be freed before it."""
 
     def __init__(self) -> None:
         self.followers: list[_Follower] = []
@@ -38,7 +38,8 @@ class Audience:
         return remove
 
     def demand_room(self) -> None:
-        """Raises ConcurrentChangeError while followers are called, SlowReaderError if one has no room for a delta."""
+        """Raises ConcurrentChangeError while followers are called, SlowReaderError if a follower has no room for a
+        delta."""
         if self._telling:
             raise ConcurrentChangeError(
                 "a subscriber cannot change the view whose changes it receives: keep the changes, and apply them "
@@ -48,7 +49,7 @@ class Audience:
             follower.demand_room()
 
     def tell(self, deltas: Any) -> None:
-        """Hands the deltas of a batch to all followers; raises the first error of one when all have had them."""
+        """Passes the deltas of a batch to all followers. Then raises the first error of a follower."""
         failed: Exception | None = None
         self._telling = True
         try:
@@ -64,7 +65,7 @@ class Audience:
             raise failed
 
     def end(self, view: str | None = None) -> None:
-        """Removes all followers, or those of one view of a database; iterators end behind what they still hold."""
+        """Removes all followers, or those of one view of a database. Iterators end after their queued deltas."""
         for follower in tuple(self.followers):
             if view is None or (follower.view or "").lower() == view.lower():
                 follower.end()
@@ -72,7 +73,7 @@ class Audience:
 
 
 class _Follower:
-    """A function that is called with deltas. ``view``: the name of the one that it follows, in a database."""
+    """A function that is called with deltas. ``view``: in a database, the name of the view that it follows."""
 
     def __init__(self, pick: Pick[Any], take: Callable[[Any], object], view: str | None) -> None:
         self.view = view
@@ -80,48 +81,49 @@ class _Follower:
         self._take = take
 
     def demand_room(self) -> None:
-        """Does nothing: a function has room for everything."""
+        """Does nothing: a function has no queue."""
 
     def take(self, deltas: Any) -> None:
-        """Calls the function, if the deltas have rows for it."""
+        """Calls the function if the deltas have rows for it."""
         mine = self._pick(deltas)
         if mine is not None:
             self._take(mine)
 
     def end(self) -> None:
-        """Does nothing: a function is just not called any more."""
+        """Does nothing: a removed function is not called any more."""
 
 
 class _Queued(_Follower):
-    """An iterator that is handed deltas as long as it is used: it is not kept alive for them."""
+    """An asynchronous iterator with a queue of deltas. A weak reference, so that the queue does not keep the iterator
+    alive."""
 
     def __init__(self, pick: Pick[Any], iterator: Changes[Any], view: str | None) -> None:
         super().__init__(pick, lambda deltas: None, view)
         self._iterator = ref(iterator)
 
     def demand_room(self) -> None:
-        """Raises SlowReaderError if the queue of the iterator is full, and it wants no delta to be lost."""
+        """Raises SlowReaderError if the queue of the iterator is full and the iterator must not lose deltas."""
         iterator = self._iterator()
         if iterator is not None:
             iterator._demand_room()
 
     def take(self, deltas: Any) -> None:
-        """Puts the deltas into the queue of the iterator, if there are any for it."""
+        """Queues the deltas for the iterator, if they have rows for it."""
         iterator, mine = self._iterator(), self._pick(deltas)
         if iterator is not None and mine is not None:
             iterator._put(mine)
 
     def end(self) -> None:
-        """Ends the iterator behind what its queue holds."""
+        """Ends the iterator after its queued deltas."""
         iterator = self._iterator()
         if iterator is not None:
             iterator._end()
 
 
 class Changes(Generic[Deltas]):
-    """An asynchronous iterator over deltas, as ``changes`` returns it. One task reads it.
+    """An asynchronous iterator over deltas, returned by ``changes``. Only one task may read it.
 
-    ``async with`` closes it, as ``close`` and the end of its last reference do.
+    ``async with`` and ``close`` close it, and so does the end of its last reference.
     """
 
     def __init__(self, audience: Audience, pick: Pick[Deltas], view: str | None, limit: int, refuses: bool) -> None:
@@ -136,7 +138,7 @@ class Changes(Generic[Deltas]):
         self._leave()
 
     def close(self) -> None:
-        """Ends the iteration: nothing more is queued, and what is queued is dropped."""
+        """Ends the iteration and drops queued deltas."""
         self._leave()
         self._queue.clear()
         self._end()
@@ -145,8 +147,8 @@ class Changes(Generic[Deltas]):
         return self
 
     async def __anext__(self) -> Deltas:
-        """Returns the next delta, waiting for one. SlowReaderError where deltas were lost."""
-        import asyncio  # takes longer to import than all of this file
+        """Returns the next delta, waiting for it if necessary. Raises SlowReaderError if deltas were lost."""
+        import asyncio  # importing it takes longer than importing the rest of this file
 
         loop = asyncio.get_running_loop()
         if self._reader is None or self._reader[0] is not loop:
@@ -162,7 +164,7 @@ class Changes(Generic[Deltas]):
             if self._ended:
                 raise StopAsyncIteration
             event.clear()
-            if not (self._queue or self._ended):  # another thread may have come between
+            if not (self._queue or self._ended):  # another thread may have queued a delta
                 await event.wait()
         return self._queue.popleft()
 
@@ -180,7 +182,7 @@ class Changes(Generic[Deltas]):
             )
 
     def _put(self, delta: Deltas) -> None:
-        """Queues a delta, from any thread; a reader that has no room for it is ended instead."""
+        """Queues a delta, from any thread. Ends the iterator instead if its queue is full."""
         if len(self._queue) < self._limit:
             self._queue.append(delta)
             self._wake()
@@ -199,18 +201,19 @@ class Changes(Generic[Deltas]):
 
 
 class Subscribed(ABC, Generic[Deltas]):
-    """A result whose changes can be followed."""
+    """A result that delivers its changes to followers."""
 
     @abstractmethod
     def _followed(self) -> tuple[Audience, Pick[Deltas], str | None]:
-        """Returns who follows it, which part of a batch's deltas is its own, and its name in a database."""
+        """Returns the audience, the function that picks this result's part of a batch's deltas, and its name in a
+        database."""
 
     def subscribe(self, callback: Callable[[Deltas], object]) -> Callable[[], None]:
         """Calls ``callback`` with the deltas of every later batch that changes something, when the batch is applied.
 
         The deltas are those that ``apply`` returns. Returns a function that ends the subscription. If a callback
-        raises, ``apply`` raises its error once all callbacks were called; the batch stays applied. ``apply_batches`` is
-        refused while there are subscribers. A callback may read, and must not apply changes.
+        raises, ``apply`` calls the other callbacks and then raises the error; the batch stays applied.
+        ``apply_batches`` is refused while there are subscribers. A callback may read, but must not apply changes.
         """
         if not callable(callback):
             raise CrownError(f"subscribe takes a function of the deltas (a pyarrow Table), not {callback!r:.100}")
@@ -220,11 +223,11 @@ class Subscribed(ABC, Generic[Deltas]):
     def changes(self, limit: int = QUEUE, *, full: Literal["refuse", "end"] = "refuse") -> Changes[Deltas]:
         """Returns an asynchronous iterator over the deltas of every later batch that changes something.
 
-        It begins with the next batch after this call, also if it is read later. It holds at most ``limit`` deltas that
-        are not read yet. ``full`` says what happens when that many are waiting: with ``"refuse"`` the next batch is
-        refused with SlowReaderError before anything is changed, so the writer waits for the reader and no delta is
-        lost; with ``"end"`` the batch is applied, and the reader gets SlowReaderError behind the deltas that it has.
-        The iteration ends when the view is closed. Batches may be applied in another thread than the reader's.
+        It starts with the first batch after this call, even if it is read later. It holds at most ``limit`` unread
+        deltas. ``full`` says what happens when that many are waiting. With ``"refuse"`` the next batch is refused with
+        SlowReaderError before anything is changed, so the writer waits for the reader and no delta is lost. With
+        ``"end"`` the batch is applied, and the reader gets SlowReaderError after the queued deltas. The iteration ends
+        when the view is closed. Batches may be applied in another thread than the reader's.
 
         >>> import asyncio, crown
         >>> view = crown.view("SELECT a FROM r WHERE a > 1", {"r": {"a": "int64"}})

@@ -21,8 +21,8 @@ _ROW = "_row"
 def grouped(table: pa.Table, keys: Sequence[str], aggregates: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Returns the keys and aggregates of groups, as ``pa.Table.group_by`` does in one thread. O(rows).
 
-    ``aggregates``: columns, function, its options, and a name for each. What the table's own method imports loads
-    pandas, where that is installed.
+    ``aggregates``: columns, function, its options, and a name for each. The table's own method loads pandas if it is
+    installed; this function does not.
     """
     source = Declaration("table_source", TableSourceNodeOptions(table))
     groups = Declaration("aggregate", AggregateNodeOptions(list(aggregates), keys=list(keys)))
@@ -30,8 +30,8 @@ def grouped(table: pa.Table, keys: Sequence[str], aggregates: Sequence[tuple[Any
 
 
 def numbered(columns: Iterable[pa.ChunkedArray]) -> np.ndarray:
-    """Returns a number per row (int64[rows]), which rows share whose values in all columns are equal. NULL equals NULL.
-    O(n log n)."""
+    """Returns a number per row (int64[rows]). Rows have the same number iff they are equal in all columns. NULL equals
+    NULL. O(n log n)."""
     found = np.zeros(1, np.int64)
     for column in columns:
         values = _flat(column).dictionary_encode(null_encoding="encode")
@@ -41,7 +41,8 @@ def numbered(columns: Iterable[pa.ChunkedArray]) -> np.ndarray:
 
 
 def summed(rows: pa.Table, weight: str = WEIGHT) -> pa.Table:
-    """Returns each row once, with the sum of its weights, which come last, where that is not 0. O(rows)."""
+    """Returns each distinct row once, with the sum of its weights in the last column. Omits rows whose sum is 0.
+    O(rows)."""
     names = [name for name in rows.column_names if name != weight]
     nested = [name for name in names if pa.types.is_nested(rows.schema.field(name).type)]
     keys = rows.combine_chunks() if nested else rows
@@ -58,6 +59,6 @@ def summed(rows: pa.Table, weight: str = WEIGHT) -> pa.Table:
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
-    """Returns the values as one array; those with parts as bytes that are equal where they are."""
+    """Returns the values as one array. Values with parts become bytes that are equal iff the values are."""
     array = combined(column)
     return comparable(array, type_of_arrow(array.type)) if pa.types.is_nested(array.type) else array

@@ -1,9 +1,9 @@
-"""The memory budget of a state, shared by its arena, its dictionary and the arenas of its bags.
+"""Enforces the memory budget of a state, which its arena, its dictionary and the arenas of its bags share.
 
-A kernel compares the live words of the arena that it works on with that arena's ``H_BUDGET``, before each insertion. So
-before a kernel runs, ``allow`` writes there what the other arenas leave of the whole. For a state in a file, or in
-pieces of memory, ``allow`` also sees to it that there is room for what may come: no arena gets past ``H_LIMIT``, up to
-which it is reserved.
+Before each insertion, a kernel compares the live words of its arena with ``H_BUDGET`` in the header of that arena. So
+before a kernel runs, ``allow`` writes there what the other arenas leave of the budget. For a state in a file, or in
+pieces of memory, ``allow`` also reserves room for the next step. No arena grows beyond ``H_LIMIT``, the end of its
+reserved words.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from crown.store.memory import ADDRESSABLE, SLACK, MappedFile, Space, no_address
 
 
 class Budget:
-    """The budget of a state in ``words``; ``parts`` are its arenas.
+    """The memory budget of a state, in ``words``. ``parts``: the arenas of the state.
 
-    ``spaces``: for each the space in which it has to be reserved before it is used, None if it need not be. ``fixed``:
-    every part may take all there is, as its header says already, so no batch has to ask before. ``whole``: this one.
+    ``spaces``: for each arena, the space in which its words are reserved before use, or None if they need no
+    reservation. ``fixed``: True if every arena may use all of its words; its header says so already, so no batch calls
+    ``allow``. ``whole``: this budget.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """Returns the live words of all parts."""
+        """Returns the live words of all arenas."""
         return sum([header[A.H_LIVE] for header in self._headers])
 
     @property
@@ -50,12 +51,12 @@ class Budget:
 
     @property
     def full_disk(self) -> bool:
-        """Returns True while the disk has no block for what was wanted."""
+        """Returns True while the disk has no block for a reservation."""
         return self._short is not None and not self.short_of_addresses
 
     @property
     def short_of_addresses(self) -> bool:
-        """Returns True while the system maps no memory for what was wanted."""
+        """Returns True while the system maps no memory for a reservation."""
         return self._short == errno.ENOMEM
 
     def change(self, words: int) -> None:
@@ -68,7 +69,7 @@ class Budget:
 
     @contextmanager
     def limited(self, words: int | None) -> Iterator[None]:
-        """Yields a context in which this is the budget, if it is one."""
+        """Yields a context in which the budget is ``words``; None leaves it unchanged."""
         before = self.words
         self.change(before if words is None else words)
         try:
@@ -77,9 +78,9 @@ class Budget:
             self.change(before)
 
     def allow(self, part: int, expected: int = 0) -> None:
-        """Writes down what arena number ``part`` may take. O(parts).
+        """Writes the allowance of arena ``part`` into its header. O(parts).
 
-        ``expected``: words that the kernel may take before it looks at its budget again.
+        ``expected``: words that the kernel may use before it checks its budget again.
         """
         header = self._headers[part]
         if self.fixed:
@@ -92,11 +93,11 @@ class Budget:
         header[A.H_BUDGET] = allowed
 
     def reach(self, part: int, reserved: int) -> int:
-        """Returns how far arena number ``part`` may grow, of which so many words are reserved."""
+        """Returns the word up to which arena ``part`` may grow if ``reserved`` words of it are reserved."""
         return len(self._parts[part]) if self._spaces[part] is None else reserved
 
     def back(self, part: int, words: int) -> None:
-        """Reserves the first ``words`` of arena number ``part``, and writes down how far it may grow.
+        """Reserves the first ``words`` words of arena ``part`` and sets its limit.
 
         Raises MemoryBudgetError if there is no room for them.
         """
@@ -115,22 +116,22 @@ class Budget:
         arena[A.H_LIMIT] = reserved
 
     def stop(self, part: int) -> None:
-        """Allows arena number ``part`` nothing: its kernel comes back before the next insertion."""
+        """Sets the allowance of arena ``part`` to zero, so that its kernel returns before the next insertion."""
         self._headers[part][A.H_BUDGET] = -1
 
     def extend(self, part: int, expected: int = 0) -> bool:
-        """Returns True if a kernel that came back over its budget can go on: there was room for more.
+        """Returns True if a kernel that stopped at its budget can continue, because more room was found.
 
-        ``expected`` as in ``allow``.
+        ``expected``: see ``allow``.
         """
         self.allow(part, expected)
         header = self._headers[part]
         if self._lifted and header[A.H_LIVE] > header[A.H_BUDGET]:
-            header[A.H_BUDGET] = header[A.H_LIMIT]  # the last reserve
+            header[A.H_BUDGET] = header[A.H_LIMIT]  # the last of the reserved words
         return header[A.H_LIVE] <= header[A.H_BUDGET]
 
     def provide(self, part: int, words: int) -> bool:
-        """Returns True if arena number ``part`` can take so many more words, which are reserved then."""
+        """Returns True if arena ``part`` can take ``words`` more words, which are then reserved."""
         header = self._headers[part]
         wanted = header[A.H_TOP] + words
         if wanted > len(self._parts[part]) or (not self._lifted and self.used + words > self.words):
@@ -140,7 +141,7 @@ class Budget:
         return wanted <= header[A.H_LIMIT]
 
     def refusal(self) -> MemoryBudgetError:
-        """Returns the error of a batch for which there is no memory."""
+        """Returns the error for a batch that does not fit into memory."""
         used = 8 * self.used
         if self.short_of_addresses:
             return MemoryBudgetError(f"{no_addresses()}. The batch was undone ({used} bytes in use when it stopped)")
@@ -157,8 +158,8 @@ class Budget:
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """Yields a context in which a batch is taken back: only what can be reserved, and the length of an arena, set a
-        limit."""
+        """Yields a context in which a batch is undone. Only the reservable memory and the length of an arena limit
+        it."""
         before, self._lifted = self._lifted, True
         try:
             yield
@@ -166,9 +167,11 @@ class Budget:
             self._lifted = before
 
     def _room(self, part: int, expected: int = 0) -> int:
-        """Returns words that may come before more are reserved: the largest step of a single change still fits.
+        """Returns the words that may be used before more are reserved. The largest step of a single change still fits
+        then.
 
-        That step is the growth of the largest table: from a third of what is there, at most, to twice that.
+        The largest step is the growth of the largest table, which has at most a third of the used words, to twice its
+        size.
         """
         arena = self._parts[part]
         top = int(arena[A.H_TOP])
@@ -193,12 +196,12 @@ class Budget:
 
 
 def _start(space: Space, arena: np.ndarray) -> int:
-    """Returns the word of a space with which an arena begins."""
+    """Returns the word of a space at which an arena begins."""
     return (arena.ctypes.data - space.words.ctypes.data) // 8
 
 
 class Share(Budget):
-    """The budget of some parts of a larger whole, which number them from ``first`` on."""
+    """The budget of some arenas of a larger budget, in which their numbers begin with ``first``."""
 
     def __init__(self, whole: Budget, first: int) -> None:
         self.whole = self._whole = whole
@@ -207,7 +210,7 @@ class Share(Budget):
 
     @property
     def used(self) -> int:
-        """Returns the live words of all parts of the whole."""
+        """Returns the live words of all arenas of the larger budget."""
         return self._whole.used
 
     @property
@@ -216,31 +219,31 @@ class Share(Budget):
         return self._whole.tight
 
     def allow(self, part: int, expected: int = 0) -> None:
-        """Writes down what part number ``part`` may take."""
+        """Writes the allowance of arena ``part`` into its header."""
         self._whole.allow(self._first + part, expected)
 
     def reach(self, part: int, reserved: int) -> int:
-        """Returns how far part number ``part`` may grow."""
+        """Returns the word up to which arena ``part`` may grow."""
         return self._whole.reach(self._first + part, reserved)
 
     def stop(self, part: int) -> None:
-        """Allows part number ``part`` nothing."""
+        """Sets the allowance of arena ``part`` to zero."""
         self._whole.stop(self._first + part)
 
     def extend(self, part: int, expected: int = 0) -> bool:
-        """Returns True if a kernel that came back over its budget can go on."""
+        """Returns True if a kernel that stopped at its budget can continue."""
         return self._whole.extend(self._first + part, expected)
 
     def provide(self, part: int, words: int) -> bool:
-        """Returns True if part number ``part`` can take so many more words at once."""
+        """Returns True if arena ``part`` can take ``words`` more words, which are then reserved."""
         return self._whole.provide(self._first + part, words)
 
     def refusal(self) -> MemoryBudgetError:
-        """Returns the error of a batch for which there is no memory."""
+        """Returns the error for a batch that does not fit into memory."""
         return self._whole.refusal()
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """Returns a context in which a batch is taken back."""
+        """Returns a context in which a batch is undone."""
         with self._whole.lifted():
             yield

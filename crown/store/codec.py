@@ -1,10 +1,10 @@
-"""Arrow values <-> the int64 codes that kernels see.
+"""Encodes Arrow values as the int64 codes that kernels read, and decodes them.
 
-int64, int32, bool, date, timestamp, lengths of time and decimal up to 18 digits are their own code; float64 its bits,
-with one zero and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary, wider decimals
-and values with parts (``plans.expressions.packed``) go through the dictionary in the arena, where short ones are their
-own codes, too. NULL is the code -2^63 in every domain; an integer or timestamp of exactly that value cannot be told
-from NULL and is refused.
+The code of an int64, int32, bool, date, timestamp, interval, or decimal of up to 18 digits is the value itself. The
+code of a float64 is its bits, with one zero and one NaN, so that NaN equals NaN and -0.0 equals 0.0, as in SQL engines.
+Strings, binary values, wider decimals and values with parts (``plans.expressions.packed``) are stored in the dictionary
+in the arena; a short value is its own code. NULL is the code -2^63 for every type. An integer or timestamp of exactly
+that value cannot be distinguished from NULL and is rejected.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from plans.nested import is_nested
 from plans.schema import Column
 from plans.types import ONE_WORD_DIGITS, arrow_type
 
-_MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
+_MOST_BYTES = 2**31  # bytes of an array with 32-bit offsets
 
-Intern = Callable[[Texts, bool], np.ndarray]  # (texts, of which none is NULL; add unknown ones) -> codes
+Intern = Callable[[Texts, bool], np.ndarray]  # (texts without NULL, whether to add unknown ones) -> codes
 Extern = Callable[[np.ndarray, str], pa.Array]  # (codes, type) -> array with NULLs
 
 
 class UnencodableError(ValueError):
-    """A value has no code. ``row`` is its position, ``reason`` says why."""
+    """A value has no code. ``row`` is its position, ``reason`` the explanation."""
 
     def __init__(self, row: int, reason: str) -> None:
         self.row = row
@@ -44,7 +44,7 @@ class UnencodableError(ValueError):
 
 @cache
 def uses_dictionary(kind: str) -> bool:
-    """Returns True iff values of this type go through the dictionary."""
+    """Returns True iff values of this type are stored in the dictionary."""
     return (
         kind in ("string", "binary")
         or is_nested(kind)
@@ -53,9 +53,8 @@ def uses_dictionary(kind: str) -> bool:
 
 
 def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = True) -> np.ndarray:
-    """Returns codes (int64[n]) of an array of ``arrow_type(kind)``, or of its words if they are whole numbers and
-    none is NULL. O(n). Raises UnencodableError.
-    """
+    """Returns the codes (int64[n]) of an array of ``arrow_type(kind)``, or of its words if they are integers without
+    NULL. O(n). Raises UnencodableError."""
     if isinstance(array, np.ndarray):
         return _whole(array, kind)
     if not array.null_count:
@@ -76,7 +75,7 @@ def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = 
 
 @cache
 def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
-    """Returns what makes codes of arrays of a type without NULLs."""
+    """Returns the function that encodes arrays of a type without NULLs."""
     if is_nested(kind):
         return lambda array, intern, add: intern(_packed(array, kind), add)
     if uses_dictionary(kind):
@@ -95,7 +94,7 @@ def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
 
 
 def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
-    """Returns words of whole numbers as codes; refuses the one that stands for NULL."""
+    """Returns the words of integers as codes. Rejects the word that stands for NULL."""
     if codes.dtype != np.int64:
         return codes.astype(np.int64)
     if len(codes) and extent(codes)[0] == NULL:
@@ -105,7 +104,7 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _months(array: pa.Array) -> np.ndarray:
-    """Returns the months of lengths of time as codes; refuses those that have days, too."""
+    """Returns the months of intervals as codes. Rejects intervals that also have days."""
     try:
         return counts(array).astype(np.int64)
     except MixedError as error:
@@ -122,7 +121,7 @@ def _packed(array: pa.Array, kind: str) -> Texts:
 
 
 def _as_texts(array: pa.Array) -> Texts:
-    """Returns the bytes of an array's values: those of texts, the 16 of a decimal."""
+    """Returns the bytes of an array's values: of a text its bytes, of a decimal its 16 bytes."""
     if pa.types.is_decimal(array.type):
         return texts_of_pairs(halves(array))
     if array.type in (pa.string(), pa.binary()):
@@ -131,9 +130,9 @@ def _as_texts(array: pa.Array) -> Texts:
 
 
 def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) -> pa.Array:
-    """Returns Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). ``nullable``: some may be NULL.
+    """Returns the Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). ``nullable``: some may be NULL.
 
-    O(n); the codes' buffer may be shared.
+    O(n). The array may share the buffer of the codes.
     """
     target, values = _decoder(kind)
     if values is None:
@@ -147,8 +146,8 @@ def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) 
 
 @cache
 def _decoder(kind: str) -> tuple[pa.DataType, Callable[[np.ndarray], pa.Buffer] | None]:
-    """Returns the Arrow type, and what makes the buffer of its values from codes; None if they are in the
-    dictionary."""
+    """Returns the Arrow type, and the function that makes the buffer of its values from codes, or None if the values
+    are in the dictionary."""
     target = arrow_type(kind)
     if uses_dictionary(kind):
         return target, None
@@ -164,7 +163,7 @@ def _decoder(kind: str) -> tuple[pa.DataType, Callable[[np.ndarray], pa.Buffer] 
 
 
 def _pairs(codes: np.ndarray) -> np.ndarray:
-    """Returns whole numbers as decimals of 128 bits: low and high words, int64[n, 2]."""
+    """Returns integers as 128-bit decimals: low and high words, int64[n, 2]."""
     both = np.empty((len(codes), 2), np.int64)
     both[:, 0] = codes
     both[:, 1] = codes >> 63
@@ -172,14 +171,15 @@ def _pairs(codes: np.ndarray) -> np.ndarray:
 
 
 def named_values(row: np.ndarray, columns: Sequence[Column], extern: Extern) -> dict[str, Any]:
-    """Returns the values of a tuple (int64[columns], codes) by column name, to be shown; not for hot paths."""
+    """Returns the values of a tuple (int64[columns], codes) by column name, for messages; not for hot paths."""
     return {
         column.name: shown(decode(row[i : i + 1].copy(), column.type, extern)[0]) for i, column in enumerate(columns)
     }
 
 
 def of_bytes(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, kind: str) -> pa.Array:
-    """Returns array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid`` bool[n]."""
+    """Returns the array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid``
+    bool[n]."""
     if is_nested(kind):
         return unpacked(data.view(np.int64), offsets[:-1] // 8, kind, valid)
     n, target = len(valid), arrow_type(kind)

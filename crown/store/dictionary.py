@@ -1,8 +1,8 @@
-"""The dictionary of an engine: byte values <-> codes, in an arena.
+"""The dictionary of an engine: maps byte values to codes and back, in an arena.
 
-A code is the handle of the value's entry, so decoding is a copy and no second structure exists; a short value is its
-own code and has no entry. Entries are not counted: what no row refers to is marked and swept when the words of the
-dictionary have doubled since the last sweep, and have grown by a share of the state.
+A code is the handle of the value's entry, so decoding is a copy and needs no second structure. A short value is its own
+code and has no entry. Entries have no reference counts. Unreferenced entries are removed by mark and sweep when the
+words of the dictionary have doubled since the last sweep, and have grown by a share of the state.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from crown.store.memory import SLACK
 
 Result = TypeVar("Result")
 _LEAST_GROWTH = 8192  # words of entries before a sweep
-_WORDS_READ = 8  # words of other state that a sweep may read per word that was entered
+_WORDS_READ = 8  # words of other state that a sweep may read per word added to the dictionary
 _EVERY = np.empty(0, np.int64)
 
 
 class Dictionary:
-    """Dictionary ``table`` (a header word) of ``arena``, the first part of ``budget``, in which nothing else is.
+    """Dictionary ``table`` (a header word) of ``arena``, which is the first part of ``budget`` and holds nothing else.
 
-    ``memory``: the arena in which the values lie, as words and as bytes, for kernels that compare them.
+    ``memory``: the arena as words and as bytes, for kernels that compare values.
 
-    Interning may be called from several threads.
+    ``intern`` may be called from several threads.
     """
 
     def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
@@ -49,17 +49,18 @@ class Dictionary:
 
     @property
     def overgrown(self) -> bool:
-        """Returns True when a sweep is due: amortized O(1) per word ever entered, as a sweep reads all of the state
-        that may refer to one. What no row refers to takes no more than what rows refer to, and a share of the rest."""
+        """Returns True when a sweep is due. The cost is amortized O(1) per word ever added, since a sweep reads all of
+        the state that may reference an entry. Unreferenced entries take at most as much as referenced ones plus a share
+        of the rest."""
         live = int(self._arena[H_LIVE])
         others = int(self.budget.whole.used) - live
         return live > 2 * int(self._arena[H_DICT_SWEPT]) + _LEAST_GROWTH + others // _WORDS_READ
 
     def intern(self, texts: Texts, add: bool) -> np.ndarray:
-        """Returns codes (int64[n]) of values of any bytes.
+        """Returns the codes (int64[n]) of byte values.
 
-        Unknown values are entered, or get code 0. Raises MemoryBudgetError if there is no room for them; some have
-        been entered then, and the next sweep takes them out. O(bytes).
+        Unknown values are added, or get code 0. Raises MemoryBudgetError if there is no room for them. Some values have
+        then been added, and the next sweep removes them. O(bytes).
         """
         codes = np.empty(texts.n, np.int64)
         if len(codes):
@@ -82,37 +83,37 @@ class Dictionary:
                 raise self.budget.refusal()
 
     def extern(self, codes: np.ndarray, kind: str) -> pa.Array:
-        """Returns the values of a type, one that uses the dictionary, that codes (int64[n]) stand for. O(bytes)."""
+        """Returns the values for codes (int64[n]) of a type that uses the dictionary. O(bytes)."""
         offsets = np.empty(len(codes) + 1, np.int64)
         data = np.empty(strings.decoded_size(self._arena, codes, offsets), np.uint8)
         strings.decode(self._arena, self._bytes, codes, offsets, data)
         return of_bytes(codes != strings.NULL, offsets, data, kind)
 
     def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
-        """Keeps, in the coming sweep, the values that word ``word`` of the records of a table refers to. O(table)."""
+        """Marks the values that word ``word`` of the records of a table references, for the next sweep. O(table)."""
         strings.mark(self._arena, arena, table, word)
 
     def mark_codes(self, codes: np.ndarray) -> None:
-        """Keeps, in the coming sweep, the values with these codes (int64[n])."""
+        """Marks the values with these codes (int64[n]), for the next sweep."""
         strings.mark_codes(self._arena, codes)
 
     def sweep(self) -> int:
-        """Frees every entry that has not been marked; how many. O(dictionary)."""
+        """Frees every unmarked entry. Returns how many it freed. O(dictionary)."""
         entries = int(self._arena[self.table + T_COUNT])
         return int(strings.sweep(self._arena, self.table, np.empty(entries, np.int64)))
 
 
 def _longest(offsets: np.ndarray) -> int:
-    """Returns the words of the longest value, where it may have more than any step of a kernel; else 0."""
+    """Returns the words of the longest value if it can be longer than the largest step of a kernel, else 0."""
     every = int(offsets[-1] - offsets[0]) // 8
     return 0 if every < SLACK else int(np.diff(offsets).max()) // 8
 
 
 def with_room(dictionary: Dictionary, work: Callable[[], Result], sweep: Callable[[], object]) -> Result:
-    """Returns what ``work`` returns, which enters values. It is preceded by a ``sweep`` if the dictionary is overgrown,
-    and repeated after one if it found no room.
+    """Returns the result of ``work``, which adds values. Calls ``sweep`` before it if the dictionary is overgrown, and
+    repeats ``work`` after a ``sweep`` if it found no room.
 
-    Values that only refused batches had fill a dictionary until it is swept.
+    Values of rejected batches fill a dictionary until it is swept.
     """
     if dictionary.overgrown:
         sweep()

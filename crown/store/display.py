@@ -1,7 +1,7 @@
 """Formats values for messages, tables and files of rejected rows.
 
-Columns hold values for which Python has none: dates before year 1 and after 9999, and texts that are no UTF-8. To say
-something of such a value must never fail, least of all in the midst of a refusal.
+Columns hold values that Python cannot represent: dates before year 1 or after 9999, and texts that are not UTF-8.
+Formatting such a value must never fail, least of all while a batch is rejected.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import pyarrow as pa
 
 
 def shown(value: pa.Scalar) -> Any:
-    """Returns a value as Python has it; if Python has none, a text that says which it is."""
+    """Returns the Python value, or a text that identifies a value that Python cannot represent."""
     try:
         return value.as_py()
-    except (OverflowError, ValueError):  # UnicodeDecodeError is one
+    except (OverflowError, ValueError):  # includes UnicodeDecodeError
         pass
     if isinstance(value, pa.StructScalar):
         return {name: shown(part) for name, part in value.items()}
@@ -36,7 +36,7 @@ def all_shown(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def rows_shown(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """Returns rows as dicts, with values as ``shown`` has them. O(values)."""
+    """Returns rows as dicts of values as ``shown`` returns them. O(values)."""
     try:
         found: list[dict[str, Any]] = rows.to_pylist()
     except (OverflowError, ValueError):

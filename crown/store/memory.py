@@ -1,14 +1,15 @@
-"""Address space for an arena: a reservation that costs nothing until it is touched.
+"""Reserves address space for an arena, which uses no memory until it is touched.
 
-An arena never moves, because kernels hold offsets into it while they run; so the whole range it may ever need is mapped
-at once and the operating system backs pages as they are first written. In a file the range is a sparse file: the
-state can then be larger than RAM (the page cache writes back), outlives the process, and is attached again in O(1).
+An arena never moves, because kernels hold offsets into it while they run. So the whole range that it may ever need is
+mapped at once, and the operating system backs pages when they are first written. In a file the range is a sparse file.
+The state can then be larger than RAM (the page cache writes it back), outlives the process, and is attached again in
+O(1).
 
-Where addresses are short, the range is only chosen, and mapped in pieces (``crown.store.pieces``).
+Where address space is limited, the range is only chosen, and mapped in pieces (``crown.store.pieces``).
 
-A page of a sparse file that the disk has no block for ends the process when it is written, and so does one that is not
-mapped. The blocks of a file, and pieces, are therefore reserved before kernels may use them (``Space.reserve``), and a
-full disk, or a limit of addresses that is reached, is an error like any other.
+Writing to a page of a sparse file for which the disk has no block ends the process, and so does writing to an unmapped
+page. Therefore the blocks of a file, and pieces, are reserved before kernels use them (``Space.reserve``). A full disk
+or an exhausted address space is then an ordinary error.
 """
 
 from __future__ import annotations
@@ -31,25 +32,26 @@ from crown.store.pieces import Pieces, limit_of_addresses, supported, taken_addr
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _PAGE_WORDS = mmap.PAGESIZE // 8
 ADDRESSABLE = MAX_WORDS // _PAGE_WORDS * _PAGE_WORDS
-SLACK = 1 << 17  # words that every part of a state has to begin with
-_SMALL = 1 << 21  # bytes of an arena that are backed by small pages: the system clears a huge one when it is touched
+SLACK = 1 << 17  # words at the beginning of every part of a state
+_SMALL = 1 << 21  # bytes of an arena backed by small pages: the system clears a huge page when it is touched
 
 
 def numbers(words: np.ndarray) -> memoryview:
-    """Returns words (int64[n]) as Python's whole numbers, which can be set, too: in a third of NumPy's time each."""
+    """Returns words (int64[n]) as writable Python integers; an access takes a third of NumPy's time."""
     return words.data
 
 
 def whole_pages(words: int) -> int:
-    """Returns the words of as many pages as so many words need."""
+    """Returns the number of words rounded up to whole pages."""
     return -(-words // _PAGE_WORDS) * _PAGE_WORDS
 
 
 def reserve(words: int = ADDRESSABLE, option: str = "memory_budget") -> np.ndarray:
-    """Returns an anonymous int64 array of ``words`` zeros, which begins in small pages: a small view takes little
+    """Returns an anonymous int64 array of ``words`` zeros. It begins in small pages, so that a small view takes little
     memory.
 
-    Raises MemoryBudgetError if the system refuses the address range; ``option``: what the caller has to make it less.
+    Raises MemoryBudgetError if the system refuses the address range. ``option``: the option that makes the range
+    smaller, named in the error.
     """
     try:
         return _reserved(words)
@@ -74,12 +76,12 @@ def _reserved(words: int) -> np.ndarray:
 
 
 class Space(Protocol):
-    """Memory for arenas, ``words``, of which only what was reserved may be touched."""
+    """Memory for arenas, ``words``. Only reserved words may be touched."""
 
     words: np.ndarray
 
     def reserve(self, start: int, words: int) -> None:
-        """Makes ``words`` words from word ``start`` on usable. Raises OSError if the system has no room for them."""
+        """Makes ``words`` words from word ``start`` usable. Raises OSError if the system has no room for them."""
 
 
 class Grown:
@@ -90,12 +92,12 @@ class Grown:
         self.words = self._pieces.words
 
     def reserve(self, start: int, words: int) -> None:
-        """Maps ``words`` words from word ``start`` on. Raises OSError if the system refuses them."""
+        """Maps ``words`` words from word ``start``. Raises OSError if the system refuses them."""
         self._pieces.map(8 * start, 8 * (start + words))
 
 
 def anonymous(words: int) -> tuple[np.ndarray, Space | None]:
-    """Returns what ``reserve`` does, and, if what is in it has to be reserved before use, its space.
+    """Returns the array that ``reserve`` returns, and its space if words must be reserved before use, else None.
 
     Raises MemoryBudgetError if the system refuses the address range.
     """
@@ -115,7 +117,7 @@ _DELETES = "Until then deletes may be refused, too: a batch begins only where th
 
 
 def no_addresses() -> str:
-    """Returns what is said of a state for which the system maps no more memory."""
+    """Returns the message for a state for which the system maps no more memory."""
     limit = limit_of_addresses()
     if limit is None:
         return (
@@ -130,7 +132,7 @@ def no_addresses() -> str:
 
 
 class MappedFile:
-    """A file as a shared, writable int64 array, ``words``; made and opened by ``create`` and ``open``: a ``Space``.
+    """A file as a shared, writable int64 array, ``words``, made by ``create`` or opened by ``open``. A ``Space``.
 
     ``parts``: the arenas in it, once they are set.
     """
@@ -138,7 +140,7 @@ class MappedFile:
     def __init__(self, path: Path, descriptor: int, size: int) -> None:
         self.path = path
         self._process = os.getpid()
-        self.descriptor = descriptor  # closed with this object, from here on
+        self.descriptor = descriptor  # this object closes it
         self._mapping = _mapped_file(descriptor, size)
         if isinstance(self._mapping, Pieces):
             self.words = self._mapping.words
@@ -149,7 +151,7 @@ class MappedFile:
 
     @classmethod
     def create(cls, path: Path, words: int) -> MappedFile:
-        """Makes the file, or makes it anew, ``words`` long; no block of it is reserved yet."""
+        """Makes the file, or replaces it, with a length of ``words``. No block of it is reserved yet."""
         try:
             path.unlink(missing_ok=True)
             made = cls._opened(path, os.O_RDWR | os.O_CREAT, words)
@@ -161,8 +163,8 @@ class MappedFile:
 
     @classmethod
     def open(cls, path: Path, parts: int = 1) -> MappedFile:
-        """Opens a file that ``create`` made, of so many equal parts. SnapshotError if it is not there or cannot be
-        one."""
+        """Opens a file that ``create`` made, of ``parts`` equal parts. Raises SnapshotError if the file is missing or
+        has a wrong form."""
         try:
             made = cls._opened(path, os.O_RDWR, 0)
             made._map_reserved(parts)
@@ -171,9 +173,10 @@ class MappedFile:
         return made
 
     def follow(self) -> None:
-        """Maps what another process has reserved in this file since. Raises SnapshotError if there is no room for it.
+        """Maps the words that another process has reserved in this file. Raises SnapshotError if there is no room for
+        them.
 
-        Each process has pieces of its own, and the headers say how far the state has grown.
+        Each process maps pieces of its own. The headers hold how far the state has grown.
         """
         try:
             self._map_reserved(len(self.parts))
@@ -181,7 +184,7 @@ class MappedFile:
             raise SnapshotError(f"cannot open the state file {self.path}: {_reason(error)}") from error
 
     def _map_reserved(self, parts: int) -> None:
-        """Maps what each of so many equal parts has reserved, as its header says."""
+        """Maps the reserved words of each of ``parts`` equal parts, as their headers hold."""
         if not isinstance(self._mapping, Pieces):
             return
         length = len(self.words) // parts
@@ -204,7 +207,8 @@ class MappedFile:
         return cls(path, kept, size)
 
     def check_process(self) -> None:
-        """Raises CrownError in another process than the one that mapped the file: a fork, which would share it."""
+        """Raises CrownError in a process other than the one that mapped the file, such as a fork, which would share
+        it."""
         if os.getpid() != self._process:
             raise CrownError(
                 f"the state in {self.path} is that of process {self._process}, of which this one is a fork: both would "
@@ -212,7 +216,7 @@ class MappedFile:
             )
 
     def reserve(self, start: int, words: int) -> None:
-        """Gives ``words`` words from word ``start`` on blocks on the disk. Raises OSError if there are none."""
+        """Reserves disk blocks for ``words`` words from word ``start``. Raises OSError if the disk has none."""
         self._allocate(start, words)
         if isinstance(self._mapping, Pieces):
             self._mapping.map(8 * start, 8 * (start + words))
@@ -221,7 +225,7 @@ class MappedFile:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(self.descriptor, 8 * start, 8 * words)
             return
-        for at in range(start, start + words, _PAGE_WORDS):  # no such call here: write each page as it is
+        for at in range(start, start + words, _PAGE_WORDS):  # the system has no such call: rewrite each page unchanged
             page = os.pread(self.descriptor, mmap.PAGESIZE, 8 * at)
             os.pwrite(self.descriptor, page.ljust(mmap.PAGESIZE, b"\0"), 8 * at)
 
@@ -235,7 +239,7 @@ class MappedFile:
             self._mapping.madvise(advice, start, length)
 
     def extent(self, byte: int) -> tuple[int, int]:
-        """Returns from where to where bytes are mapped around one."""
+        """Returns the start and the end of the mapped bytes around a byte."""
         return self._mapping.extent(byte) if isinstance(self._mapping, Pieces) else (0, 8 * len(self.words))
 
     def __del__(self) -> None:
@@ -244,7 +248,7 @@ class MappedFile:
 
 
 def _mapped_file(descriptor: int, size: int) -> mmap.mmap | Pieces:
-    """Returns the whole mapping of a file, or its range, of which nothing is mapped yet. Raises OSError."""
+    """Returns the mapping of the whole file, or a range of which nothing is mapped yet. Raises OSError."""
     if limit_of_addresses() is None:
         try:
             return mmap.mmap(descriptor, size)
@@ -259,7 +263,7 @@ _mapped: dict[int, ref[MappedFile]] = {}
 
 
 def mapped_in(folder: Path) -> list[MappedFile]:
-    """Returns the files in a folder that this process has mapped; for any thread to ask."""
+    """Returns the files in a folder that this process has mapped. Thread-safe."""
     found = (one() for one in list(_mapped.values()))
     return [file for file in found if file is not None and file.path.parent == folder]
 

@@ -1,10 +1,10 @@
-"""Maps the memory of an arena piece by piece as it grows. On Linux.
+"""Maps the memory of an arena in pieces as it grows. Linux only.
 
-A process may have a limit of its address space (``ulimit -v``, ``spark.executor.pyspark.memory``), and a system may
-count what is reserved as if it were used. Where the whole range of an arena cannot be mapped at once, as
-``crown.store.memory`` does, only the range of addresses is chosen, and pieces of it are mapped as they are needed. An
-arena does not move then, either. The price: the addresses in between belong to the process's other mappings as well, so
-a range can end early. It is chosen where the system places nothing by itself.
+A process may have a limit on its address space (``ulimit -v``, ``spark.executor.pyspark.memory``), and a system may
+count reserved memory as used. Where the whole range of an arena cannot be mapped at once, as ``crown.store.memory``
+does, only its range of addresses is chosen, and pieces are mapped as they are needed. An arena does not move then,
+either. The cost: other mappings of the process can use the addresses in between, so a range can end early. The range is
+chosen where the system places no mappings by itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weakref import finalize
 
 import numpy as np
 
-_FIXED = 0x10  # MAP_FIXED: exactly there, whatever is there
-_FIXED_NOREPLACE = 0x100000  # MAP_FIXED_NOREPLACE: exactly there, and only if nothing is there
+_FIXED = 0x10  # MAP_FIXED: exactly there, and replaces other mappings
+_FIXED_NOREPLACE = 0x100000  # MAP_FIXED_NOREPLACE: exactly there, and only if nothing is mapped there
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _PAGE = mmap.PAGESIZE
 _LOWEST, _HIGHEST = 1 << 44, 1 << 46  # between a program and its libraries, in 47 bits
@@ -40,7 +40,7 @@ def supported() -> bool:
 
 
 def limit_of_addresses() -> int | None:
-    """Returns the bytes of addresses that this process may have at most, None if there is no limit."""
+    """Returns the limit of this process's address space in bytes, or None."""
     if not supported():
         return None
     import resource
@@ -50,21 +50,21 @@ def limit_of_addresses() -> int | None:
 
 
 def taken_addresses() -> int:
-    """Returns the bytes of addresses that this process has, used or not."""
+    """Returns the bytes of address space that this process has, used or not."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[0]) * _PAGE
 
 
 class Pieces:
-    """A range of ``size`` bytes, ``words`` as an int64 array; nothing of it may be touched that is not mapped.
+    """A range of ``size`` bytes, ``words`` as an int64 array. Only mapped bytes may be touched.
 
-    ``descriptor``: of the file that it is a part of, from its beginning on; else it is zeros in memory. Raises OSError.
+    ``descriptor``: the file whose beginning the range maps; -1 for zeroed memory. Raises OSError.
     """
 
     def __init__(self, size: int, descriptor: int = -1) -> None:
         self._descriptor = descriptor
         self._size = -(-size // _PAGE) * _PAGE
-        self._mapped: list[tuple[int, int]] = []  # from where to where, in bytes
+        self._mapped: list[tuple[int, int]] = []  # start and end of each, in bytes
         self._advice: int | None = None
         with _lock:
             self._base = _free_range(self._size)
@@ -74,7 +74,7 @@ class Pieces:
         self.words = np.frombuffer(memoryview(memory), np.int64)
 
     def map(self, start: int, stop: int) -> None:
-        """Maps what is not mapped of these bytes, in whole pages. Raises OSError if the system refuses it."""
+        """Maps those of these bytes that are not mapped yet, in whole pages. Raises OSError if the system refuses."""
         start, stop = start // _PAGE * _PAGE, min(-(-stop // _PAGE) * _PAGE, self._size)
         for first, last in self._mapped:  # pieces of an arena follow one another
             if first <= start <= last:
@@ -98,11 +98,12 @@ class Pieces:
         self._mapped.append((start, stop))
 
     def extent(self, byte: int) -> tuple[int, int]:
-        """Returns from where to where bytes are mapped around one."""
+        """Returns the start and the end of the mapped bytes around a byte."""
         return next((piece for piece in self._mapped if piece[0] <= byte < piece[1]), (byte, byte))
 
     def advise(self, advice: int, start: int | None = None, length: int = 0) -> None:
-        """Gives the system advice (``madvise``) about some mapped bytes; about all, also those to come, by default."""
+        """Gives the system advice (``madvise``) about some mapped bytes; by default about all, including future
+        ones."""
         pieces = self._mapped if start is None else [(start, start + length)]
         if start is None:
             self._advice = advice
@@ -111,14 +112,14 @@ class Pieces:
 
 
 def can_map(size: int) -> bool:
-    """Returns True if this system can map a file from each multiple of ``size`` bytes on (``map_copy``)."""
+    """Returns True if this system can map a file from each multiple of ``size`` bytes (``map_copy``)."""
     return supported() and size % _PAGE == 0
 
 
 def map_copy(words: np.ndarray, descriptor: int, offset: int) -> None:
-    """Puts what a file has from byte ``offset`` on in the place of ``words`` and of the rest of their last page.
+    """Replaces ``words``, and the rest of their last page, by the contents of a file from byte ``offset``.
 
-    They begin at a page. A page is copied when it is written to. Raises OSError if the system refuses it.
+    The words begin at a page boundary. A page is copied when it is written to. Raises OSError if the system refuses.
     """
     if not len(words):
         return
@@ -135,14 +136,14 @@ def map_copy(words: np.ndarray, descriptor: int, offset: int) -> None:
 
 
 def _leave_some(size: int) -> None:
-    """Raises OSError if so many more bytes of addresses would leave less than an eighth to the rest of the process."""
+    """Raises OSError if ``size`` more bytes of addresses would leave less than an eighth to the rest of the process."""
     limit = limit_of_addresses()
     if limit is not None and taken_addresses() + size > limit - limit // 8:
         raise OSError(errno.ENOMEM, "the limit of the address space is reached")
 
 
 def _free_range(size: int) -> int:
-    """Returns an address from which on nothing is mapped, so far."""
+    """Returns an address after which nothing is mapped yet."""
     taken = mapped_ranges() + [(base, base + size) for base, size in list(_chosen.items())]
     random = SystemRandom()
     for _ in range(_ATTEMPTS):
@@ -153,7 +154,7 @@ def _free_range(size: int) -> int:
 
 
 def mapped_ranges() -> list[tuple[int, int]]:
-    """Returns from where to where addresses of this process are mapped."""
+    """Returns the start and the end of each range of mapped addresses of this process."""
     with open("/proc/self/maps", "rb") as file:
         ranges = [line.split(b" ", 1)[0].split(b"-") for line in file]
     return [(int(first, 16), int(last, 16)) for first, last in ranges]
@@ -165,7 +166,7 @@ def _map(address: int, size: int, descriptor: int, offset: int) -> None:
     found = _libc().mmap(*given, kind | _FIXED_NOREPLACE, descriptor, ctypes.c_long(offset if descriptor >= 0 else 0))
     if found == ctypes.c_void_p(-1).value:
         _checked(-1)
-    if found != address:  # an old system, which takes the address for a wish
+    if found != address:  # an old system, which takes the address as a hint
         _libc().munmap(ctypes.c_void_p(found), ctypes.c_size_t(size))
         raise OSError(errno.ENOMEM, "the addresses are in use")
 

@@ -1,11 +1,10 @@
 """Converts a Z-set in codes to an Arrow record batch in one step.
 
-An array of pyarrow takes a microsecond to make, and a record batch of them some more. What Arrow sends from process to
-process is one piece of memory: a message that says where the buffers of all columns lie, and these buffers. To read it
-takes the same time however many columns there are, and copies nothing. So a kernel writes the message. Two messages of
-a schema differ in a few words only, which are found once. Texts are copied from the dictionary on the way. Values with
-parts have buffers of their own for each part, and months have two words in Arrow: a batch with such a column is made
-of arrays.
+Making an array of pyarrow takes a microsecond, and making a record batch some more. Arrow IPC sends one piece of
+memory: a message with the offsets of the buffers of all columns, and these buffers. Reading a message takes the same
+time for any number of columns, and copies nothing. So a kernel writes the message. Two messages of a schema differ in a
+few words only, whose positions are computed once. The kernel copies texts from the dictionary. Values with parts have
+separate buffers for each part, and months have two words in Arrow: a batch with such a column is made of arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from crown.store.zset import Zset
 from plans.nested import is_nested
 
 SLICE = 1 << 16  # rows of a record batch
-_MANY = 1 << 12  # rows of columns that are not copied: as many arrays of pyarrow cost less
+_MANY = 1 << 12  # rows above which columns without copying are made as pyarrow arrays, which costs less
 _FORMS = {"bool": BIT, "int32": HALF, "date": HALF, "string": TEXT, "binary": TEXT}
 _HEADER, _BODY = 2, 3  # fields of a message, and of the record batch that is its header
 _LENGTH, _NODES, _BUFFERS = 0, 1, 2
@@ -33,8 +32,8 @@ _LENGTH, _NODES, _BUFFERS = 0, 1, 2
 class Records:
     """Makes record batches of ``schema``: columns of some ``kinds``, and the weights if it has one column more.
 
-    ``words``: where in a tuple the columns are, if not in their order; ``nullable``: which of them may be NULL, if not
-    all. ``dictionary``: what the codes of texts are of.
+    ``words``: the positions of the columns in a tuple; None for their order. ``nullable``: which columns may be NULL;
+    None for all. ``dictionary``: the dictionary of text codes.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Records:
             self._margin = len(self._template) if set(forms) == {WORD} and self._weighed else 0
 
     def batches(self, tuples: Zset) -> Iterator[pa.RecordBatch]:
-        """Yields record batches of at most ``SLICE`` tuples; these must not be written to any more. O(codes)."""
+        """Yields record batches of at most ``SLICE`` tuples, which must not be written to any more. O(codes)."""
         if 0 < len(tuples) <= SLICE:
             yield self.batch(tuples)
             return
@@ -71,7 +70,7 @@ class Records:
             yield self.batch(tuples[start : start + SLICE])
 
     def batch(self, tuples: Zset) -> pa.RecordBatch:
-        """Returns a record batch of tuples that are not written to any more. O(codes, and bytes of texts)."""
+        """Returns a record batch of tuples, which must not be written to any more. O(codes and bytes of texts)."""
         rows = tuples.rows
         if len(rows) and self._written and not (tuples.own and not self._texts and len(rows) >= _MANY):
             weights = np.ascontiguousarray(tuples.weights)
@@ -82,7 +81,7 @@ class Records:
         return self._one_by_one(tuples.columns(), tuples.weights, tuples.nulls)
 
     def written(self, values: np.ndarray, across: int, down: int, weights: np.ndarray) -> pa.RecordBatch:
-        """Returns a record batch, in memory of its own, of as many tuples as there are ``weights``.
+        """Returns a record batch in new memory with one tuple per weight.
 
         Word ``c`` of tuple ``i`` is ``values[c * across + i * down]``.
         """
@@ -100,8 +99,8 @@ class Records:
         return self.read(out)
 
     def native(self) -> tuple[np.ndarray, np.ndarray, int] | None:
-        """Returns what ``record`` writes messages by, its template and its columns, and the words of a row at most;
-        None if a message is not all there is to it: there are texts, or columns of parts."""
+        """Returns the arguments of the kernel ``record``: the message template, the columns, and the words of a row at
+        most. Returns None if there are texts or columns of parts, which a message alone cannot carry."""
         return (self._template, self._places, self._row) if self._written and not self._texts else None
 
     def read(self, message: np.ndarray) -> pa.RecordBatch:
@@ -109,18 +108,19 @@ class Records:
         return pa.ipc.read_record_batch(pa.py_buffer(message), self._schema)
 
     def _placed(self, values: np.ndarray, across: int, down: int, weights: np.ndarray) -> pa.RecordBatch:
-        """Returns what ``written`` does, an array per column."""
+        """Returns the record batch of ``written``, made of one array per column."""
         last = max((word for word, _, _ in self._columns), default=-1)
         places = np.arange(last + 1)[:, None] * across + np.arange(len(weights)) * down
         return self._one_by_one(values[places], weights)
 
     def placed(self, memory: np.ndarray, rows: int, n: int, sign: int) -> pa.RecordBatch | None:
-        """Returns a record batch of the first ``n`` rows of a kernel's buffer, over its memory; None if one has a NULL.
+        """Returns a record batch over the first ``n`` rows of a kernel's buffer, in its memory, or None if one has a
+        NULL.
 
-        O(1), but for the look for that.
+        O(1), plus the search for NULLs.
 
-        ``memory``: ``margin`` words, then columns of so many ``rows``; the last one is all 1 or all -1, and becomes
-        ``sign``, the weights. The margin is written to.
+        ``memory``: ``margin`` words, then columns of ``rows`` rows. The last column is all 1 or all -1; it becomes
+        ``sign``, the weights. The margin is overwritten.
         """
         if not place_record(memory, rows, n, sign, self._template, self._places):
             return None
@@ -128,8 +128,8 @@ class Records:
 
     @property
     def margin(self) -> int:
-        """Returns how many words ``placed`` writes before the columns of a buffer; 0 if it cannot be asked: some column
-        is kept in another form than its codes, or there are no weights."""
+        """Returns how many words ``placed`` writes before the columns of a buffer. Returns 0 if ``placed`` cannot be
+        called, because Arrow stores some column in another form than its codes, or there are no weights."""
         return self._margin
 
     def _one_by_one(self, columns: np.ndarray, weights: np.ndarray, nulls: bool = True) -> pa.RecordBatch:
@@ -145,27 +145,27 @@ class Records:
 
 
 def _form(kind: str) -> int:
-    """Returns the form in which Arrow keeps values of a type."""
+    """Returns the form in which Arrow stores values of a type."""
     if kind.startswith("decimal"):
         return WIDE if uses_dictionary(kind) else PAIR
     return _FORMS.get(kind, WORD)
 
 
 def _message(schema: pa.Schema) -> bytes:
-    """Returns the message of a record batch of one row, up to the body."""
+    """Returns the message of a record batch of one row, without the body."""
     row = pa.RecordBatch.from_arrays([_one(field.type) for field in schema], schema=schema)
     message = row.serialize().to_pybytes()
     return message[: 8 + struct.unpack_from("<i", message, 4)[0]]
 
 
 def _one(type_: pa.DataType) -> pa.Array:
-    """Returns an array of one value, which is not NULL."""
+    """Returns an array of one value that is not NULL."""
     buffers = [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]
     return pa.Array.from_buffers(type_, 1, buffers[: type_.num_buffers], 0)
 
 
 def _places(message: bytes) -> list[int]:
-    """Returns at which words of a message the number of rows is, the bytes of the body, the nodes and the buffers.
+    """Returns the words of a message that hold the number of rows, the bytes of the body, the nodes and the buffers.
 
     A message is a FlatBuffer: https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format
     """
@@ -178,11 +178,11 @@ def _places(message: bytes) -> list[int]:
 
 
 def _there(message: bytes, at: int) -> int:
-    """Returns where the offset at ``at`` leads."""
+    """Returns the position to which the offset at ``at`` points."""
     return at + int(struct.unpack_from("<I", message, at)[0])
 
 
 def _field(message: bytes, table: int, number: int) -> int:
-    """Returns where a field of a table is."""
+    """Returns the position of a field of a table."""
     fields = table - int(struct.unpack_from("<i", message, table)[0])
     return table + int(struct.unpack_from("<H", message, fields + 4 + 2 * number)[0])

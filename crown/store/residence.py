@@ -1,12 +1,12 @@
-"""Measures how much of mapped files is resident, and returns it to the system. On Linux.
+"""Measures how much of mapped files is resident in memory, and returns pages to the system. Linux only.
 
-The pages of a file that have been touched stay in memory until the system is short of it. A program that shares a host
-with other programs, or is counted by what is resident, does not wait for that: pages are written to the file and
-dropped. Nothing is lost by it, whatever runs meanwhile: a page that changes after it was written is not dropped, and
-one that was dropped is read again when it is touched.
+The touched pages of a file stay in memory until the system is short of it. A program that shares a host with others, or
+is charged for resident memory, cannot wait for that: ``trim`` writes pages to the file and drops them. Nothing is lost,
+even if other threads write: a page that changes after it was written is not dropped, and a dropped page is read again
+when it is touched.
 
-Which pages go is decided as by a clock with a second chance. Whenever pages go, all pages are unmapped from this
-process; so those that are mapped the next time were touched in between, and they go last.
+Pages are chosen by the clock algorithm with a second chance. Each ``trim`` unmaps all pages from this process. So pages
+that are mapped at the next ``trim`` were touched in between, and they are dropped last.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from crown.kernels import arena as A
 from crown.store.memory import MappedFile
 
 _PAGE = mmap.PAGESIZE
-_FOLIO = 512  # pages: the largest piece in which the system keeps a file, of which it drops no part
+_FOLIO = 512  # pages: the largest unit in which the system caches a file; it drops no part of one
 _PIECES = (16, _FOLIO, 1 << 20)
-"""Pages that go or stay together: what the system maps around a page that is touched; then more, if that did not do."""
-_LEFT = 3 / 4  # of the limit, after pages went: so they do not go one by one
+"""Pages that are dropped or kept together: first the unit that the system maps around a touched page, then larger ones
+if dropping these did not suffice."""
+_LEFT = 3 / 4  # share of the limit that remains after a trim, so that pages are not dropped one by one
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _Span = tuple[MappedFile, int, int]
-"""Bytes of a file, from where to where."""
+"""A file, and the start and the end of a range of its bytes."""
 
 
 def supported() -> bool:
-    """Returns True if this system says which pages are in memory."""
+    """Returns True if this system reports which pages are in memory."""
     return sys.platform == "linux" and os.path.exists("/proc/self/pagemap")
 
 
 def in_memory(folder: Path) -> bool:
-    """Returns True if the file system of a folder is itself in memory, so that its files can never be out of it."""
+    """Returns True if the file system of a folder is in memory, so that its files are always resident."""
     found, longest = "", -1
     path = os.path.realpath(folder)
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
@@ -51,27 +52,27 @@ def in_memory(folder: Path) -> bool:
 
 
 def touched() -> int:
-    """Returns the bytes of files that are mapped and in memory, of this process as a whole. Some microseconds."""
+    """Returns the bytes of mapped files that are in memory, for the whole process. Takes some microseconds."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[2]) * _PAGE
 
 
 def used(files: Iterable[MappedFile]) -> int:
-    """Returns the bytes that are in use in the files, in memory or not. O(parts)."""
+    """Returns the used bytes of the files, in memory or not. O(parts)."""
     return sum(stop - start for file in files for start, stop in _spans(file))
 
 
 def resident(files: Iterable[MappedFile]) -> int:
-    """Returns the bytes of the files that are in memory, by any process. O(used bytes), some 20 ms per GiB."""
+    """Returns the bytes of the files that are in memory, for all processes. O(used bytes), some 20 ms per GiB."""
     return _counted([(file, *span) for file in files for span in _spans(file)])
 
 
 def trim(files: Sequence[MappedFile], limit: int, hand: int = 0) -> int:
-    """Gives pages of the files back until less than ``limit`` bytes are in memory; returns how many went, in bytes.
+    """Drops pages of the files until less than ``limit`` bytes are in memory. Returns the dropped bytes.
 
-    ``hand``: from which on, of those that were touched lately, pages go; another number each time is best. Any thread
-    may work with the files meanwhile. Pages that another process has mapped stay, and those that the system reads
-    beside a page that is touched come back: see ``expect``. Cost: ``resident``, and writing what has changed.
+    ``hand``: where the clock hand starts among recently touched pages; pass another number each time. Other threads may
+    use the files meanwhile. Pages that another process has mapped stay. Pages that the system reads ahead around a
+    touched page return: see ``expect``. Cost: ``resident``, and writing changed pages.
     """
     if used(files) <= limit:
         return 0
@@ -87,11 +88,11 @@ def trim(files: Sequence[MappedFile], limit: int, hand: int = 0) -> int:
 
 
 def _drop(spans: Sequence[_Span], recent: Sequence[np.ndarray], excess: int, hand: int, size: int) -> None:
-    """Gives back ``excess`` bytes, in pieces of ``size`` pages: those first that have no ``recent`` page."""
+    """Drops ``excess`` bytes, in pieces of ``size`` pages. Drops pieces without ``recent`` pages first."""
     pages = np.concatenate([_pieces(_in_core(*span), size).sum(axis=1) for span in spans])
     late = np.concatenate([_pieces(mapped, size).any(axis=1) for mapped in recent])
     hand %= len(late)
-    order = (np.argsort(np.roll(late, -hand), kind="stable") + hand) % len(late)  # from the hand on
+    order = (np.argsort(np.roll(late, -hand), kind="stable") + hand) % len(late)  # from the clock hand
     enough = np.searchsorted(np.cumsum(pages[order]), excess // _PAGE) + 1
     going = np.zeros(len(pages), bool)
     going[order[:enough]] = True
@@ -110,22 +111,22 @@ def _drop(spans: Sequence[_Span], recent: Sequence[np.ndarray], excess: int, han
 
 
 def expect(files: Iterable[MappedFile], in_order: bool) -> None:
-    """Tells the system how this process will touch the files: from the beginning to the end, or anywhere.
+    """Tells the system how this process will read the files: from beginning to end, or at random.
 
-    What it reads beside a page that is touched, in the hope that it will be next, would push out what is in use.
+    Reading ahead around touched pages would evict pages that are in use.
     """
     for file in files:
         file.advise(mmap.MADV_NORMAL if in_order else mmap.MADV_RANDOM)
 
 
 def unmap(file: MappedFile) -> None:
-    """Unmaps the used pages of a file from this process, which touches them again when it needs them."""
+    """Unmaps the used pages of a file from this process, which maps them again when it touches them."""
     for start, stop in _spans(file):
         file.advise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def _spans(file: MappedFile) -> Iterator[tuple[int, int]]:
-    """Yields the used bytes of each part, from where to where in the file, in whole pages."""
+    """Yields the start and the end of the used bytes of each part in the file, in whole pages."""
     base = file.words.ctypes.data
     for part in file.parts:
         start = (part.ctypes.data - base) // _PAGE * _PAGE
@@ -136,7 +137,7 @@ def _spans(file: MappedFile) -> Iterator[tuple[int, int]]:
 
 
 def _in_core(file: MappedFile, start: int, stop: int) -> np.ndarray:
-    """Returns which pages are in memory, bool."""
+    """Returns bool per page, True if the page is in memory."""
     found = np.zeros((stop - start) // _PAGE, np.uint8)
     address = ctypes.c_void_p(file.words.ctypes.data + start)
     if _libc().mincore(address, ctypes.c_size_t(stop - start), ctypes.c_void_p(found.ctypes.data)):
@@ -145,7 +146,7 @@ def _in_core(file: MappedFile, start: int, stop: int) -> np.ndarray:
 
 
 def _mapped(file: MappedFile, start: int, stop: int) -> np.ndarray:
-    """Returns which pages this process has touched since they were unmapped, bool."""
+    """Returns bool per page, True if this process has touched the page since it was unmapped."""
     first, pages = (file.words.ctypes.data + start) // _PAGE, (stop - start) // _PAGE
     with open("/proc/self/pagemap", "rb", buffering=0) as table:
         words = np.frombuffer(os.pread(table.fileno(), 8 * pages, 8 * first), np.uint64)
@@ -157,18 +158,18 @@ def _counted(spans: Iterable[_Span]) -> int:
 
 
 def _widened(file: MappedFile, start: int, stop: int) -> tuple[int, int]:
-    """Returns from where to where the folios lie that have these bytes of the file, as far as they are mapped."""
+    """Returns the start and the end of the folios that contain these bytes of the file, as far as they are mapped."""
     size, (first, last) = _FOLIO * _PAGE, file.extent(start)
     return max(start // size * size, first), min(-(-stop // size) * size, last // _PAGE * _PAGE)
 
 
 def _pieces(pages: np.ndarray, size: int) -> np.ndarray:
-    """Returns the pages in rows of a piece each."""
+    """Returns the pages as rows of one piece each."""
     return np.pad(pages, (0, -len(pages) % size)).reshape(-1, size)
 
 
 def _runs(chosen: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yields from where to where ``chosen`` is True without a gap."""
+    """Yields the start and the end of each run in which ``chosen`` is True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 

@@ -1,17 +1,17 @@
-"""Files of words: a line that names the kind of file, a line of JSON, and parts of int64 words, all under checksums.
+"""Reads and writes files of words: a kind, a line of JSON, and parts of int64 words, all with checksums.
 
-    line 1   the kind, a blank, the version of this format
-    line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
-             of all that follows ("crc32"), and what the owner adds; blanks up to the end of a page
-    rest     the parts, little-endian int64, each with zeros up to the end of a page, and nothing behind them
+ line 1   the kind, a blank, the version of this format
+ line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
+          of all that follows ("crc32"), and what the owner adds; blanks up to the end of a page
+ rest     the parts, little-endian int64, each with zeros up to the end of a page, and nothing behind them
 
-No bit of a file can change unnoticed if it is read (``fill``): it is compared, or under one of the two checksums. A
-file that is mapped instead (``map_over``) costs what is touched of it, and its second checksum is not looked at.
+``fill`` detects every changed bit of a file: each bit is compared, or covered by one of the two checksums. A file that
+is mapped instead (``map_over``) costs only the touched pages, and its second checksum is not verified.
 
-Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
-temporary name first and is published by an atomic rename. What is written goes to the disk piece by piece. It stays in
-the page cache, from which the next process reads it, only where plenty of memory is free: else to find pages for all
-of it can take longer than to copy it.
+The format has raw words and JSON only, so a foreign or damaged file raises an error and never runs code. A file is
+written under a temporary name and published by an atomic rename. It is written to the disk piece by piece. It stays in
+the page cache, from which the next process reads it, only if plenty of memory is free: otherwise, finding pages for all
+of it can take longer than copying it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from crown.errors import SnapshotError
 from crown.store.pieces import can_map, map_copy
 
 VERSION = 1
-_CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache while they are summed up
-_PIECE = 1 << 22  # words after which what was written goes to the disk
+_CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache for the checksum
+_PIECE = 1 << 22  # words after which written data is flushed to the disk
 _PAGE = 1 << 9  # words of the pages at which parts begin
-_FREE = 2  # so many times its bytes are free where a file stays in the page cache
-_LARGEST = 2**32 - 1  # checksum
-_LONGEST = 1 << 24  # bytes of a line: without a limit a foreign file without lines would be read whole
+_FREE = 2  # a file stays in the page cache if this multiple of its bytes is free
+_LARGEST = 2**32 - 1  # largest checksum
+_LONGEST = 1 << 24  # bytes of a line: without a limit, a foreign file without line breaks would be read whole
 
 
 def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray]) -> int:
-    """Writes the file and publish it; bytes written. SnapshotError if the system refuses; the old file then stays."""
+    """Writes and publishes the file. Returns the bytes written. Raises SnapshotError if the system refuses; the old
+    file then stays."""
     target = Path(path)
     if os.path.isdir(target):
         raise SnapshotError(f"cannot write the snapshot {target}: this is a folder; name a file in it")
@@ -74,7 +75,7 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
 def opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
     """Yields the file, open for reading.
 
-    SnapshotError if there is no regular file, or the system refuses to read it.
+    Raises SnapshotError if it is not a regular file, or the system refuses to read it.
     """
     try:
         status = os.stat(path)
@@ -93,8 +94,8 @@ def read_header(
 ) -> dict[str, Any]:
     """Returns the header of an open file, with at least ``fields``; ``words`` and ``crc32`` fit the file's length.
 
-    Raises SnapshotError if the file is foreign, of another version, damaged or truncated. What the owner wrote is its
-    own to check. O(header).
+    Raises SnapshotError if the file is foreign, of another version, damaged or truncated. The owner checks the fields
+    that it added. O(header).
     """
     first = file.readline(len(kind) + 16)
     if first != _first(kind):
@@ -116,7 +117,7 @@ def read_header(
 
 
 def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
-    """Reads the parts into arrays of their lengths. SnapshotError for a truncated or damaged file."""
+    """Reads the parts into arrays of their lengths. Raises SnapshotError for a truncated or damaged file."""
     crc = 0
     for words in _padded(parts):
         data, at = words.view(np.uint8).data, 0
@@ -130,7 +131,7 @@ def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path:
 
 
 def verify(file: BufferedReader, expected: int, path: str | os.PathLike[str]) -> None:
-    """Reads the parts and keeps nothing of them. SnapshotError for a damaged file."""
+    """Reads the parts and verifies their checksum. Raises SnapshotError for a damaged file."""
     crc, data = 0, memoryview(bytearray(8 * _CHUNK))
     while count := file.readinto(data):
         crc = zlib.crc32(data[:count], crc)
@@ -148,11 +149,11 @@ def can_be_mapped() -> bool:
 
 
 def map_over(file: BufferedReader, parts: Sequence[np.ndarray], path: str | os.PathLike[str]) -> None:
-    """Puts the parts of a file, read up to its header, in the place of arrays of their lengths, which begin at pages
-    of memory of this process alone. O(parts).
+    """Maps the parts of a file, whose header has been read, over arrays of their lengths, which begin at page
+    boundaries of private memory of this process. O(parts).
 
-    What is written to the arrays is not written to the file. No program may write to it, or cut it, as long as
-    they are used; it may be deleted. SnapshotError if the system refuses.
+    Writes to the arrays do not change the file. While they are used, no program may write to the file or truncate it;
+    it may be deleted. Raises SnapshotError if the system refuses.
     """
     begin = file.tell()
     try:
@@ -164,7 +165,7 @@ def map_over(file: BufferedReader, parts: Sequence[np.ndarray], path: str | os.P
 
 
 def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc: int, length: int = 0) -> bytes:
-    """Returns the first two lines, made ``length`` bytes long by blanks."""
+    """Returns the first two lines, padded with blanks to ``length`` bytes."""
     first = _first(kind)
     text = json.dumps({**header, "words": [len(words) for words in parts], "crc32": crc}).encode()
     text = text.ljust(length - len(first) - 10)
@@ -172,10 +173,10 @@ def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc
 
 
 def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
-    """Writes the parts; returns their CRC-32. All but the last pieces are on the disk then, and not in memory, unless
-    that has room.
+    """Writes the parts. Returns their CRC-32. All but the last pieces are then on the disk, and in the page cache only
+    if there is room.
 
-    While one piece goes to the disk the next one is summed up and written.
+    While one piece is flushed to the disk, the checksum of the next one is computed and it is written.
     """
     crc = done = 0
     stays = _FREE * sum(words.nbytes for words in parts) < _free_memory()
@@ -199,8 +200,8 @@ def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
 
 
 def _to_disk(file: int, stays: bool) -> None:
-    """Puts what was written on the disk, and out of the page cache unless it ``stays``, where the system lets one ask
-    for that."""
+    """Flushes written data to the disk. Removes it from the page cache unless it ``stays``, if the system supports
+    that."""
     if hasattr(os, "posix_fadvise"):
         os.fdatasync(file)
         if not stays:
@@ -208,7 +209,7 @@ def _to_disk(file: int, stays: bool) -> None:
 
 
 def _free_memory() -> int:
-    """Returns the bytes of memory that nothing is in, not even the page cache; 0 if the system does not tell."""
+    """Returns the bytes of memory that are free, the page cache not included; 0 if the system does not report them."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -220,14 +221,14 @@ def _whole_pages(words: int) -> int:
 
 
 def _padded(parts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yields each part, and then the zeros behind it."""
+    """Yields each part, then the zeros that pad it."""
     for words in parts:
         yield words
         yield np.zeros(-len(words) % _PAGE, np.int64)
 
 
 def is_whole(value: object) -> bool:
-    """Returns True iff a value of a header is a whole number from 0 (JSON's true and 1.0 are none)."""
+    """Returns True iff a value of a header is an integer from 0 (JSON's true and 1.0 are not)."""
     return type(value) is int and value >= 0
 
 
@@ -240,7 +241,7 @@ def _checksum(first: bytes, text: bytes) -> bytes:
 
 
 def _parsed(first: bytes, line: bytes) -> Any:
-    """Returns the JSON of line 2; None if it is not what was written."""
+    """Returns the JSON of line 2, or None if the line is not as written."""
     if not line.endswith(b"\n"):
         return None
     checksum, text = line[:9], line[9:-1]

@@ -1,13 +1,13 @@
 """Z-sets: tuples with weights, the form of every change between input and output.
 
-One sign convention holds everywhere: a weight > 0 says how many copies come, a weight < 0 how many go. No net has a
-weight of 0.
+One sign convention holds everywhere: a weight > 0 is the number of inserted copies, a weight < 0 that of deleted
+copies. A net Z-set has no weight 0.
 
-A tuple is a row, ``rows`` int64[n, width], whatever the memory looks like. Kernels that look tuples up or store them
-take them one after the other (``flat``); kernels that enumerate write one column after the other, and so does Arrow
-(``columns``). Both kinds are needed, so a Z-set keeps its rows in the memory where they were made, and turns them only
-when the other form is read. No other code transposes. Measured: to hash a tuple costs 5 to 50 ns, the same in
-both forms; to turn it costs 1 to 7 ns.
+A tuple is a row of ``rows``, int64[n, width], in any memory layout. Kernels that look up or store tuples read them row
+by row (``flat``). Kernels that enumerate write column by column, and so does Arrow (``columns``). Both layouts are
+needed, so a Z-set keeps its rows in the memory in which they were made, and transposes them only when the other layout
+is read. No other code transposes. Measured: hashing a tuple costs 5 to 50 ns in both layouts; transposing one costs 1
+to 7 ns.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from crown.kernels.batches import extent, net_tuples
 from crown.kernels.strings import NULL
 
 SECRET = secrets.randbits(62)
-"""What the hashes that net a batch begin with. No order depends on it."""
-_FEW, _NARROW = 512, 4  # many narrow tuples are turned column by column, which takes a quarter of NumPy's time
+"""The seed of the hashes that net a batch. No order depends on it."""
+_FEW, _NARROW = 512, 4  # few narrow tuples are transposed column by column, in a quarter of NumPy's time
 
 
 @dataclass(slots=True, eq=False)
 class Zset:
-    """Tuples of codes with weights; one that another part of the program may see is not changed.
+    """Tuples of codes with weights. A Z-set that another part of the program may read is not changed.
 
-    ``rows`` int64[n, width] in any memory layout, ``weights`` int64[n], not 0; ``payload``, if there is one,
-    int64[words, n], what a tuple carries besides its weight, to be taken ``sign`` times. A Z-set that a kernel filled
-    may be a view of a buffer that is used again: ``copy`` it to keep it. ``nulls``: False if no code is NULL for sure.
-    ``own``: True if nothing ever writes to its memory again, so that what is made of it may lie there, too.
+    ``rows`` int64[n, width], in any memory layout. ``weights`` int64[n], not 0. ``payload``: None, or int64[words, n],
+    what a tuple carries besides its weight, to be multiplied by ``sign``. A Z-set that a kernel filled may be a view of
+    a reused buffer: ``copy`` it to keep it. ``nulls``: False if no code is NULL for sure. ``own``: True if its memory
+    is never written to again, so that Arrow arrays may share it.
     """
 
     rows: np.ndarray
@@ -51,14 +51,13 @@ class Zset:
 
     @classmethod
     def of_columns(cls, columns: np.ndarray, weights: np.ndarray, payload: np.ndarray | None = None) -> Zset:
-        """Returns the tuples whose columns are ``columns`` (int64[width, n]). O(1)."""
+        """Returns the tuples with columns ``columns`` (int64[width, n]). O(1)."""
         return cls(columns.T, weights, payload)
 
     @classmethod
     def gathered(cls, parts: Sequence[Zset], width: int) -> Zset:
-        """Returns the tuples of all ``parts``, one part after the other; all that have some carry payloads of one sign,
-        or none does. If one part alone has tuples, it is returned. O(tuples).
-        """
+        """Returns the tuples of all ``parts``, in order. Either all parts with tuples carry payloads of one sign, or
+        none does. If only one part has tuples, it is returned. O(tuples)."""
         parts = [part for part in parts if part.weights.size] or list(parts[:1])
         if len(parts) < 2:
             return parts[0] if parts else cls.empty(width)
@@ -75,17 +74,17 @@ class Zset:
         return len(self.weights)
 
     def __getitem__(self, keep: slice | np.ndarray) -> Zset:
-        """Returns the tuples where ``keep`` (bool[n], or a slice) says so."""
+        """Returns the tuples that ``keep`` (bool[n], or a slice) selects."""
         payload = None if self.payload is None else self.payload[:, keep]
         return Zset(self.rows[keep], self.weights[keep], payload, self.sign, self.nulls, self.own)
 
     @property
     def width(self) -> int:
-        """Codes per tuple."""
+        """Returns the number of codes per tuple."""
         return self.rows.shape[1]
 
     def flat(self) -> np.ndarray:
-        """Returns the tuples one after the other, int64[n * width]. O(1) if they lie so, else O(n)."""
+        """Returns the tuples row by row, int64[n * width]. O(1) if they are stored so, else O(n)."""
         rows = self.rows
         if len(rows) < _FEW or self.width > _NARROW or rows.flags.c_contiguous:
             return np.ascontiguousarray(rows).reshape(-1)
@@ -95,47 +94,48 @@ class Zset:
         return turned.reshape(-1)
 
     def words(self) -> np.ndarray:
-        """Returns all codes, int64[n * width], in the order in which they lie. O(1) if they lie together, else O(n)."""
+        """Returns all codes, int64[n * width], in memory order. O(1) if they are contiguous, else O(n)."""
         return self.rows.ravel("K")
 
     def may_have_null(self) -> bool:
-        """Returns True if a code is NULL, or NULL's code may stand for something else. O(codes), unless it is known."""
+        """Returns True if a code is NULL, or if the code of NULL may be a value. O(codes), unless the answer is
+        known."""
         return self.nulls and bool(self.rows.size) and int(extent(self.words())[0]) == NULL
 
     def columns(self) -> np.ndarray:
-        """Returns the columns, int64[width, n]. Each is contiguous. O(1) if they lie so, else O(n)."""
+        """Returns the columns, int64[width, n], each contiguous. O(1) if they are stored so, else O(n)."""
         columns = self.rows.T
         return columns if columns.strides[1:] == (8,) else np.ascontiguousarray(columns)
 
     def project(self, words: Sequence[int]) -> Zset:
-        """Returns the tuples with only the codes at these positions, in this order; equal ones are not summed."""
+        """Returns the tuples with only the codes at these positions, in this order. Equal tuples are not merged."""
         if tuple(words) == tuple(range(self.width)):
             return self
         return Zset(np.ascontiguousarray(self.rows[:, list(words)]), self.weights, self.payload, self.sign, self.nulls)
 
     def copy(self) -> Zset:
-        """Returns the same tuples in memory of their own, one after the other."""
+        """Returns the same tuples in new memory, row by row."""
         rows = np.array(self.rows, order="C")
         return Zset(rows, self.weights.copy(), None if self.payload is None else self.payload.copy(), self.sign)
 
     def negated(self) -> Zset:
-        """Returns the inverse: what comes goes, and what goes comes."""
+        """Returns the inverse: inserts become deletes, and deletes become inserts."""
         return Zset(
             self.rows, -self.weights, self.payload, self.sign if self.payload is None else -self.sign, self.nulls
         )
 
     def net(self, words: Sequence[int] | None = None) -> Zset:
-        """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n).
+        """Returns the net: each tuple once, none with weight 0, deletes before inserts. Expected O(n).
 
-        ``words``: the net of the tuples with only the codes at these positions, in this order.
+        ``words``: keep only the codes at these positions, in this order.
         """
         if not len(self) or (len(self) == 1 and self.payload is None and self.weights[0]):
             return self if words is None else self.project(words)
         return self.netted(words)[0]
 
     def netted(self, words: Sequence[int] | None = None) -> tuple[Zset, int, np.ndarray]:
-        """Returns the net as ``net`` does, how many of its tuples go, and the sums (int64[n]) of the weights of equal
-        tuples, which the first of them has; the others have 0."""
+        """Returns the net as ``net`` does, its number of deletes, and int64[n]: for the first of equal tuples the sum
+        of their weights, for the others 0."""
         assert self.payload is None, "payloads are netted where their meaning is known"
         rows = self.rows
         if not rows.flags.c_contiguous and rows.flags.f_contiguous:
