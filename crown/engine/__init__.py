@@ -1,1 +1,1 @@
-"""The tree engine: one plan, kept up to date in one arena or in several cells."""
+"""The tree engine: maintains one plan in one arena, or in several cells."""

@@ -1,8 +1,8 @@
-"""Output buffers of kernels: delivered without a copy, and reused when nothing refers to them.
+"""Output buffers of kernels, which are delivered without a copy, and reused when nothing references them.
 
-To copy what was enumerated costs as much as to enumerate it, and fresh memory costs more than both. So a buffer that is
-filled for the most part changes hands: the reader has it for as long as he likes, and the kernel goes on in another.
-A reader who lets go of one batch before he asks for the next but one makes two buffers do for ever.
+Copying enumerated rows costs as much as enumerating them, and fresh memory costs more than both. So a buffer that is
+mostly full is handed to the reader, who may keep it for any time, and the kernel continues in another buffer. If a
+reader releases one batch before it requests the next but one, two buffers suffice.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from crown.store.zset import Zset
 
 BLOCK_CELLS = 1 << 16  # cells of an output buffer: it stays in the second-level cache
-_WAITING = 2  # buffers that have gone out and are looked after
+_WAITING = 2  # handed-out buffers that are watched for reuse
 _NONE: np.ndarray = np.empty(0, np.int64)
-_UNREAD = 2  # references to a buffer that has no reader: the list's and the call's
+_UNREAD = 2  # references to a buffer without a reader: the list's and the call's
 
 
 def buffer(columns: int) -> np.ndarray:
@@ -25,12 +25,12 @@ def buffer(columns: int) -> np.ndarray:
 
 
 class Buffers:
-    """The buffer that a kernel writes to, ``out`` int64[columns, rows], and those that have gone out, for enumerations
-    of so many ``columns``.
+    """The buffer that a kernel writes to, ``out`` int64[columns, rows], and the buffers that were handed out.
 
-    ``gone``: ``out`` has gone out, and ``renew`` chooses another one: when the reader comes back he has let go of the
-    one before. ``margin``: words before each buffer that belong to the reader; so does one column more behind it
-    then, which is all 1 at first. So a buffer can become a message of Arrow where it is, with its weights.
+    ``columns``: the columns of an enumeration. ``gone``: ``out`` was handed out; ``renew`` must choose another buffer
+    when the reader returns. ``margin``: words before each buffer that belong to the reader. With a margin the reader
+    also gets one more column after the buffer, initially all 1. So a buffer can become an Arrow message with weights in
+    place.
     """
 
     def __init__(self, columns: int, margin: int = 0) -> None:
@@ -42,26 +42,26 @@ class Buffers:
 
     def renew(self) -> None:
         """Chooses the buffer that a kernel writes to."""
-        self.out = self._memory = _NONE  # who counts the references of one that is gone counts no other
+        self.out = self._memory = _NONE  # drops the last reference, so that the reference count is that of the readers
         self._memory = self._free()
         end = self._margin + self._columns * self._rows
         self.out = self._memory[self._margin : end].reshape(self._columns, self._rows)
         self.gone = False
 
     def grow(self) -> None:
-        """Doubles the buffer, which is empty: what comes next has no room in it."""
+        """Doubles the empty buffer, because the next row does not fit into it."""
         self._rows *= 2
         self._away = []
         self.renew()
 
     def keeps(self, block: Zset) -> bool:
-        """Returns True if the tuples of a block are so few that a reader gets a copy of them."""
+        """Returns True if a block has so few tuples that a reader gets a copy of them."""
         return 2 * len(block) < self._rows
 
     def own(self, block: Zset) -> Zset:
-        """Returns the tuples of a block without payload, the first ones of ``out``, in memory of their own.
+        """Returns the tuples of a block without payload, the first ones of ``out``, in memory of the reader.
 
-        That is a copy if they are few, else the buffer itself, which changes hands.
+        Copies few tuples. Otherwise hands over the buffer itself.
         """
         if self.keeps(block):
             return Zset.of_columns(np.array(block.rows.T, order="C"), block.weights)
@@ -69,13 +69,13 @@ class Buffers:
         return block
 
     def hand_over(self) -> np.ndarray:
-        """Lets the buffer change hands. Returns its memory, and what is around it."""
+        """Hands over the buffer. Returns its memory, including margin and weights."""
         self._away = [*self._away[1 - _WAITING :], self._memory]
         self.gone = True
         return self._memory
 
     def _free(self) -> np.ndarray:
-        """Returns memory for a buffer, with what is around it."""
+        """Returns memory for a buffer, including margin and weights."""
         for number in range(len(self._away)):
             if getrefcount(self._away[number]) <= _UNREAD:
                 return self._away.pop(number)

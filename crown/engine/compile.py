@@ -1,7 +1,7 @@
-"""Plan -> plan array: what the kernels read instead of code made for each query.
+"""Compiles a plan to the plan array, which the kernels interpret instead of code generated per query.
 
-The array's words are described in ``crown.engine.kernels.layout``, those of the state in ``geometry``. Everything that
-depends on the query alone is decided here, once: positions of keys, which lists carry values, and for every free node
+``crown.engine.kernels.layout`` describes the words of the array, ``geometry`` those of the state. Everything that
+depends only on the query is decided here, once: positions of keys, which lists carry values, and for every free node
 the loops (steps, leaves) that lead from a witness of that node to all its results.
 """
 
@@ -37,12 +37,12 @@ from plans.stored_relations import stored_relations
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
+    """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and the layout of each node.
 
-    Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
-    each attribute is; ``offset`` of its row in the record; ``index``, the node whose table the edge above it has its
-    groups in, and ``shift``, where in a bundle they are. ``payload``: of a payload plan, where what is. ``summed``: the
-    leaves of which no rows are kept (``kernels.summed``).
+    Per node: ``children``. ``record``: the offset of its record descriptor. ``words``: attribute -> word of the record.
+    ``offset``: of its row in the record. ``index``: the node whose table has the groups of the edge above it.
+    ``shift``: the offset of these groups in a bundle. ``payload``: the layout of a payload plan, else None. ``summed``:
+    the leaves whose rows are not stored (``kernels.payloads.summed_leaves``).
     """
 
     array: np.ndarray
@@ -58,20 +58,20 @@ class CompiledPlan:
 
     @property
     def ring(self) -> int | None:
-        """Returns what kernels take as ``ring``: its type chooses the code."""
+        """Returns the argument ``ring`` of kernels, whose type selects the compiled variant."""
         return None if self.payload is None else 1
 
     def columns(self, free: int) -> int:
-        """Returns columns of an enumeration of ``free`` attributes."""
+        """Returns the number of columns of an enumeration of ``free`` attributes."""
         return free if self.payload is None else self.payload.columns
 
     @property
     def branches(self) -> int:
-        """Returns how many branches factorized rows have; 0: none, or all is one row each."""
+        """Returns the number of branches of factorized rows; 0 if there are none, or if every result is one row."""
         return int(self.array[L.P_BRANCHES])
 
     def branch_of(self, column: int) -> int:
-        """Returns the branch of a free attribute, by its position; -1 if it is the same in a whole factorized row."""
+        """Returns the branch of a free attribute, by its position; -1 if it is constant in a factorized row."""
         return int(self.array[self.array[L.P_BRANCH0] + column])
 
     def new_scratch(self) -> np.ndarray:
@@ -81,7 +81,7 @@ class CompiledPlan:
     def block(self, out: np.ndarray, n: int, free: int, weights: np.ndarray) -> Zset:
         """Returns the first ``n`` rows of an enumeration's buffer as tuples of the ``free`` attributes.
 
-        In a plan with a payload the count is the weight, and all words of the payload come along if there are sums.
+        In a plan with a payload the count is the weight, and the tuples carry all payload words if there are sums.
         Otherwise the first ``n`` of ``weights`` are the weights.
         """
         if self.payload is None:
@@ -90,17 +90,17 @@ class CompiledPlan:
         return Zset.of_columns(out[:free, :n], words[0].copy(), words if len(words) > 1 else None)
 
     def weighs(self, i: int) -> bool:
-        """Returns True iff a result is multiplied by something of its row of free node ``i``."""
+        """Returns True iff the row of free node ``i`` in a result contributes a factor to the result's payload."""
         return self.payload is not None and i in self.payload.weighing
 
     def self_word(self, i: int) -> int:
-        """Returns where a row of a node that ``weighs`` has its own handle, counted from the row."""
+        """Returns the offset, from the row of a node that ``weighs``, of the word with its own handle."""
         return int(link_of(len(self.children[i])))
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """One loop of a program: over the list between ``source`` and ``target``."""
+    """A loop of a program, over the list between ``source`` and ``target``."""
 
     kind: int
     source: int
@@ -109,7 +109,7 @@ class _Loop:
 
 
 class _Words:
-    """An append-only array of words; lists are placed and named by their offset."""
+    """An append-only array of words. Lists are identified by their offset."""
 
     def __init__(self, nodes: int) -> None:
         self.words: list[int] = [0] * (L.P_NODES + L.ND * nodes)
@@ -128,7 +128,7 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
 def compile_plan(plan: Plan) -> CompiledPlan:
     """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``.
 
-    Every delete finds its row, so leaves that are only summed do not keep theirs.
+    In a payload plan every delete finds its row, so leaves that are only summed do not store theirs.
 
     Raises PlanError if the plan has a payload that cannot be maintained on its tree.
     """
@@ -192,7 +192,8 @@ def compile_plan(plan: Plan) -> CompiledPlan:
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
-    """Returns the records: per node that has a block in it the word of each attribute, and the words of the tuple."""
+    """Returns the records: per node with a block in the record, the word of each attribute; and the words of the
+    tuple."""
     found = []
     for source in stored_relations(plan):
         members = {
@@ -211,9 +212,10 @@ def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
 def _place_index(
     plan: Plan, payloads: PayloadLayout | None, index: Sequence[int], first: int, shift: list[int], out: _Words
 ) -> int:
-    """Places the descriptor of the index of the edge above node ``first``, and of all that share it; see ``layout``.
+    """Places the descriptor of the index of the edge above node ``first``, and of all edges that share it; see
+    ``layout``.
 
-    Writes to ``shift`` where the groups of each edge are. Returns the descriptor's offset.
+    Writes the offsets of the groups of each edge to ``shift``. Returns the descriptor's offset.
     """
     edges = [i for i, of in enumerate(index) if of == first]
     k = len(plan.nodes[first].key)
@@ -227,9 +229,9 @@ def _place_index(
 
 
 def _references(plan: Plan, i: int) -> int:
-    """Returns where the groups above node ``i`` have their references; see ``geometry.references``.
+    """Returns where the groups above node ``i`` store their references; see ``geometry.references``.
 
-    The padding is a child that refers to nothing.
+    The padding is a child without references.
     """
     node = plan.nodes[i]
     if node.parent >= 0 and not node.padded and not any(other.parent == i for other in plan.nodes):
@@ -240,9 +242,10 @@ def _references(plan: Plan, i: int) -> int:
 def _lookups(
     plan: Plan, members: Mapping[int, Mapping[str, int]], children: Sequence[Sequence[int]], index: Sequence[int]
 ) -> tuple[list[tuple[int, tuple[int, ...]]], dict[int, list[int]]]:
-    """Returns which bundles a record has groups in: index, and the words of the record that are the key; each once.
+    """Returns the bundles in which a record has groups, each once: the index, and the words of the record that are the
+    key.
 
-    And per alias the numbers of its look-ups: of its own group, then of the group of each child.
+    Also returns, per alias, the numbers of its look-ups: of its own group, then of the group of each child.
     """
     found: dict[tuple[int, tuple[int, ...]], int] = {}
     numbers = {}
@@ -286,14 +289,14 @@ def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, branch_of: Mapping[s
 
 
 def _from_row(compiled: CompiledPlan, i: int, attribute: str) -> int:
-    """Returns where an attribute of node ``i`` is, counted from the row."""
+    """Returns the offset of an attribute of node ``i`` from the row."""
     return compiled.words[i][attribute] - compiled.offset[i]
 
 
 def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
-    """Returns the attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN.
+    """Returns the attribute, as an offset from the row, that the children list above node ``i`` carries, or PLAIN.
 
-    COUNTED above a bound node: only results ask for rows.
+    COUNTED above a bound node: only results read rows.
     """
     node = nodes[i]
     if node.parent >= 0 and not node.free:
@@ -303,14 +306,13 @@ def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
     if node.parent < 0 or len(own) != 1 or any(_adds(nodes, compiled, c) for c in below):
         return int(PLAIN)
     if compiled.weighs(i):
-        return int(PLAIN)  # its rows are wanted, not only what they add
+        return int(PLAIN)  # the enumeration needs its rows, not only their new attributes
     return _from_row(compiled, i, own[0])
 
 
 def _adds(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
-    """Does an enumeration have to visit node ``i`` below its parent's row? Not if it is bound, nor if it and all
-    below it weigh nothing and only repeat attributes: then there is exactly one row for the key, and it is known.
-    """
+    """Returns True if an enumeration must visit node ``i`` below its parent's row. It need not if the node is bound, or
+    if it and its subtree have no payload and only repeat attributes: then the key has exactly one known row."""
     node = nodes[i]
     own = any(a not in node.key for a in node.attributes) or compiled.weighs(i)
     return node.free and (own or any(_adds(nodes, compiled, c) for c in compiled.children[i]))
@@ -319,13 +321,13 @@ def _adds(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
 def _loops(plan: Plan, compiled: CompiledPlan, witness: int | None) -> tuple[list[_Loop], list[_Loop]]:
     """Returns the steps and the leaves of the program that starts at ``witness`` (None: at the root's group).
 
-    First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
-    depends is a leaf.
+    The loops first lead up to the root, then down into every free side subtree that adds an attribute. A loop on which
+    no other loop depends is a leaf.
     """
     nodes, children = plan.nodes, compiled.children
     visited = [[c for c in children[i] if _adds(nodes, compiled, c)] for i in range(len(nodes))]
     loops: list[_Loop] = []
-    starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
+    starts: list[tuple[int, int]] = []  # (node whose free children are unvisited, child that is already bound)
     if witness is None:
         loops.append(_Loop(L.ROOT, 0, 0, 0))
         starts.append((0, -1))
@@ -348,9 +350,9 @@ def _loops(plan: Plan, compiled: CompiledPlan, witness: int | None) -> tuple[lis
 
 
 def _branches(plan: Plan, compiled: CompiledPlan) -> list[list[str]]:
-    """Returns the free attributes of every branch of factorized rows: of a leaf below the root, those that it adds.
+    """Returns the free attributes of every branch of factorized rows: those that a leaf below the root adds.
 
-    None in a plan with a payload: its rows are not worth the same.
+    A plan with a payload has no branches, since its rows have different weights.
     """
     if compiled.payload is not None:
         return []

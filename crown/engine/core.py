@@ -1,10 +1,10 @@
-"""The join core: one plan, one state; changes in codes, deltas in codes, a batch as a transaction.
+"""The join core: applies changes in codes to the state of one plan, and returns deltas in codes.
 
-    RelationChange -> Propagation over the arena -> rows of the free attributes -> output tuples -> Results
+RelationChange -> Propagation over the arena -> rows of the free attributes -> output tuples -> Results
 
-A batch is a transaction over bags and tree. Whatever stops it (a refusal, a budget, an error while
-outputs are evaluated, Ctrl-C), the state is afterwards as before the batch. If it cannot be taken back, the state is
-lost: ``H_OPEN`` stays set. State is linear in the data, whatever the size of the result.
+A batch is a transaction over bags and tree. Whatever stops it (a rejected change, a budget, an error in an output
+expression, Ctrl-C), the state is afterwards as before the batch. If the batch cannot be undone, the state is lost:
+``H_OPEN`` stays set. State is linear in the data, independent of the size of the result.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from crown.store.zset import Zset
 class Core:
     """Applies batches of changes to a state. Not thread-safe; several cores may share one dictionary.
 
-    A batch that was applied, or undone, is open: ``settle`` lets it stand, ``take_back`` takes it back, in full or in
-    part, and nothing else may be asked of the core before that.
+    A batch that was applied, or undone, is open. ``settle`` commits it; ``take_back`` undoes it, even if it was applied
+    in part. No other method may be called before one of these two.
     """
 
     def __init__(self, state: State) -> None:
@@ -46,19 +46,19 @@ class Core:
     # ------------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Sequence[RelationChange], check: Callable[[], None] = lambda: None) -> list[Zset]:
-        """Applies a batch; returns the net change of the result as output tuples, each once, in memory of their own:
-        with other weights than 1 where several enumerated rows are one output.
+        """Applies a batch. Returns the net change of the result as output tuples, each once, in new memory. A weight
+        differs from 1 and -1 if several enumerated rows have the same output.
 
         ``check`` is called between blocks. O(changes * lambda + deltas).
         """
         return self._found(self._checked(changes, check))
 
     def events(self, changes: Sequence[RelationChange], check: Callable[[], None] = lambda: None) -> list[Zset]:
-        """Applies a batch of a plan with a payload; returns what is added to the values of its terms.
+        """Applies a batch of a plan with a payload. Returns the changes of the values of its terms.
 
-        Output tuples: the weight is what is added to the count, perhaps 0; ``payload`` are the words of all terms
-        (``CompiledPlan.payload.result`` says which are whose), None if there is the count alone. A tuple may come more
-        than once. O(changes * lambda + deltas).
+        The result has output tuples. The weight is the change of the count, possibly 0. ``payload`` has the words of
+        all terms (``CompiledPlan.payload.result`` describes them), or is None if there is only the count. A tuple may
+        occur more than once. O(changes * lambda + deltas).
         """
         return list(map(self.head.codes, self._checked(changes, check)))
 
@@ -71,11 +71,11 @@ class Core:
         consolidate: bool | None = None,
         factorized: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Applies a batch; yields the deltas as record batches while it is applied, nothing unless ``deltas``.
+        """Applies a batch. Yields the deltas as record batches while it is applied, or nothing unless ``deltas``.
 
-        ``consolidate``: leave out what the batch both adds and removes (default: where the plan needs it); this gathers
-        the deltas of the batch in memory. ``factorized``: the deltas are factorized rows. ``check`` is called between
-        blocks. ``discard_output`` has the rest applied without output. O(changes * lambda + deltas).
+        ``consolidate``: omits tuples that the batch both inserts and deletes (default: if the plan needs it), which
+        gathers the deltas of the batch in memory. ``factorized``: the deltas are factorized rows. ``check`` is called
+        between blocks. After ``discard_output`` the rest is applied without output. O(changes * lambda + deltas).
         """
         head = self.head
         gather = not factorized and (not self.state.plan.consolidated if consolidate is None else consolidate)
@@ -92,23 +92,24 @@ class Core:
             yield from head.batches(Zset.gathered(gathered, head.width).net())
 
     def discard(self, changes: Sequence[RelationChange]) -> int:
-        """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns how many there were."""
+        """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns the number of delta
+        rows."""
         return sum(map(len, self._begin(changes, True)))
 
     def discard_output(self) -> None:
-        """Has the rest of the batch applied without output."""
+        """Applies the rest of the batch without output."""
         self.propagation.discard_output()
 
     @cached_property
     def factorized(self) -> FactorizedHead:
-        """Returns what makes factorized rows. CrownError for a plan that has none."""
+        """Returns the object that makes factorized rows. Raises CrownError for a plan without factorized rows."""
         return FactorizedHead(self.state.plan, self.state.compiled, self.state.dictionary.extern)
 
     def undo(self, changes: Sequence[RelationChange], events: bool = False) -> list[Zset]:
-        """Undoes the last batch, which had these changes. No budget stands in its way. O(changes * lambda + deltas).
+        """Undoes the last batch, which had these changes, without regard to the budget. O(changes * lambda + deltas).
 
-        Returns what ``apply``, or ``events``, would return of the inverse batch; nothing of a core that keeps no live
-        views, whose last batch returned nothing either.
+        Returns the result of ``apply``, or of ``events``, for the inverse batch. Returns nothing if the core maintains
+        no live views, since its last batch returned nothing either.
         """
         inverse = [change.inverse() for change in changes]
         with self.state.budget.lifted():
@@ -117,12 +118,12 @@ class Core:
 
     @property
     def open(self) -> bool:
-        """Returns True while a batch is open, and for ever after one that could not be taken back."""
+        """Returns True while a batch is open, and forever after a batch that could not be undone."""
         return bool(self.state.header[A.H_OPEN])
 
     def settle(self, changes: Sequence[RelationChange], sign: int = 1) -> None:
-        """Lets the batch, which had these changes, stand, from the one word on that says so. Counts what ``statistics``
-        tells of it, per alias; ``sign`` -1: it was undone."""
+        """Commits the batch, which had these changes, by clearing one word. Updates the counters of ``statistics``, per
+        alias; with ``sign`` -1 for a batch that was undone."""
         header, missing = self.state.header, self.propagation.missing
         header[A.H_OPEN] = 0
         self.propagation.settle()
@@ -138,9 +139,9 @@ class Core:
                     header[tallies.missing] += int(absent[change.reads(bit)[: change.gone]].sum())
 
     def take_back(self) -> None:
-        """Takes back the batch that has begun, in full or in part. O(changes * lambda).
+        """Undoes the batch that has begun, even if it was applied in part. O(changes * lambda).
 
-        Raises UnusableStateError or MemoryBudgetError if that cannot be done: the state is lost.
+        Raises UnusableStateError or MemoryBudgetError if it cannot be undone. The state is then lost.
         """
         self.propagation.take_back()
         self.propagation.settle()
@@ -150,7 +151,7 @@ class Core:
     # ------------------------------------------------------------------------------------------------------------
 
     def _begin(self, changes: Sequence[RelationChange], deltas: bool, factorized: bool = False) -> Blocks:
-        """Begins a batch; the blocks apply it while they are drawn. See ``Propagation.blocks``."""
+        """Begins a batch. Drawing the blocks applies it. See ``Propagation.blocks``."""
         state, header = self.state, self.state.header
         blocks = self.propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS, factorized)
         header[A.H_OPEN] = 1
@@ -162,7 +163,7 @@ class Core:
         return blocks
 
     def _checked(self, changes: Sequence[RelationChange], check: Callable[[], None]) -> Iterator[Zset]:
-        """Begins a batch, as ``_begin``; ``check`` is called behind each of its blocks."""
+        """Begins a batch, as ``_begin`` does. Calls ``check`` after each of its blocks."""
         for block in self._begin(changes, True):
             yield block
             check()

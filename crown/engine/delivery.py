@@ -1,4 +1,4 @@
-"""Delivers the deltas of a batch while it is applied, and rejects calls that may not be made meanwhile."""
+"""Delivers the deltas of a batch while it is applied, and rejects calls that are not allowed meanwhile."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LOST = (
 
 
 class _Aborted(BaseException):
-    """Thrown into a transaction that is to be taken back."""
+    """Thrown into a transaction to undo it."""
 
 
 class Delivery:
     """An iterator of delta batches over the generator of a transaction that has begun.
 
-    Ctrl-C waits while the generator runs, not while the reader has its batches. ``close`` has the rest of the batch
-    applied without output, and so has forgetting the iterator.
+    Ctrl-C is deferred while the generator runs, but not between batches. ``close`` applies the rest of the batch
+    without output, and so does deleting the iterator.
     """
 
     _batches: Batches
@@ -53,7 +53,7 @@ class Delivery:
             return next(self._batches)
 
     def to_table(self, schema: pa.Schema) -> pa.Table:
-        """Returns all deltas at once. If that fails in any way the batch is taken back."""
+        """Returns all deltas as one table. If that fails, the batch is undone."""
         with self._uninterrupted:
             try:
                 return pa.Table.from_batches(list(self._batches), schema)
@@ -62,12 +62,12 @@ class Delivery:
                 raise
 
     def close(self) -> None:
-        """Applies what is left of the batch. Raises what stops that; the batch was taken back then."""
+        """Applies the rest of the batch. If an error stops it, the batch is undone and the error is raised."""
         with self._uninterrupted:
             self._batches.close()
 
     def abort(self) -> None:
-        """Takes back what was applied of the batch. Raises UnusableStateError if that cannot be done."""
+        """Undoes the applied part of the batch. Raises UnusableStateError if it cannot be undone."""
         with self._uninterrupted, suppress(_Aborted):
             self._batches.throw(_Aborted())
 
@@ -85,10 +85,10 @@ def refuse(busy: bool, lost: bool) -> None:
 
 
 def is_running(batch: ref[Generator[Any, None, None]] | None) -> bool:
-    """Returns True while the generator of a transaction has not come to its end, however it did."""
+    """Returns True while the generator of a transaction is not finished."""
     return batch is not None and is_open(batch())
 
 
 def is_open(batch: object) -> bool:
-    """Returns True for a generator that has not come to its end."""
+    """Returns True for a generator that is not finished."""
     return isinstance(batch, GeneratorType) and batch.gi_frame is not None

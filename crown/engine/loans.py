@@ -1,7 +1,8 @@
-"""Copies the sums of results out of the arena: far parts become rows beside them.
+"""Copies the sums of results out of the arena: far parts of doubles become separate rows.
 
-A payload that travels has a word behind the limbs of each part of doubles. It is 0, or says that the limbs are a slice
-of a far part (``crown.engine.kernels.enumeration.loans``). Rows add up, so a row with its slices is worth what it was.
+In an enumerated payload, each part of doubles has a word after its limbs. The word is 0, or marks the limbs as a slice
+of a far part (``crown.engine.kernels.enumeration.loans``). Rows are summed, so a row and its slices have the value of
+the original.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from crown.store.zset import Zset
 
 
 def with_slices(block: Zset, arena: np.ndarray, parts: Parts) -> Zset:
-    """Returns the rows of a block of results, whose far parts are lent from ``arena``, and their slices, in new memory.
+    """Returns the rows of a block of results whose far parts are lent from ``arena``, and their slices, in new memory.
 
-    The loans are taken back. O(rows + far parts).
+    Ends the loans. O(rows + far parts).
     """
     assert block.payload is not None, "a plan with sums of doubles carries them"
     payload, n = np.ascontiguousarray(block.payload), len(block)

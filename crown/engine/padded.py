@@ -1,8 +1,8 @@
 """Finds the groups that a batch may pad or unpad, and runs the kernels of ``kernels.padding``.
 
-Before the insertions: those that tuples of a padded relation enter. After them: those that tuples of it have left, and
-those that new rows above it are parents in. A group is found by its key, so it does not matter if it is looked at in
-vain, or twice. O(changes).
+Before the insertions, the groups of inserted tuples of a padded relation are visited. After them, the groups of its
+deleted tuples, and the groups that have new parent rows. A group is found by its key, so visiting it needlessly, or
+twice, does no harm. O(changes).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from crown.store.zset import Zset
 
 @dataclass(frozen=True)
 class Visit:
-    """Tuples whose groups above a padded ``node`` are looked at: found by look-up ``at``; those with bit ``bit`` of
-    their masks."""
+    """Tuples whose groups above the padded ``node`` are visited. ``at``: the look-up that finds the groups. Only tuples
+    with bit ``bit`` in their masks count."""
 
     node: int
     at: int
@@ -32,8 +32,8 @@ class Visit:
     bit: int
 
     def words(self) -> tuple[int, np.ndarray]:
-        """Returns how many words a tuple has, and those of all tuples. One without columns has a word that is not
-        reads."""
+        """Returns the number of words of a tuple, and the words of all tuples. A tuple without columns has a word that
+        nothing reads."""
         width = self.tuples.width
         return (width, self.tuples.flat()) if width else (1, np.zeros(len(self.tuples), np.int64))
 
@@ -58,15 +58,15 @@ class Paddings:
         return bool(self._own)
 
     def entered(self, changes: Sequence[RelationChange]) -> Iterator[Visit]:
-        """Yields the visits for tuples of padded relations that come."""
+        """Yields the visits for inserted tuples of padded relations."""
         for change in changes:
             for bit, alias in enumerate(change.relation.aliases):
                 if alias.node in self._own:
                     yield Visit(alias.node, self._own[alias.node], change.tuples(1), change.masks_of(1), bit)
 
     def left(self, changes: Sequence[RelationChange], lost: Sequence[RelationChange]) -> Iterator[Visit]:
-        """Yields the visits for tuples of padded relations that go, or are among the insertions of ``lost`` changes,
-        and for rows above them that come."""
+        """Yields the visits for deleted tuples of padded relations, for tuples inserted by ``lost`` changes, and for
+        inserted rows above padded nodes."""
         for change in changes:
             for alias in change.relation.aliases:
                 if alias.node in self._own:
@@ -80,7 +80,7 @@ class Paddings:
 
 
 def _look_up(words: np.ndarray, node: int, q: int) -> int:
-    """Returns the plan offset of the look-up of group ``q`` of a node's records: 0 its own, then of children."""
+    """Returns the plan offset of look-up ``q`` of a node's records: 0 for its own group, then those of its children."""
     d = int(node_at(node))
     number = int(words[words[d + L.N_LOOKUPS] + q])
     return int(words[words[d + L.N_RECORD] + L.R_LOOKUP0]) + L.LOOKUP * number

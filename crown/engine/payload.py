@@ -1,8 +1,8 @@
-"""The layout of payloads: which integers each node and each result keeps, and where.
+"""Lays out payloads: which integers each node and each result stores, and at which words.
 
-Terms whose factors agree below a node share a part there, so a leaf keeps only what is different about its rows. Parts
-with fewer limbs come first, the count is the very first. A part of doubles has a word behind its limbs, for its far
-part (``crown.kernels.fixed``).
+Terms with the same factors below a node share a part there, so a leaf stores only parts that differ. Parts with fewer
+limbs come first; the count is the very first. A part of doubles has a word after its limbs, for its far part
+(``crown.kernels.fixed``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from plans.payloads.payload import (
 from plans.plan import Plan
 
 Place = Callable[[Sequence[int]], int]
-"""Puts words into the plan array and returns their offset."""
+"""Appends words to the plan array and returns their offset."""
 _HOW = {VALUE: L.WORD, VALID: L.IS_VALID, UP: L.IS_UP, DOWN: L.IS_DOWN}
 _HOW_OF_FLOATS = {
     VALUE: L.FLOAT, PLUS: L.IS_PLUS, MINUS: L.IS_MINUS, UP: L.IS_UP, DOWN: L.IS_DOWN_FLOAT,
@@ -41,8 +41,11 @@ _HOW_OF_FLOATS = {
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a payload, in order: their terms, and of each the first word, the limbs, and of how many doubles it
-    is a product."""
+    """The parts of a payload, in order.
+
+    ``terms``: the term of each part. ``at``: its first word. ``limbs``: its number of limbs. ``doubles``: the number of
+    doubles in its product.
+    """
 
     terms: tuple[Term, ...]
     at: Mapping[Term, int]
@@ -51,7 +54,7 @@ class Parts:
 
     @property
     def words(self) -> int:
-        """Returns words of all parts."""
+        """Returns the words of all parts."""
         return sum(self.limbs.values()) + len(self.far)
 
     @cached_property
@@ -60,7 +63,7 @@ class Parts:
         return [(self.at[term], self.limbs[term]) for term in self.terms if self.doubles[term]]
 
     def far_limbs(self, term: Term) -> int:
-        """Returns the limbs of the far part of a part; 0 if it has none."""
+        """Returns the limbs of the far part of a term's part; 0 if it cannot have one."""
         doubles = self.doubles[term]
         return self.limbs[term] + FAR_LIMBS * doubles if doubles else 0
 
@@ -79,7 +82,7 @@ class Parts:
 
 
 class PayloadLayout:
-    """Where the payloads of ``plan`` are; ``result`` are the parts of a result row's. Raises PlanError."""
+    """The layout of the payloads of ``plan``. ``result``: the parts of a result row. Raises PlanError."""
 
     def __init__(self, plan: Plan, payload: Payload) -> None:
         check(plan)
@@ -91,13 +94,13 @@ class PayloadLayout:
         self.weighing = [i for i, node in enumerate(plan.nodes) if node.free and self.weighs(i)]
 
     def _parts(self, i: int) -> Parts:
-        """Returns the parts of the groups above node ``i``; of a free node's rows those of a result."""
+        """Returns the parts of the groups above node ``i``. For a free node these are the parts of a result."""
         if self._plan.nodes[i].free:
             return self.result
         return Parts.of((self.below(term, i) for term in self._payload.terms), self._plan)
 
     def below(self, term: Term, i: int) -> Term:
-        """Returns the factors of a term that are in node ``i`` or below it."""
+        """Returns the factors of a term that belong to node ``i`` or a node below it."""
         inside = self._subtree(i)
         return tuple(factor for factor in term if factor[0] in inside)
 
@@ -114,19 +117,19 @@ class PayloadLayout:
         return not self._plan.nodes[i].free and self._payload.kinds[i] != EXISTS
 
     def links(self, i: int) -> list[int]:
-        """Returns the children of node ``i`` whose payloads its rows are multiplied by."""
+        """Returns the children of node ``i`` whose payloads multiply its rows."""
         return [c for c in self._children[i] if self.has_groups(c)]
 
     def weighs(self, i: int) -> bool:
-        """Returns True iff a row of node ``i`` can be worth anything but 1."""
+        """Returns True iff a row of node ``i`` can have another value than 1."""
         return self._payload.kinds[i] == COUNTED or bool(self.links(i))
 
     def extra_words(self, i: int) -> int:
-        """Returns words of the groups above node ``i`` that are for payloads."""
+        """Returns the payload words of the groups above node ``i``."""
         return int(payload_words(self.parts[i].words)) if self.has_groups(i) else 0
 
     def edges(self) -> list[int]:
-        """Returns the nodes below the edges with payloads, deepest first: in preorder children come after their
+        """Returns the nodes below the edges with payloads, deepest first. In preorder, children follow their
         parents."""
         depth = [0] * len(self._plan.nodes)
         for i, node in enumerate(self._plan.nodes):
@@ -135,18 +138,18 @@ class PayloadLayout:
 
     @cached_property
     def first_handle(self) -> int:
-        """Returns the first column with handles: after the free attributes and the payload of a result."""
+        """Returns the first column with handles, after the free attributes and the payload of a result."""
         return len(self._plan.free) + self.result.words
 
     @cached_property
     def columns(self) -> int:
-        """Returns columns of an enumeration."""
+        """Returns the number of columns of an enumeration."""
         return self.first_handle + len(self.weighing)
 
     @property
     def scratch_words(self) -> tuple[int, int, int, int]:
-        """Returns words of the largest payload, limbs of the largest integer; limbs of all far parts of a payload, at
-        most, and of the largest."""
+        """Returns the words of the largest payload, the limbs of the largest integer, the largest total of far limbs of
+        a payload, and the limbs of the largest far part."""
         every = [*self.parts, self.result]
         far = [[parts.far_limbs(term) for term in parts.terms] for parts in every]
         limbs = max(n for parts in every for n in parts.limbs.values())
@@ -157,9 +160,9 @@ class PayloadLayout:
         return self.first_handle + self.weighing.index(i)
 
     def descriptor(self, i: int, word_of: Callable[[str], int], place: Place) -> int:
-        """Places the payload descriptor of node ``i`` and returns its offset, 0 if it has none.
+        """Places the payload descriptor of node ``i``. Returns its offset, or 0 if it has none.
 
-        ``word_of``: where an attribute is, counted from the row.
+        ``word_of``: returns the offset of an attribute from the row.
         """
         if i not in self.weighing and not self.has_groups(i):
             return 0
@@ -180,14 +183,14 @@ class PayloadLayout:
         return place([*sizes, weighed, column, above, len(links), place(pairs), place(parts), doubles])
 
     def _before(self, term: Term, i: int) -> int:
-        """Returns of how many doubles a result has been multiplied by before the rows of free node ``i`` are."""
+        """Returns the number of doubles by which a result is multiplied before the rows of free node ``i``."""
         if not self._plan.nodes[i].free:
             return 0
         before = [c for node in self.weighing[: self.weighing.index(i)] for c in self.links(node)]
         return sum(self.parts[c].doubles[self.below(term, c)] for c in before)
 
     def _how(self, name: str, what: str) -> int:
-        """Returns how kernels get a factor from the code of an attribute."""
+        """Returns how kernels compute a factor from the code of an attribute."""
         floating = self._plan.attributes[name].type == "float64"
         return _HOW_OF_FLOATS[what] if floating and what in _HOW_OF_FLOATS else _HOW[what]
 
@@ -207,7 +210,7 @@ class PayloadLayout:
 
 
 def _heads(parts: Parts) -> list[list[int]]:
-    """Returns the words of each part before its links, with neither factors nor doubles before it."""
+    """Returns the words of each part that precede its links, without factors and without preceding doubles."""
     found, far = [], 0
     for term in parts.terms:
         found.append([parts.at[term], parts.limbs[term], 0, 0, parts.doubles[term], 0, far])

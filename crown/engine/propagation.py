@@ -1,13 +1,12 @@
-"""Propagates a batch: net changes go through bags and tree, and are undone if the batch is stopped.
+"""Propagates a batch: passes net changes through bags and tree, and undoes them if the batch is stopped.
 
-    RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
+RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
 
-A batch can be stopped between two blocks, and wherever a kernel comes back without having applied everything (over
-budget, too many copies). How far it got is known then to the tuple, so what was applied is taken back by its inverse.
-Invariant: while ``_settled`` is true, ``_done`` says what the state has of the batch. A generator that is suspended
-can be resumed to finish the tuple in which a kernel was left, and settles then. An exception in the midst of it, which
-only a full arena or the handler of a signal can cause, leaves ``_settled`` false: what was applied is then unknown, and
-the state is lost.
+A batch can stop between two blocks, and wherever a kernel returns early (over budget, too many copies). The number of
+applied tuples is then known exactly, so the applied part is undone by its inverse. Invariant: while ``_settled`` is
+true, ``_done`` is the applied part of the batch. Resuming a suspended generator finishes the tuple in which a kernel
+stopped, and settles. An exception within a tuple, which only a full arena or a signal handler can cause, leaves
+``_settled`` false. The applied part is then unknown, and the state is lost.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ Blocks = Generator[Zset, None, None]
 
 @dataclass
 class Entered:
-    """What another kernel has applied of a batch, with the scratch and the buffer of a propagation.
+    """The part of a batch that another kernel has applied with the scratch and the buffer of a propagation.
 
-    ``minus``: rows in the buffer that go, which stand first. ``done``: per sign and change how many tuples are applied;
-    ``missing``: per change what its deletes did not find. ``left``: the sign and the change in which the kernel came
-    back, with that ``status``, or ``PUBLISHING`` and 0; None if it is done.
+    ``minus``: the number of deleted rows in the buffer, which come first. ``done``: applied tuples per sign and change.
+    ``missing``: per change, the copies that its deletes did not find. ``left``: None, or the sign and the change in
+    which the kernel returned with ``status``; ``PUBLISHING`` and 0 while publishing.
     """
 
     minus: int
@@ -58,8 +57,8 @@ class Entered:
 
 
 class Propagation:
-    """Applies batches to the tree of a state and to its bags. ``free``: how many attributes are enumerated; ``margin``:
-    of the buffers."""
+    """Applies batches to the tree of a state and to its bags. ``free``: the number of enumerated attributes.
+    ``margin``: see ``Buffers``."""
 
     def __init__(self, state: State, free: int, margin: int = 0) -> None:
         compiled = state.compiled
@@ -68,7 +67,7 @@ class Propagation:
         self._halves = state.halves
         self._compiled = compiled
         self._bags = state.bags
-        self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # number of a bag's arena
+        self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # node of a bag -> number of its arena
         self._budget, self._whole = state.budget, state.budget.whole
         self._scratch = compiled.new_scratch()
         self._marks = numbers(self._scratch)
@@ -78,17 +77,17 @@ class Propagation:
         self._ring = compiled.ring
         self._flat = self.buffers = Buffers(compiled.columns(free), margin)
         weights = np.ones(self.buffers.out.shape[1], np.int64)
-        self._weights = {1: weights, -1: -weights}  # of the tuples in a block; read-only
+        self._weights = {1: weights, -1: -weights}  # for the tuples in a block; read-only
         self._paddings = Paddings(compiled)
         self._pads = bool(self._paddings)
         self._changes: Sequence[RelationChange] = ()
-        self._lost: Sequence[RelationChange] = ()  # changes of a batch that is taken back
+        self._lost: Sequence[RelationChange] = ()  # changes of a batch that is undone
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
         self._running: Blocks | None = None
         self._settled = True
         self._halted = False
         self._entered: Entered | None = None
-        self.missing: dict[int, np.ndarray] = {}  # by number of a change, the copies that its deletes did not find
+        self.missing: dict[int, np.ndarray] = {}  # number of a change -> copies that its deletes did not find
 
     @property
     def scratch(self) -> np.ndarray:
@@ -97,13 +96,13 @@ class Propagation:
 
     @property
     def plain(self) -> bool:
-        """Returns True for a tree of stored relations alone, which pads none, and sums no doubles for results."""
+        """Returns True if the tree has only stored relations, no padded node, and no sums of doubles in results."""
         payload = self._compiled.payload
         return not self._pads and not self._bags and (payload is None or not payload.result.far)
 
     @property
     def loads(self) -> int:
-        """Returns how many insertions may enter edge by edge."""
+        """Returns the number of insertions from which a batch is loaded in bulk."""
         return self._loader.least
 
     def make_ready(self) -> None:
@@ -114,15 +113,15 @@ class Propagation:
         self.missing = {}
 
     def enter(self, entered: Entered) -> None:
-        """Has the next batch go on where another kernel has left it."""
+        """Makes the next batch continue where another kernel stopped."""
         self._entered = entered
 
     def blocks(self, changes: Sequence[RelationChange], mode: int, factorized: bool = False) -> Blocks:
         """Applies a batch: deletions of all relations, then insertions of all relations.
 
-        Yields the rows of the free attributes that go or come, with -1 or 1, in blocks that are valid until the next
-        step. If ``factorized``, a block has as many tuples as there are factorized rows in ``buffers.out``, and their
-        signs; what else it has is of no use. Raises MemoryBudgetError or ChangeError where the batch cannot go on; call
+        Yields the deleted or inserted rows of the free attributes, with weight -1 or 1, in blocks that are valid until
+        the next step. If ``factorized``, a block has one tuple, with its sign, per factorized row in ``buffers.out``;
+        its values are meaningless. Raises MemoryBudgetError or ChangeError if the batch cannot continue; call
         ``take_back`` then.
         """
         self._changes = changes
@@ -139,7 +138,7 @@ class Propagation:
         self._marks[layout.X_MODE] = mode
         self._marks[layout.X_FACTORED] = int(factorized)
         self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
-        if self.buffers.gone:  # of a batch that was stopped
+        if self.buffers.gone:  # handed out by a batch that was stopped
             self.buffers.renew()
         self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
         if self._header[A.H_LOANS]:  # a batch was stopped
@@ -148,13 +147,13 @@ class Propagation:
         return self._running
 
     def discard_output(self) -> None:
-        """Has the rest of the batch applied without output."""
+        """Applies the rest of the batch without output."""
         self._marks[layout.X_MODE] = self._quiet_mode()
 
     def take_back(self) -> None:
-        """Undoes what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
+        """Undoes the applied part of the batch that was passed to ``blocks``. O(changes * lambda).
 
-        Raises UnusableStateError if that is not known, MemoryBudgetError if there is no memory for it.
+        Raises UnusableStateError if that part is unknown, MemoryBudgetError if there is no memory to undo it.
         """
         self._halted = True
         self.discard_output()
@@ -170,13 +169,13 @@ class Propagation:
                 applied = applied.without(self.missing[i][: applied.gone])
             inverse.append(applied.inverse())
         self._lost = self._changes
-        with self._budget.lifted():  # these changes are known to fit
+        with self._budget.lifted():  # the state had room for these changes before
             for _ in self.blocks(inverse, self._quiet_mode()):
                 raise AssertionError("a quiet update produced output")
         self.settle()
 
     def settle(self) -> None:
-        """Lets the batch stand: nothing of it will be taken back."""
+        """Commits the batch: it will not be undone."""
         self._changes, self._lost, self._running = (), (), None
 
     def _quiet_mode(self) -> int:
@@ -206,7 +205,7 @@ class Propagation:
                         yield from self._through_tree(number, change, sign)
             if self._pads:
                 yield from self._pad(sign)
-            if marks[layout.X_FILL] and self._ring is None:  # what a payload is worth says its sign itself
+            if marks[layout.X_FILL] and self._ring is None:  # the value of a payload has its own sign
                 yield from self._handed(sign)
         if self._ring is not None:
             yield from self._publish(entered)
@@ -218,8 +217,8 @@ class Propagation:
             self._refuse_overflow()
 
     def _buffers_rest(self, entered: Entered) -> np.ndarray | None:
-        """Returns rows of the buffer that come, int64[columns, rows], if there are such behind those that go, which are
-        left there alone."""
+        """Returns the inserted rows of the buffer, int64[columns, rows], if they follow deleted rows, which remain in
+        it. Returns None if there are none."""
         n = self._marks[layout.X_FILL]
         if self._ring is not None or entered.minus == n or (entered.left is not None and entered.left[0] < 0):
             return None
@@ -227,7 +226,7 @@ class Propagation:
         return self.buffers.out[:, entered.minus : n].copy()
 
     def _pad(self, sign: int) -> Blocks:
-        """Takes the paddings that must go (``sign`` -1), or gives those that must come."""
+        """Removes paddings from groups (``sign`` -1), or inserts them."""
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         found = self._paddings
         for visit in found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost):
@@ -247,12 +246,12 @@ class Propagation:
                     raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
                 if status == update.FULL:
                     yield from self._handed(sign)
-                    if self._halted:  # only the group in which the kernel was left is finished
+                    if self._halted:  # finish only the group in which the kernel stopped
                         rows = rows[: (marks[layout.X_I] + 1) * width]
             self._settled = True
 
     def _fills(self) -> bool:
-        """Returns True for many insertions into an empty result: their deltas are the whole of the next."""
+        """Returns True for many insertions into an empty result: its deltas are then the whole new result."""
         return (
             sum([change.net.weights.size - change.gone for change in self._changes]) >= self._loader.least
             and kernels.root_size(self._arena, self._halves) == 0
@@ -263,16 +262,16 @@ class Propagation:
         return self.turns(nodes, sign, self._marks[layout.X_MODE])
 
     def turns(self, nodes: Sequence[int], sign: int, mode: int = layout.MODE_DELTAS) -> Sequence[int]:
-        """Returns the positions of ``nodes`` in the order in which changes of their relations are applied, which only
-        deltas could tell.
+        """Returns the positions of ``nodes`` in the order in which changes of their relations are applied. Only the
+        order of deltas depends on it.
 
-        Payloads add up: the less there is above a group when it changes, the fewer rows have to be told.
+        Payloads are summed: the less there is above a group when it changes, the fewer rows read the change.
         """
         ordered = self._ring is not None or (sign > 0 and mode == layout.MODE_VIEWS)
         return self._loader.deepest_first(nodes)[::sign] if ordered else range(len(nodes))
 
     def _all(self) -> Blocks:
-        """Yields the whole result, until the reader stops."""
+        """Yields the whole result until the reader stops."""
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         enumeration.full_enum(*state)
         done = False
@@ -285,9 +284,9 @@ class Propagation:
                 yield from self._handed(1)
 
     def _publish(self, entered: Entered | None) -> Blocks:
-        """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends.
+        """Publishes the changes of groups to their parents. It stops only after a finished group.
 
-        ``entered``: where another kernel may have left that.
+        ``entered``: where another kernel may have stopped.
         """
         marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
         status = update.OVER_BUDGET
@@ -312,7 +311,7 @@ class Propagation:
             yield from self._handed(1)
 
     def _refuse_overflow(self) -> None:
-        """Raises ChangeError if a count that was read has left 63 bits."""
+        """Raises ChangeError if a count in the result has left 63 bits."""
         overflow, self._header[A.H_WRAPPED] = self._header[A.H_WRAPPED], 0
         if overflow and self._marks[layout.X_MODE] == layout.MODE_DELTAS:
             raise ChangeError(
@@ -321,9 +320,9 @@ class Propagation:
             )
 
     def _handed(self, sign: int) -> Blocks:
-        """Yields the output buffer, as far as it is filled. While the reader has it the batch can be stopped.
+        """Yields the filled part of the output buffer. The batch can be stopped while the reader has it.
 
-        An empty one is too small for the next factorized row, and grows.
+        An empty buffer is too small for the next factorized row, and grows.
         """
         n = self._marks[layout.X_FILL]
         if n == 0:
@@ -340,7 +339,7 @@ class Propagation:
         self._marks[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, change: RelationChange, sign: int, entered: Entered | None = None) -> Blocks:
-        """Applies a change; ``entered``: from where another kernel has left it."""
+        """Applies a change. ``entered``: where another kernel has stopped."""
         marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
         missing = np.zeros(change.gone, np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(change.net, change.gone, sign)
@@ -362,9 +361,9 @@ class Propagation:
             if status is None:
                 status = self._step(alias.node, values, copies, masks, missing, sign)
             if status == update.FULL:
-                if entered is None or marks[layout.X_FILL]:  # what goes may have been handed out before
+                if entered is None or marks[layout.X_FILL]:  # deletes may have been handed out before
                     yield from self._handed(sign)
-                if self._halted:  # only the tuple in which the kernel was left is finished
+                if self._halted:  # finish only the tuple in which the kernel stopped
                     copies = copies[: marks[layout.X_I] + 1]
                     values = values[: len(copies) * change.net.width]
                     masks = masks if masks is EVERY else masks[: len(copies)]
@@ -381,10 +380,10 @@ class Propagation:
             )
 
     def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
-        """Applies changes of a bag's atom: the bag says what they do to its relation, and that enters its node.
+        """Applies changes of a bag's atom to the bag, and the resulting changes of the bag's relation to its node.
 
-        A bag stops between two of its rows only, so if the tree has no room for one row's tuples they enter all the
-        same, and the bag is stopped then.
+        A bag can stop only between two of its rows. If the tree has no room for the tuples of one row, they are still
+        applied, and the bag is stopped after them.
         """
         alias = self._changes[number].relation.aliases[0]
         bag, part = self._bags[alias.node], self._part[alias.node]
@@ -406,7 +405,8 @@ class Propagation:
             raise self._budget.refusal()
 
     def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
-        """Yields lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
+        """Yields blocks while a bag's tuples are inserted into its node or deleted. Returns True if that exceeded the
+        budget."""
         over = False
         values, copies = _for_kernels(block, len(block) if sign < 0 else 0, sign)
         ignored = np.zeros(len(block), np.int64)
@@ -421,7 +421,7 @@ class Propagation:
         return over
 
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
-        """Writes down how many tuples of a change have been applied, and what they did not find."""
+        """Records how many tuples of a change have been applied, and the copies that its deletes did not find."""
         if missing.size and missing.any():
             self.missing[number] = missing
         self._marks[layout.X_I] = 0
@@ -431,7 +431,7 @@ class Propagation:
     def _step(
         self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, missing: np.ndarray, sign: int
     ) -> int:
-        """Enters the kernel of a sign, once more if it was left."""
+        """Calls the kernel of a sign, again if it stopped."""
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if node in self._compiled.summed:
@@ -444,7 +444,7 @@ class Propagation:
 
 
 def _for_kernels(net: Zset, gone: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tuples of a sign one after the other, and the copies (int64[n] > 0) that change; the first
-    ``gone`` of the net go."""
+    """Returns the tuples of a sign row by row, and their changed copies (int64[n] > 0). The first ``gone`` tuples of
+    the net are deletes."""
     cut, values = gone * net.width, net.flat()
     return (values[cut:], net.weights[gone:]) if sign > 0 else (values[:cut], -net.weights[:gone])

@@ -1,6 +1,6 @@
-"""The state of a join core: its own arena, and one per bag.
+"""The state of a join core: an arena for the tree, and one per bag.
 
-All of it is plain words, so a state is created, attached to and copied as those.
+All state is plain words, so creating, attaching and copying a state are operations on words.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from plans.plan import Plan
 class State(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """The state of one join core: arenas, compiled plan, bags, header.
 
-    ``parts``: the memory, an arena for the core and one per bag, of which each is new (zero) or holds a state of the
-    plan. ``dictionary`` and ``budget`` are shared with the other stages of a program.
+    ``parts``: the memory, an arena for the core and one per bag. Each is new (zero) or holds a state of the plan.
+    ``dictionary`` and ``budget`` are shared with the other stages of a program.
     """
 
     def __init__(self, plan: Plan, parts: Sequence[np.ndarray], dictionary: Dictionary, budget: Budget) -> None:
@@ -58,8 +58,8 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     def format(self, words: int, seed: int | None = None) -> None:
         """Writes an empty state into a new arena.
 
-        ``words``: its budget; ``seed``: of the hash tables, random by default, so that no input can be built to
-        collide.
+        ``words``: its budget. ``seed``: the seed of the hash tables, random by default, so that no input can be
+        constructed to collide.
         """
         chosen = secrets.randbits(62) if seed is None else seed
         known = int(self.arena[A.H_LIMIT])
@@ -69,17 +69,17 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     @property
     def epoch(self) -> int:
-        """Returns a number that every change of the state moves on."""
+        """Returns a number that increases with every change of the state."""
         return self.header[A.H_EPOCH]
 
     def mark_values(self) -> None:
-        """Marks everything in the dictionary that this state refers to. O(state)."""
+        """Marks every value in the dictionary that this state references. O(state)."""
         dictionary, attributes = self.dictionary, self.plan.attributes
-        for i, words in enumerate(self.compiled.words):  # of a relation the first alias has the table, the others none
+        for i, words in enumerate(self.compiled.words):  # the first alias of a relation has its table
             for a, word in words.items():
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_column(self.arena, table_at(rows_table(i)), word)
-        for i in self.compiled.summed:  # no row is there, but keys are
+        for i in self.compiled.summed:  # it has keys, but no rows
             for place, a in enumerate(self.plan.nodes[i].key):
                 if uses_dictionary(attributes[a].type):
                     table = groups_table(len(self.plan.nodes), self.compiled.index[i])
@@ -91,6 +91,6 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 
 
 def _reserved(part: np.ndarray) -> int:
-    """Returns how much of a part is reserved, by its header; one of before says the whole."""
+    """Returns the reserved words of a part, as its header says. A header of an older version says the whole length."""
     limit = int(part[A.H_LIMIT])
     return limit if limit < len(part) else int(part[A.H_TOP])

@@ -1,4 +1,4 @@
-"""Sizes and counters of a state."""
+"""Returns sizes and counters of a state."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from crown.kernels.tables import table_at
 
 
 class Tallies(NamedTuple):
-    """Returns the header words of what is counted per node beside its tables."""
+    """The arena words of the counters of a node, apart from those of its tables."""
 
     missing: int  # copies that deletes did not find
     updates: int  # tuples of the changes that the node read
     rows: int  # rows of the node
     filtered: int  # rows that the source's predicate rejected
-    touched: int  # parent rows that publications of the edge above the node have looked at
+    touched: int  # parent rows that publications of the edge above the node have read
 
 
 def tallies_of(nodes: int, node: int) -> Tallies:
-    """Returns where the tallies of a node are, in a plan of ``nodes`` nodes."""
+    """Returns the words of a node's counters, in a plan of ``nodes`` nodes."""
     own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
     return Tallies(own + A.T_TALLIES, own + A.T_TALLIES + 1, own + T_ROWS, above + A.T_TALLIES, above + T_TOUCHED)
 
@@ -29,9 +29,9 @@ def tallies_of(nodes: int, node: int) -> Tallies:
 def statistics(state: State) -> dict[str, Any]:
     """Returns sizes and counters.
 
-    ``groups``: the keys in the index of the edge above each node; edges may share one. Bytes: ``live`` in use,
-    ``reserved`` the high-water mark. Counters are totals since creation; ``touched``: parent rows that publications of
-    payloads have looked at, in all and by the edge above each node. O(nodes).
+    ``groups``: the keys in the index of the edge above each node; edges may share an index. ``live_bytes``: bytes in
+    use. ``reserved_bytes``: the high-water mark. Counters are totals since creation. ``touched``: parent rows that
+    publications of payloads have read, in total and per edge above a node. O(nodes).
     """
     arena, n = state.arena, len(state.plan.nodes)
     tallies = [tallies_of(n, i) for i in range(n)]
@@ -63,7 +63,8 @@ def statistics(state: State) -> dict[str, Any]:
 
 
 def together(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the ``statistics`` of several cells, summed, and how many ``cells``; ``max_delay`` is the maximum."""
+    """Returns the sum of the ``statistics`` of several cells, and their number ``cells``. ``max_delay`` is the
+    maximum."""
     return {**_summed(cells), "max_delay": max(cell["max_delay"] for cell in cells), "cells": len(cells)}
 
 

@@ -1,1 +1,1 @@
-"""From the user's tables to netted tuples: reading, checking, coding."""
+"""Reads and checks the user's tables, and encodes them as netted tuples."""

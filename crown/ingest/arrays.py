@@ -1,7 +1,7 @@
-"""Columns of any library as Arrow arrays of plain values, or as lists of Python's where they have no Arrow type.
+"""Converts columns of any library to Arrow arrays of plain values, or to Python lists if Arrow has no such type.
 
-Dictionaries and runs become the values that they stand for. Nothing is raised here: a value that has no place in a
-column is found, and said, when the column is converted to its declared type.
+Dictionary and run-end encoded arrays are decoded. Nothing is raised here: a value that does not fit its column is
+reported when the column is converted to its declared type.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from crown.store.arrow_buffers import bits
 from plans.types import STORED, plain_type
 
-REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
+REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # the errors of Arrow for a value that does not fit
 
 _NATIVE = frozenset("iuf")  # NumPy's integers and floats
 _VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-"""Types that Arrow has few functions for, and others with the same values."""
+"""Types for which Arrow has few functions, and types with the same values."""
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Returns an array with its values themselves. O(n) for dictionaries and runs, else O(1)."""
+    """Returns an array with decoded values. O(n) for dictionary and run-end encodings, else O(1)."""
     if isinstance(array, pa.DictionaryArray):
         return _unviewed(plain(array.dictionary)).take(array.indices)
     if isinstance(array, pa.RunEndEncodedArray):
@@ -47,13 +47,13 @@ NATURAL: dict[str, set[type]] = {
     "float64": {float, type(None)},
     "string": {str, type(None)},
 }
-"""Python types that fit a kind by nature: Arrow takes or refuses each value."""
+"""Python types that fit a kind by nature: Arrow accepts or rejects each value."""
 
 
 def natural(values: list[Any], target: pa.DataType) -> pa.Array:
-    """Returns integers, floats or texts, and None, as an array of their type. Raises what Arrow raises.
+    """Returns integers, floats or texts, and None, as an array of their type. Raises the errors of Arrow.
 
-    Arrow's own function imports pandas first, if that is installed, which takes a third of a second.
+    Arrow's own function first imports pandas if it is installed, which takes a third of a second.
     """
     if target == pa.string():
         builder = pa.lib.StringBuilder()
@@ -66,7 +66,7 @@ def natural(values: list[Any], target: pa.DataType) -> pa.Array:
 
 
 def whole(column: pa.ChunkedArray) -> Any:
-    """Returns a column of several chunks as one array of plain values; a list, if Arrow cannot put them together."""
+    """Returns a column of several chunks as one array of plain values, or a list if Arrow cannot concatenate them."""
     if column.num_chunks == 1:
         return plain(column.chunk(0))
     try:
@@ -76,10 +76,10 @@ def whole(column: pa.ChunkedArray) -> Any:
 
 
 def of_pandas(series: Any) -> Any:
-    """Returns a pandas column; a list if its values have no one type."""
+    """Returns a pandas column, or a list if its values have different types."""
     try:
         if series.dtype.kind in _NATIVE and not hasattr(series.dtype, "na_value"):
-            return pa.array(series.to_numpy(), from_pandas=True)  # a tenth of the time of the other way
+            return pa.array(series.to_numpy(), from_pandas=True)  # ten times faster than pa.Array.from_pandas
         array = pa.Array.from_pandas(series)
         return whole(array) if isinstance(array, pa.ChunkedArray) else plain(array)
     except REFUSED:
@@ -87,9 +87,9 @@ def of_pandas(series: Any) -> Any:
 
 
 def of_polars(series: Any) -> Any:
-    """Returns a Polars column; a list if Arrow has no type for its values, as for integers of 128 bits."""
+    """Returns a Polars column, or a list if Arrow has no type for its values, such as 128-bit integers."""
     try:
-        if series.dtype != sys.modules["polars"].Object:  # which Arrow would have as the addresses of the objects
+        if series.dtype != sys.modules["polars"].Object:  # Arrow would return the addresses of the objects
             array = series.to_arrow()
             return whole(array) if isinstance(array, pa.ChunkedArray) else plain(array)
     except REFUSED:
@@ -98,7 +98,7 @@ def of_polars(series: Any) -> Any:
 
 
 def of_numpy(values: np.ndarray) -> Any:
-    """Returns a NumPy array of one dimension, in which masked values are NULL; a list if Arrow has no such type."""
+    """Returns a one-dimensional NumPy array, with masked values as NULL, or a list if Arrow has no such type."""
     if values.dtype == object:
         return values.tolist()
     if not values.dtype.isnative:
@@ -115,13 +115,13 @@ _MISSING = ("NAType", "NaTType")  # of pandas
 
 
 def inferred(values: list[Any]) -> pa.Array:
-    """Returns Python values as an array of the type that they tell; pandas' NA and NaT are NULL. Raises ``REFUSED``."""
+    """Returns Python values as an array of their inferred type, with pandas' NA and NaT as NULL. Raises ``REFUSED``."""
     kinds = set(map(type, values))
     if any(kind.__name__ in _MISSING for kind in kinds):
         values = [None if type(value).__name__ in _MISSING else value for value in values]
         kinds = set(map(type, values))
     if np.datetime64 in kinds and kinds <= {np.datetime64, type(None)}:
-        return pa.array(np.array(values, "M8"))  # of a list Arrow takes them in few units
+        return pa.array(np.array(values, "M8"))  # of a list Arrow accepts only a few units
     try:
         array = pa.array(values)
     except REFUSED:
@@ -132,7 +132,7 @@ def inferred(values: list[Any]) -> pa.Array:
 
 
 def of_values(values: Any) -> Any:
-    """Returns a column of whatever has values one after the other. O(n), without copies for arrays."""
+    """Returns a column of any sequence of values. O(n), without copies for arrays."""
     if isinstance(values, list):
         return values
     if isinstance(values, pa.Array):
@@ -160,13 +160,13 @@ def of_values(values: Any) -> Any:
 def is_pandas(data: Any) -> bool:
     """Returns True for a pandas frame.
 
-    Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s.
+    If ``data`` is a pandas frame, pandas is loaded already, so the test never loads it, which takes 0.2 s.
     """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
 def is_polars(data: Any, kind: str = "DataFrame") -> bool:
-    """Returns True for a frame of Polars, or for another ``kind`` of its objects."""
+    """Returns True for a Polars frame, or for an object of another ``kind``."""
     polars = sys.modules.get("polars")
     return polars is not None and isinstance(data, getattr(polars, kind))

@@ -1,9 +1,9 @@
-"""A prepared batch: the net changes of base relations, and a join's form of them.
+"""Represents a prepared batch: the net changes of base relations, and the changes of a join's stored relations.
 
-    PreparedBatch -> nets of what a join reads, in codes -> a RelationChange per stored relation
+PreparedBatch -> nets of the inputs of a join, in codes -> a RelationChange per stored relation
 
-No Arrow table, no check and no dictionary look-up is needed for that. The net of an input is projected on the columns
-that are stored; the predicate is applied, and what joins on a NULL is left out.
+The conversion needs no Arrow table, no check and no dictionary look-up. The net of an input is projected on the stored
+columns; the predicate is applied, and rows with a NULL in a join column are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from plans.wiring import Wire, Wires
 
 
 class Gated(NamedTuple):
-    """How far a base table has counted a net: its first ``done`` tuples, of which so many copies were there before."""
+    """The part of a net that a base table has counted: its first ``done`` tuples, and their copies ``before`` the
+    batch."""
 
     done: int
     before: np.ndarray
@@ -35,15 +36,15 @@ class Gated(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PreparedBatch:
-    """A batch, ready to be applied. It is not changed, and its rows cause no more errors, once it has been scanned.
+    """A batch, ready to be applied. Once it has been scanned, it is not changed, and its rows raise no more errors.
 
-    ``nets``: the net of each relation (by name in lower case) of which there are changes. ``rows``: rows taken;
-    ``taken``: what the batch was, by relation; ``advances``: watermarks that are reached; ``filtered``: rows that no
-    stage reads, and that are in no net. ``fills``: its rows were there before, so it counts as no change, and a delete
-    is that of a key which is remembered. ``unscanned``: what is scanned when the batch is applied, which gives its
-    ``nets``, what of them the base tables have counted before they are asked to (``gated``, by relation) and
-    ``filtered``; ``passed``: the base tables have let all of it through. ``counted``: how many changes there are of
-    relations whose nets were perhaps not made.
+    ``nets``: the net of each changed relation, by name in lower case. ``rows``: the number of accepted rows. ``taken``:
+    the checked input, by relation. ``advances``: watermarks that the batch reaches. ``filtered``: rows that no stage
+    reads, and that are in no net. ``fills``: its rows were present before, so it counts as no change, and a delete
+    removes a remembered key. ``unscanned``: record batches that are scanned when the batch is applied. The scan returns
+    the ``nets``, the part of them that the base tables have already counted (``gated``, by relation), and ``filtered``.
+    ``passed``: the base tables have accepted the whole batch. ``counted``: the number of changes of relations whose
+    nets may not have been made.
     """
 
     nets: Mapping[str, Zset]
@@ -59,22 +60,22 @@ class PreparedBatch:
 
     @property
     def checked(self) -> dict[str, CheckedBatch]:
-        """Returns what the batch was, by relation."""
+        """Returns the checked input of the batch, by relation."""
         return {one.name: one.checked() for one in self.unscanned} if self.unscanned else self.taken
 
     @property
     def bad(self) -> dict[str, CheckedBatch]:
-        """Returns the relations of which rows were left out."""
+        """Returns the relations from which rows were left out."""
         return {name: batch for name, batch in self.taken.items() if batch.bad}
 
 
 @dataclass(slots=True, eq=False)
 class RelationChange:
-    """The net change of a stored relation: its deletes, then its inserts. It is not changed.
+    """The net change of a stored relation: its deletes, then its inserts. Immutable.
 
-    The first ``gone`` tuples of ``net`` go, the others come. Equal inserts of a batch without deletes may stay apart.
-    ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` says that alias ``i`` reads the tuple. ``filtered[i]``: rows
-    that alias ``i`` would read, but for its predicate or a NULL.
+    The first ``gone`` tuples of ``net`` are deleted, the others are inserted. Equal inserts of a batch without deletes
+    may stay separate. ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` is set if alias ``i`` reads the tuple.
+    ``filtered[i]``: the number of rows that alias ``i`` does not read because of its predicate or a NULL.
     """
 
     relation: StoredRelation
@@ -85,27 +86,27 @@ class RelationChange:
 
     @classmethod
     def of(cls, relation: StoredRelation, net: Zset, masks: np.ndarray, filtered: tuple[int, ...]) -> RelationChange:
-        """Returns the change for a net whose deletes stand before its inserts."""
+        """Returns the change for a net whose deletes precede its inserts."""
         return cls(relation, net, int(negatives(net.weights)), masks, filtered)
 
     def count(self, sign: int) -> int:
-        """Returns how many tuples go (``sign`` -1) or come."""
+        """Returns the number of deleted (``sign`` -1) or inserted tuples."""
         return self.gone if sign < 0 else len(self.net.weights) - self.gone
 
     def tuples(self, sign: int) -> Zset:
-        """Returns the tuples that go (``sign`` -1) or come."""
+        """Returns the deleted (``sign`` -1) or inserted tuples."""
         if sign < 0:
             return self.net[: self.gone]
         return self.net[self.gone :] if self.gone else self.net
 
     def masks_of(self, sign: int) -> np.ndarray:
-        """Returns the masks of these tuples, or ``EVERY``."""
+        """Returns the masks of the deleted (``sign`` -1) or inserted tuples, or ``EVERY``."""
         if self.masks is EVERY:
             return EVERY
         return self.masks[: self.gone] if sign < 0 else self.masks[self.gone :]
 
     def reads(self, bit: int) -> np.ndarray:
-        """Returns bool[n]: alias ``bit`` reads the tuple."""
+        """Returns bool[n], True if alias ``bit`` reads the tuple."""
         return np.broadcast_to(reads(self.masks, bit), len(self.net))
 
     def readers(self, bit: int) -> int:
@@ -129,14 +130,14 @@ class RelationChange:
         return RelationChange(self.relation, net[keep], int(np.count_nonzero(keep[: self.gone])), masks, self.filtered)
 
     def inverse(self) -> RelationChange:
-        """Returns the change that takes this one back."""
+        """Returns the change that undoes this one."""
         inserts, deletes = self.tuples(1).negated(), self.tuples(-1).negated()
         net = Zset.gathered([inserts, deletes], self.net.width)
         masks = EVERY if self.masks is EVERY else np.concatenate([self.masks_of(1), self.masks_of(-1)])
         return RelationChange(self.relation, net, len(inserts), masks, self.filtered)
 
     def of_aliases(self, sign: int) -> Iterable[tuple[Alias, Zset]]:
-        """Yields what each alias reads of the deletes (``sign`` -1) or inserts, in the order of its attributes."""
+        """Yields, per alias, the deletes (``sign`` -1) or inserts that it reads, in the order of its attributes."""
         tuples, masks = self.tuples(sign), self.masks_of(sign)
         for bit, alias in enumerate(self.relation.aliases):
             mine = tuples if masks is EVERY else tuples[reads(masks, bit)]
@@ -150,9 +151,10 @@ def for_aliases(
     joined: Sequence[tuple[int, ...]],
     filtered: tuple[int, ...],
 ) -> RelationChange:
-    """Returns the change of a relation, with the tuples that some alias reads: by its mask, and without a NULL.
+    """Returns the change of a relation, with the tuples that some alias reads: its mask bit is set, and no join word is
+    NULL.
 
-    ``masks`` int64[n], or ``EVERY``: bit ``i`` says that alias ``i`` reads the tuple. ``joined[i]``: words of the tuple
+    ``masks`` int64[n], or ``EVERY``: bit ``i`` is set if alias ``i`` reads the tuple. ``joined[i]``: words of the tuple
     that must not be NULL for alias ``i``.
     """
     if (masks is EVERY and not any(joined)) or not len(net):
@@ -171,12 +173,12 @@ def for_aliases(
 
 
 class JoinInputs:
-    """Turns the nets of what a join reads into changes of its stored relations.
+    """Converts the nets of a join's inputs into changes of its stored relations.
 
-    ``wires``: what comes from its sources; ``plan``: the join's, over tables with the columns that come; ``inputs``:
-    what it reads, in the order of the nets. ``extern`` gives values for codes, which only predicates ask for.
-    ``known``: conditions that all rows of a relation (in lower case) meet. ``masks``: the column, if there is one,
-    whose bit ``o`` says that occurrence ``o`` of the plan reads the row. ``stored``: what it stores of its inputs.
+    ``wires``: the columns that its sources deliver. ``plan``: the join's plan, over tables with these columns only.
+    ``inputs``: the sources, in the order of the nets. ``extern`` decodes codes, for predicates only. ``known``:
+    conditions that all rows of a relation (in lower case) meet. ``masks``: None, or the column whose bit ``o`` is set
+    if occurrence ``o`` of the plan reads the row. ``stored``: the stored relations with the positions of their columns.
     """
 
     def __init__(self, plan: Plan, wires: Wires, extern: Extern, masks: str | None = None) -> None:
@@ -191,10 +193,10 @@ class JoinInputs:
         ]
 
     def changes(self, nets: Sequence[Zset]) -> list[RelationChange]:
-        """Returns the changes of the stored relations that have some, for the nets of the inputs.
+        """Returns the changes of the stored relations that change, for the nets of the inputs.
 
-        A net is exact: its deletes are there, and come first; only inserts of a base relation may be equal. Several
-        stored relations may take from one net. O(tuples).
+        A net is exact: its deletes are present, and come first; only inserts of a base relation may be equal. Several
+        stored relations may read one net. O(tuples).
         """
         return [self._change(of, net) for of in self.stored if (net := nets[of.input]).weights.size]
 
@@ -232,7 +234,7 @@ class JoinInputs:
     def _without_null(
         self, stored: StoredRelation, net: Zset, masks: np.ndarray, filtered: tuple[int, ...]
     ) -> RelationChange:
-        """Returns the change, in which no alias reads a row with a NULL that it joins on."""
+        """Returns the change without the rows that an alias cannot read because of a NULL in its join columns."""
         joined = [alias.not_null for alias in stored.aliases]
         nulls = [null(net.rows, words) & reads(masks, bit) for bit, words in enumerate(joined)]
         filtered = tuple([n + int(np.count_nonzero(of)) for n, of in zip(filtered, nulls, strict=True)])
@@ -240,7 +242,7 @@ class JoinInputs:
 
 
 def _of_aliases(stored: StoredRelation, masks: np.ndarray) -> np.ndarray:
-    """Returns the masks (int64[n]) with a bit per alias of a stored relation for those with one per occurrence."""
+    """Returns masks (int64[n]) with a bit per alias of a stored relation, for masks with a bit per occurrence."""
     found = np.zeros_like(masks)
     for bit, alias in enumerate(stored.aliases):
         found |= (masks >> alias.occurrence & 1) << bit
@@ -248,18 +250,17 @@ def _of_aliases(stored: StoredRelation, masks: np.ndarray) -> np.ndarray:
 
 
 def _netted(net: Zset, words: list[int], masks: np.ndarray) -> tuple[Zset, np.ndarray]:
-    """Returns the net of some columns, and its masks. What is read by an alias is a function of these columns."""
+    """Returns the net of some columns, and its masks. These columns determine which aliases read a row."""
     rows = np.column_stack([net.rows[:, words], masks])[masks != 0]
     found = Zset(rows, net.weights[masks != 0]).net()
     return found.project(range(len(words))), found.rows[:, -1]
 
 
 class StoredInput:
-    """Where the columns of a stored relation stand in input number ``input``, and those that its predicate tests, with
-    types.
+    """The positions, in input number ``input``, of the columns of a stored relation and of its predicate's columns.
 
-    ``moves``: they are not all that come, in their order. ``predicate``: its predicate, unless that is known to hold.
-    ``mask``: where the masks of rows stand. ``whole``: the rows are net without it.
+    ``moves``: the columns are not all columns of the input in the same order. ``predicate``: its predicate, or None if
+    all rows are known to meet it. ``mask``: the position of the masks. ``whole``: the rows are net without netting.
     """
 
     def __init__(self, stored: StoredRelation, number: int, wire: Wire, masks: str | None) -> None:
@@ -280,7 +281,7 @@ class StoredInput:
 
 
 def _narrowed(plan: Plan, wires: Wires) -> Plan:
-    """Returns the plan over tables that have only the columns that come."""
+    """Returns the plan over tables that have only the delivered columns."""
     come = [{c.name.lower() for c in wires[source_of(table.name.lower())].columns} for table in plan.tables]
     tables = tuple(
         Table(

@@ -1,28 +1,29 @@
 """Checks the change batches of users and converts them to Arrow columns.
 
-A batch of one relation is a table (Arrow, pandas, columns by name, or a list of dicts) with the relation's columns and,
-if it is not all inserts, a column ``_weight`` of whole numbers: +n adds n copies of the row, -n removes n. A batch is a
-Z-set: order within it does not matter, weights of equal rows add up.
+A batch of one relation is a table (Arrow, pandas, columns by name, or a list of dicts) with the relation's columns. If
+its rows are not all inserts, it also has an integer column ``_weight``: +n inserts n copies of the row, -n deletes n. A
+batch is a Z-set: the order of rows does not matter, and weights of equal rows add up.
 
 The rules are the same for every form of table:
 
-- Without a column ``_weight`` every row is one insert. With it every row needs a weight: a row that has none (NULL,
-  None, NaN, a dict without the key) is a bad row. 0 changes nothing, but its row is checked. 1.0 is 1, and the text "1"
-  is, too; 1.5 and True are no weights. A change code (``crown.ingest.conventions``) is a weight of 1 or -1.
-- ``Envelopes`` of Debezium are the rows that they mean for the relation (``crown.ingest.envelopes``).
-- A column ``_change_type`` or ``_row_kind`` holds change codes in the place of weights, as change data feeds have it.
-- Of a relation that is declared with ``upserts`` a row that comes replaces the one with its key: weights are 1, -1 and
-  0, codes of rows before an update change nothing, and a row that goes needs no column but those of the key (and the
-  sequence); what else it has is not looked at.
-- A dict that lacks a column of the relation which the query reads, and which other rows have, is a bad row; None is
-  NULL. (Where a table cannot tell the two apart, as in JSON lines, both are NULL.)
+- Without a column ``_weight`` every row is one insert. With it every row needs a weight: a row without one (NULL, None,
+  NaN, a dict without the key) is a bad row. Weight 0 changes nothing, but its row is checked. 1.0 is 1, and so is the
+  text "1"; 1.5 and True are not weights. A change code (``crown.ingest.conventions``) is a weight of 1 or -1.
+- ``Envelopes`` of Debezium are converted to rows of the relation (``crown.ingest.envelopes``).
+- A column ``_change_type`` or ``_row_kind`` holds change codes instead of weights, as in change data feeds.
+- In a relation declared with ``upserts``, an inserted row replaces the row with its key. Weights are 1, -1 and 0. Codes
+  of rows before an update change nothing. A deleted row needs only the columns of the key (and the sequence); its other
+  columns are not checked.
+- A dict without a column that the query reads, and that other rows have, is a bad row; None is NULL. (Where a table
+  cannot distinguish the two, as in JSON lines, both are NULL.)
 - pandas' NaN means NULL, as everywhere in pandas.
-- Names of columns are the relation's, in any case, each once. Other columns are ignored, unless one could be meant for
-  ``_weight`` (``weight``, ``_WEIGHT``, ``_weights``) or for change codes (``op``, ``row_kind``): that is an error.
+- Column names are the relation's, without regard to case, each once. Other columns are ignored, unless one could be
+  meant for ``_weight`` (``weight``, ``_WEIGHT``, ``_weights``) or for change codes (``op``, ``row_kind``): that is an
+  error.
 
-Checking finds every row that cannot be taken, with the reason; who asked decides whether that is an error or a
-quarantine. Batches may be of one row, many thousand times a second, so nothing is worked out twice that the relation or
-the names of the columns decide, and no Arrow kernel is called for an array that is what it should be.
+The check finds every bad row, with the reason; the caller decides between an error and a quarantine. Batches may have
+one row and arrive many thousand times a second. So everything that depends only on the relation or on column names is
+computed once, and no Arrow kernel is called for an array of the declared type.
 """
 
 from __future__ import annotations
@@ -61,10 +62,10 @@ _INT64 = pa.int64()
 class CheckedBatch:
     """The usable rows of a batch.
 
-    ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
-    in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
-    ``watermark``: one that is reached with the batch, or None (see ``crown.ingest.watermarks``). ``scanned``: the rows
-    that are read, of a batch that was scanned.
+    ``columns``: Arrow arrays by declared column name, all of the same length. ``weights``: int64[n]. ``bad``: position
+    in the original batch -> reason, for the rows left out. ``bad_rows``: these rows as JSON text, in the same order.
+    ``watermark``: the watermark that the batch reaches, or None (see ``crown.ingest.watermarks``). ``scanned``: the
+    rows that the query reads, if the batch was scanned.
     """
 
     columns: Columns
@@ -77,9 +78,10 @@ class CheckedBatch:
 
 @dataclass(slots=True, eq=False)
 class Unscanned:
-    """A record batch with rows of a relation (``name``, in lower case) whose columns are of the declared types.
+    """A record batch with rows of a relation (``name``, in lower case) whose columns have the declared types.
 
-    ``scan`` reads it. ``kinds``: these types, of the columns that are wanted. ``given``: what the user handed in."""
+    ``scan`` reads it. ``kinds``: the types of the wanted columns. ``given``: the data that the user passed.
+    """
 
     name: str
     batch: pa.RecordBatch
@@ -88,7 +90,7 @@ class Unscanned:
     given: Any
 
     def checked(self, scanned: Scanned | None = None) -> CheckedBatch:
-        """Returns the batch, of which no row is bad. ``scanned``: the rows that are read, if it was scanned."""
+        """Returns the batch, in which no row is bad. ``scanned``: the rows that the query reads, if it was scanned."""
         if scanned is not None and scanned.rows is None:
             weights = scanned.weights
         elif self.scan.weight is None:
@@ -99,9 +101,10 @@ class Unscanned:
 
 
 class Checker:
-    """Checks batches of one relation, of which ``columns`` (names of ``table``) are wanted.
+    """Checks batches of one relation. ``columns`` (names of ``table``): the wanted columns.
 
-    ``tests``: all that holds, of one alternative or another, of the rows that a scan reads; none if it reads all.
+    ``tests``: alternatives, each a conjunction of tests; a scan reads the rows that meet one of them. Empty for all
+    rows.
     """
 
     def __init__(self, table: Table, columns: Sequence[str], tests: Sequence[Sequence[Test]] = ()) -> None:
@@ -113,32 +116,32 @@ class Checker:
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
         self._kinds = {name: kinds[name] for name in columns}
         self._rounded = frozenset(column.name for column in table.columns if column.rounded)
-        self._seen = frozenset(  # whose values are looked at: entries of maps are put in order, months have no days
+        self._seen = frozenset(  # their values are always checked: entries of maps are sorted, months must have no days
             name for name in columns if kinds[name] == "months" or has_map(kinds[name])
         )
         self._required = [name for name in columns if table.required(name)]
         named = {name.lower() for name in table.named_by}
         self._upserts = table.upserts
         self._unseen = frozenset(name for name in columns if table.upserts and name.lower() not in named)
-        self._zones: set[str] = set()  # columns of instants of which it was said that their times have no zone
-        self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
+        self._zones: set[str] = set()  # timestamp columns for which the warning about times without a zone was given
+        self._names: list[str] = []  # of the last batch; next: the positions of the wanted columns and of the weights
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
-        self._says: str | None = None  # the name of that column
-        self._read: list[int] = []  # where all of them are, if they are all there
-        self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
+        self._says: str | None = None  # the name of the column of weights or codes
+        self._read: list[int] = []  # the positions of all of them, if the batch has all
+        self._schema: pa.Schema | None = None  # of the last batch whose columns were checked
         self._tests = tests
-        self._scan: Scan | None = None  # of batches with that schema, if they fit
-        self._of_rows: dict[bool, tuple[pa.Schema, Scan]] = {}  # of rows of whole numbers, by whether they are weighed
+        self._scan: Scan | None = None  # of batches with that schema, or None if it does not fit
+        self._of_rows: dict[bool, tuple[pa.Schema, Scan]] = {}  # of rows of integers, by whether they have weights
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
         self._small = self._integers and all(kinds[name] in INTEGERS for name in columns)
         self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
 
     def check(self, data: Any) -> CheckedBatch:
-        """Brings ``data`` to the declared types; rows that do not fit are left out and listed.
+        """Converts ``data`` to the declared types. Rows that do not fit are left out and listed.
 
-        Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
-        if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
+        Raises ChangeError if ``data`` is not a table, if a column is missing from all rows or is duplicated, or if one
+        could be meant for ``_weight``. O(n), vectorised unless a row is bad.
         """
         if isinstance(data, Envelopes):
             data = data.rows(self._table)
@@ -207,9 +210,8 @@ class Checker:
         self._zones.add(column)
 
     def _at_once(self, data: Any) -> CheckedBatch | None:
-        """Returns a batch whose columns are what they are declared as, and in which no row is bad, as most are; None
-        for any other, or if it cannot be told at once. O(n).
-        """
+        """Returns a batch whose columns have the declared types and in which no row is bad, the common case. Returns
+        None for any other, or if the fast path cannot tell. O(n)."""
         if isinstance(data, list):
             return self._rows_in_words(data)
         given = self.unscanned(data)
@@ -217,8 +219,8 @@ class Checker:
         return None if given is None or scanned is None else given.checked(scanned)
 
     def unscanned(self, data: Any) -> Unscanned | None:
-        """Returns a table whose columns are what they are declared as, or rows of whole numbers; None for any other, or
-        if it has no rows or several pieces. O(columns), and O(values) of rows."""
+        """Returns a table whose columns have the declared types, or rows of integers. Returns None for any other, or if
+        it has no rows or several chunks. O(columns), and O(values) for rows."""
         if isinstance(data, list):
             return self._rows_in_arrow(data)
         given = data
@@ -231,7 +233,7 @@ class Checker:
         return None if scan is None else Unscanned(self._relation.lower(), data, scan, self._kinds, given)
 
     def _rows_in_arrow(self, rows: list[Any]) -> Unscanned | None:
-        """Returns rows of whole numbers as a record batch; None for others."""
+        """Returns rows of integers as a record batch; None for others."""
         words = self._words_of(rows)
         if words is None:
             return None
@@ -254,7 +256,7 @@ class Checker:
         return Unscanned(self._relation.lower(), batch, scan, self._kinds, rows)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
-        """Returns rows of whole numbers, checked; None for others, and if one is out of range."""
+        """Returns rows of integers, checked; None for others, and if one is out of range."""
         found = self._words_of(rows)
         if found is None:
             return None
@@ -263,7 +265,7 @@ class Checker:
         return self._of_words(found[:, :-1], found[:, -1].copy())
 
     def _words_of(self, rows: list[Any]) -> np.ndarray | None:
-        """Returns rows of whole numbers as int64[n, columns], of which the last are the weights, if they have some."""
+        """Returns rows of integers as int64[n, columns], with the weights, if any, last. None for other rows."""
         if not rows or not self._small:
             return None
         first = rows[0]
@@ -276,7 +278,7 @@ class Checker:
         return whole_rows(rows, self._read if tuples else [self._names[place] for place in self._read])
 
     def _of_words(self, matrix: np.ndarray, weights: np.ndarray | None) -> CheckedBatch | None:
-        """Returns the batch; None if a weight, or a number of 32 bits, is out of range."""
+        """Returns the batch, or None if a weight, or a 32-bit integer, is out of range."""
         if weights is None:
             weights = np.ones(len(matrix), np.int64)
         elif not _in_range(weights):
@@ -288,7 +290,8 @@ class Checker:
         return CheckedBatch(Columns({}, self._kinds, matrix), weights, {}, [], None)
 
     def _scan_of(self, schema: pa.Schema) -> Scan | None:
-        """Returns the scan of batches whose columns are what they are declared as, and say nothing more of them."""
+        """Returns the scan for batches of this schema, or None if the columns do not have the declared types or need
+        more checks."""
         if self._schema is None or not schema.equals(self._schema, True):
             if schema.names != self._names:
                 self._locate(schema.names)
@@ -320,15 +323,14 @@ class Checker:
 
 
 def _in_range(weights: np.ndarray) -> bool:
-    """Returns True if all weights (int64[n], n > 0) are such as a batch may have."""
+    """Returns True if all weights (int64[n], n > 0) are within the limits of a batch."""
     low, high = extent(weights)
     return bool(low >= -MAX_WEIGHT and high <= MAX_WEIGHT)
 
 
 def relations_of(changes: Any) -> Mapping[str, Any]:
-    """Returns the argument of ``apply``, if it maps relation names to their changes; else ChangeError says what is
-    wanted.
-    """
+    """Returns the argument of ``apply`` if it maps relation names to changes. Else raises ChangeError with what is
+    expected."""
     if type(changes) is dict or isinstance(changes, Mapping):  # an abstract class takes a microsecond to answer
         for name in changes:
             if not isinstance(name, str):
@@ -343,7 +345,7 @@ def relations_of(changes: Any) -> Mapping[str, Any]:
 
 
 def _text(row: dict[str, Any]) -> str:
-    """Returns a row as JSON text, whatever is in it."""
+    """Returns a row as JSON text, for any values."""
     try:
         return json.dumps(row, default=str)
     except (TypeError, ValueError, RecursionError):
@@ -373,7 +375,7 @@ def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.n
 
 
 def _known(column: Any, name: str, array: pa.Array, own: dict[int, str]) -> np.ndarray:
-    """Returns the weights of an array made of ``column``; 0 for those that are missing, which ``own`` then tells."""
+    """Returns the weights of an array made of ``column``; 0 for missing ones, which are recorded in ``own``."""
     if array.null_count:
         for row in np.flatnonzero(~flags(array.is_valid())).tolist():
             if is_missing(item(column, row)):
@@ -383,18 +385,18 @@ def _known(column: Any, name: str, array: pa.Array, own: dict[int, str]) -> np.n
                     f"{name}: unknown change code {item(column, row)!r:.100}; use a whole number or one of {known()}"
                 )
         array = array.fill_null(0)
-    return words(array).copy()  # Arrow's is read-only, which makes it another type to a kernel
+    return words(array).copy()  # Arrow's is read-only, which is another type to a kernel
 
 
 @cache
 def _codes(upserts: bool) -> tuple[pa.Array, pa.Array]:
-    """Returns the change codes and their weights as text, made when they are asked for: pyarrow imports pandas then."""
+    """Returns the change codes and their weights as text. Made on first use, since pyarrow imports pandas for it."""
     codes = weights_of_codes(upserts)
     return pa.array(codes), pa.array([str(weight) for weight in codes.values()])
 
 
 def _decoded(column: Any, upserts: bool) -> Any:
-    """Returns the column with the weight, as text, in the place of each change code; another column as it is."""
+    """Returns the column with each change code replaced by its weight, as text; another column unchanged."""
     if isinstance(column, list):
         if str not in set(map(type, column)):
             return column

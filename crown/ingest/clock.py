@@ -1,4 +1,4 @@
-"""The time of a batch, for queries that read the clock: a change of the clock's one row, like any other."""
+"""Adds the time of a batch to its changes, for queries that read the clock, as the row of a one-row relation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from plans.clock import KEY, NAME, NOW
 
 
 def with_time(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the changes of a batch with the time at which it takes place: what they say under ``now()``, or else what
-    the clock of the machine says. Raises ChangeError for changes that are no mapping."""
+    """Returns the changes of a batch with its time: the time given under ``now()``, or else the time of the machine's
+    clock. Raises ChangeError if ``changes`` is not a mapping."""
     given = relations_of(changes)
     name = next((name for name in given if name.lower() == NAME), NAME)
     time = given.get(name)

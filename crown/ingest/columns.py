@@ -1,7 +1,6 @@
-"""Access to the columns of a table given as Arrow, pandas, Polars, columns by name, or a list of
-dicts.
+"""Reads the columns of a table given as Arrow, pandas, Polars, columns by name, or a list of dicts.
 
-A column that is not read is not looked at, whatever its type. ``crown.ingest.changes`` checks the values.
+A column that the query does not read is never converted, whatever its type. ``crown.ingest.changes`` checks the values.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from plans.schema import CHANGE_TYPE, WEIGHT
 
 
 class _Absent:
-    """Stands for a key that a dict does not have."""
+    """Marks a key that a dict does not have."""
 
 
 ABSENT = _Absent()
@@ -33,9 +32,8 @@ Column = Callable[[int], Any]  # position -> Arrow array, or a list where the va
 
 
 def whole_rows(rows: list[Any], keys: Sequence[Any]) -> np.ndarray | None:
-    """Returns the values of tuples or dicts by these ``keys`` as int64[n, keys]; None if there are no keys, if rows
-    are of another kind or have other keys than the first, or if a value is no whole number of 64 bits. O(values).
-    """
+    """Returns the values of tuples or dicts at these ``keys`` as int64[n, keys]. Returns None if there are no keys, if
+    rows have another type or other keys than the first, or if a value is not a 64-bit integer. O(values)."""
     if not keys:
         return None
     kinds = set(map(type, rows))
@@ -58,9 +56,9 @@ def whole_rows(rows: list[Any], keys: Sequence[Any]) -> np.ndarray | None:
 
 
 def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
-    """Returns column names, number of rows, and access to the columns, of what ``crown.ingest.frames.tabular`` returns.
+    """Returns column names, number of rows, and a column reader, for data returned by ``crown.ingest.frames.tabular``.
 
-    Columns that are not asked for cost nothing.
+    Columns that are not read cost nothing.
     """
     if isinstance(data, list):
         return _opened_rows(relation, data)
@@ -103,7 +101,7 @@ def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column
 
 
 def _column(relation: str, name: str, values: Any) -> Any:
-    """Returns values of which the number is known."""
+    """Returns the values in a form with a known length."""
     scalar = isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable)
     if not scalar and getattr(values, "ndim", 1) == 1:
         return values if isinstance(values, Sized) else list(values)
@@ -114,9 +112,9 @@ def _column(relation: str, name: str, values: Any) -> Any:
 
 
 def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
-    """Says what is wrong with the names of a batch's columns, of which something would be ignored without a word.
+    """Returns what is wrong with the column names of a batch, some of which would be silently ignored.
 
-    Returns None if nothing is. ``declared``: the columns of the relation, in lower case.
+    Returns None if nothing is wrong. ``declared``: the columns of the relation, in lower case.
     """
     seen: dict[str, str] = {}
     for name in names:
@@ -146,18 +144,18 @@ def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Returns True iff a Python value stands for no value: None, NaN, or one of pandas' own."""
+    """Returns True iff a Python value means NULL: None, NaN, or a null value of pandas."""
     pandas = sys.modules.get("pandas")
     if value is None or (pandas is not None and value is pandas.NA):
         return True
     try:
         return bool(value != value)
-    except (ArithmeticError, TypeError, ValueError):  # nothing that can be compared with itself
+    except (ArithmeticError, TypeError, ValueError):  # a value that cannot be compared with itself
         return False
 
 
 def item(column: Any, row: int) -> Any:
-    """Returns one value of a column as a Python value; None where a dict lacks the key."""
+    """Returns one value of a column as a Python value, or None if a dict lacks the key."""
     value = column[row]
     if value is ABSENT:
         return None

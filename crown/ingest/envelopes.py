@@ -1,8 +1,9 @@
-"""Debezium's envelopes as rows with weights: each has the row before a change, the row after it, or both.
+"""Converts Debezium envelopes to rows with weights. An envelope has the row before a change, the row after it, or both.
 
-``c`` and ``r`` (a snapshot read) insert the row after, ``d`` deletes the row before, ``u`` does both. Of a table with
-upserts an update is the row after it alone. Debezium delivers at least once, so which rows an envelope stands for, and
-whether it may be taken at all, is for the table to say. ``spark_jobs.ingest.debezium`` does the same with frames.
+``c`` and ``r`` (a snapshot read) insert the row after, ``d`` deletes the row before, ``u`` does both. In a table with
+upserts, an update is only the row after it. Debezium delivers at least once, so the table's declaration decides which
+rows an envelope represents, and whether envelopes are accepted at all. ``spark_jobs.ingest.debezium`` does the same for
+frames.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from crown.ingest.columns import WEIGHT
 from plans.schema import Table
 
 UNAVAILABLE = "__debezium_unavailable_value"
-"""What stands in the place of a text that the database did not write into its log."""
+"""Debezium's placeholder for a text that the database did not write to its log."""
 
 WHOLE_ROWS = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL), or declare the table with upserts"
 
 
 class Envelopes:
-    """Changes of a table as envelopes: dicts, or None for a tombstone. A batch for ``View.apply``, as it is."""
+    """Changes of a table as envelopes: dicts, or None for a tombstone. ``View.apply`` accepts it as a batch."""
 
     def __init__(self, envelopes: Iterable[Mapping[str, Any] | None]) -> None:
         if isinstance(envelopes, (str, bytes, Mapping)) or not isinstance(envelopes, Iterable):
@@ -30,14 +31,15 @@ class Envelopes:
         self._envelopes = {number: one for number, one in enumerate(found) if one is not None}
 
     def __len__(self) -> int:
-        """Returns the number of envelopes that say something."""
+        """Returns the number of envelopes that change something."""
         return len(self._envelopes)
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
         """Returns the rows of ``table`` that are deleted and inserted, with their weights.
 
-        A value beside the row that is the table's sequence is the row's. Raises ChangeError where a row, or a value of
-        it, is missing, and for a table in which an envelope that is delivered twice would count twice.
+        If the envelope has a value for the table's sequence column, the value is added to the row. Raises ChangeError
+        if a row, or a value of it, is missing, and for a table in which an envelope that is delivered twice would count
+        twice.
         """
         if wrong := counted_twice(table):
             raise ChangeError(wrong)
@@ -54,9 +56,9 @@ class Envelopes:
 
 
 def counted_twice(table: Table) -> str | None:
-    """Says what is wrong with the envelopes of a table that is declared to have no twins, and is believed.
+    """Returns what is wrong with envelopes for a table whose declared key or distinctness is trusted and not enforced.
 
-    Returns None if the table sees a change that comes twice, or if nothing is declared by which it could.
+    Returns None if the table detects a repeated change, or if it declares nothing that could detect one.
     """
     if table.by_key or not (table.key or table.distinct):
         return None
@@ -71,7 +73,7 @@ def counted_twice(table: Table) -> str | None:
 
 
 def _opened(number: int, given: Any) -> Mapping[str, Any] | None:
-    """Returns an envelope without the payload around it; None if it says nothing."""
+    """Returns an envelope without its payload wrapper, or None if it changes nothing."""
     envelope = given.get("payload", given) if isinstance(given, Mapping) else given
     if envelope is None:
         return None
@@ -86,7 +88,7 @@ def _opened(number: int, given: Any) -> Mapping[str, Any] | None:
 
 
 def _image(number: int, envelope: Mapping[str, Any], image: str) -> Mapping[str, Any]:
-    """Returns the row before or after a change, with all of its values."""
+    """Returns the row before or after a change. Raises ChangeError if the row or one of its values is missing."""
     row = envelope.get(image)
     if row is None:
         raise ChangeError(f"envelope {number} is of op {envelope['op']!r}, but has no row {image!r}: {WHOLE_ROWS}")

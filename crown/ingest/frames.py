@@ -1,7 +1,7 @@
-"""Converts frames of other libraries to tables: Arrow's C interface, NumPy arrays, tuples, dataclasses.
+"""Converts data of other libraries to tables: Arrow's C interface, NumPy arrays, tuples, dataclasses.
 
-``tabular`` brings them to the few forms that ``crown.ingest.columns.opened`` reads. Columns that speak Arrow are not
-copied. Values are not looked at here; ``crown.ingest.changes`` checks them.
+``tabular`` converts data to the few forms that ``crown.ingest.columns.opened`` reads. Columns with an Arrow interface
+are not copied. Values are not checked here, but in ``crown.ingest.changes``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _READY = (pa.Table, pa.RecordBatch)
 
 
 def tabular(relation: str, data: Any, columns: Sequence[str]) -> Any:
-    """Returns rows of a relation as an Arrow table or batch, a frame of pandas or Polars, columns by name, or a list of
+    """Returns rows of a relation as an Arrow table or batch, a pandas or Polars frame, columns by name, or a list of
     dicts.
 
-    ``columns``: the relation's, in the order in which tuples have them. ChangeError for what is no table.
+    ``columns``: the relation's columns, in the order of values in tuples. Raises ChangeError if ``data`` is not a
+    table.
     """
     data = kept(relation, data)
     if isinstance(data, np.ndarray):
@@ -36,9 +37,9 @@ def tabular(relation: str, data: Any, columns: Sequence[str]) -> Any:
 
 
 def kept(relation: str, data: Any) -> Any:
-    """Returns the same rows in a form that can be read more than once: what is read as a stream is read to its end.
+    """Returns the same rows in a form that can be read more than once. Reads a stream to its end.
 
-    ChangeError for what is no table.
+    Raises ChangeError if ``data`` is not a table.
     """
     if isinstance(data, (list, np.ndarray, *_READY)) or is_pandas(data) or is_polars(data):
         return data
@@ -100,7 +101,7 @@ def _of_array(relation: str, data: np.ndarray, columns: Sequence[str]) -> Mappin
 
 
 def _of_rows(relation: str, rows: list[Any], columns: Sequence[str]) -> Any:
-    """Returns rows that are no dicts: dataclasses, tuples with or without names; or mappings of another kind."""
+    """Converts rows that are not dicts: dataclasses, tuples, named tuples, or other mappings."""
     if set(map(type, rows)) <= {tuple, list} and len(lengths := set(map(len, rows))) == 1:
         names = names_of(columns, lengths.pop())
         if names is not None:
@@ -132,7 +133,7 @@ def _row(relation: str, row: Any, columns: Sequence[str]) -> Mapping[str, Any]:
 
 
 def names_of(columns: Sequence[str], values: int) -> Sequence[str] | None:
-    """Returns what that many values in a row are called; None if they cannot be all columns."""
+    """Returns the names of the columns of a row with ``values`` values, or None if the number does not fit."""
     if values == len(columns):
         return columns
     return (*columns, WEIGHT) if values == len(columns) + 1 else None
@@ -147,16 +148,17 @@ def _wanted(columns: Sequence[str]) -> str:
 
 
 def schemas(given: Any) -> Any:
-    """Returns a schema in which tables that were given as frames, rows or classes stand with their columns' types."""
+    """Returns a schema in which frames, rows or classes are replaced by the types of their columns."""
     if not isinstance(given, Mapping) or not any(map(is_frame, given.values())):
         return given
     return {name: schema_of(name, data) if is_frame(data) else data for name, data in given.items()}
 
 
 def with_tables(schema: Any, tables: Any, known: Iterable[str]) -> tuple[Any, dict[str, Any]]:
-    """Returns a schema to which tables are added that it has not, and the tables, which can be read more than once.
+    """Returns a schema extended by the tables that it does not have, and the tables in a form that can be read more
+    than once.
 
-    ``known``: relations of which the columns are known already. ChangeError for what is no table.
+    ``known``: relations whose columns are known already. Raises ChangeError if an entry of ``tables`` is not a table.
     """
     if not isinstance(tables, Mapping) or not all(isinstance(name, str) for name in tables):
         raise ChangeError(
@@ -173,11 +175,11 @@ def with_tables(schema: Any, tables: Any, known: Iterable[str]) -> tuple[Any, di
 
 
 def schema_of(relation: str, data: Any) -> Mapping[str, Any]:
-    """Returns the types of a frame's columns but those that say how a row changes, by name.
+    """Returns the types of a frame's columns by name, without columns of weights or change codes.
 
-    A one-shot reader is not read for that.
+    Does not read a one-shot reader.
 
-    A column whose values tell no type is one that a query must not read.
+    A column whose values do not determine a type gets a type that a query must not read.
     """
     if isinstance(data, type):
         return _of_class(relation, data)
@@ -192,14 +194,14 @@ def schema_of(relation: str, data: Any) -> Mapping[str, Any]:
 
 
 def _told(relation: str, data: Any) -> dict[str, Any] | None:
-    """Returns the types of the columns of what tells them without being read; None for all else."""
+    """Returns the column types of data that declares them without being read, else None."""
     if isinstance(data, (*_READY, pa.RecordBatchReader)):
         schema = data.schema
     elif is_pandas(data) or is_polars(data) or not hasattr(data, "__arrow_c_stream__"):
         return None
     else:
         try:
-            own = hasattr(data, "__arrow_c_schema__")  # else a stream that can be read once is lost by that
+            own = hasattr(data, "__arrow_c_schema__")  # otherwise a one-shot stream would be consumed
             schema = pa.schema(data) if own else pa.RecordBatchReader.from_stream(data).schema
         except (*REFUSED, OSError) as error:
             raise _no_table(relation, data, error) from None
@@ -207,7 +209,7 @@ def _told(relation: str, data: Any) -> dict[str, Any] | None:
 
 
 def _type_of(values: Any) -> Any:
-    """Returns the type of values, or says that they tell none."""
+    """Returns the type of values, or the marker for values without a type."""
     if not isinstance(values, list):
         return values.type
     try:
@@ -217,7 +219,7 @@ def _type_of(values: Any) -> Any:
 
 
 def _of_class(relation: str, kind: type) -> dict[str, Any]:
-    """Returns the columns of a dataclass or named tuple, by the types that its fields are declared with."""
+    """Returns the columns of a dataclass or named tuple, by the types of its fields."""
     from typing import get_type_hints
 
     fields: dict[str, Any] = {}
@@ -231,7 +233,7 @@ def _of_class(relation: str, kind: type) -> dict[str, Any]:
 
 
 def is_frame(data: Any) -> bool:
-    """Returns True for what is a frame, rows, or a class of rows, and not a declaration of columns."""
+    """Returns True for a frame, rows, or a class of rows, False for a declaration of columns."""
     if isinstance(data, type):
         return dataclasses.is_dataclass(data) or hasattr(data, "_fields")
     if isinstance(data, Mapping):

@@ -1,9 +1,10 @@
-"""The columns of a batch, checked: Arrow arrays, or words of integers that become Arrow arrays when they are read.
+"""The checked columns of a batch: Arrow arrays, or words of integers that become Arrow arrays when they are read.
 
-A record batch that is what it is declared as is scanned: one native call tests its rows, and codes those that are read.
+A record batch whose columns have the declared types is scanned: one native call tests its rows, and encodes those that
+the query reads.
 
-Lists of Python's whole numbers are what kernels take as soon as they are an array of words. An Arrow array of them is
-made only where an expression reads it, or a bad row is written down: of a small batch it would be most of the work.
+Lists of Python integers are converted to an array of words, which kernels read directly. An Arrow array is made only if
+an expression reads the column, or a bad row is recorded: for a small batch it would be most of the work.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from plans.types import arrow_type
 _FORMS = {"int32": scan.HALF, "date": scan.HALF, "bool": scan.BIT, "float64": scan.FLOAT}
 
 Given = Any
-"""An Arrow array of the declared type; or, of whole numbers of which none is NULL, their words: int32[n], int64[n]."""
+"""An Arrow array of the declared type, or the words of integers without NULL: int32[n], int64[n]."""
 
 
 WHOLE: dict[str, type[np.generic]] = {
     "int32": np.int32, "date": np.int32, "int64": np.int64, "timestamp": np.int64, "timestamp_ntz": np.int64,
     "duration": np.int64,
 }  # fmt: skip
-"""Types whose values are whole numbers, and so their own codes, with the words that they have in Arrow."""
+"""Types whose values are integers that equal their codes, and their dtypes in Arrow."""
 
 
 class OfBatch(dict[str, pa.Array]):
-    """The columns of a record batch by declared name, each taken from it when it is read: that takes a microsecond."""
+    """The columns of a record batch by declared name, each made on first access, which takes a microsecond."""
 
     def __init__(self, batch: pa.RecordBatch, places: Mapping[str, int]) -> None:
         super().__init__()
@@ -52,9 +53,9 @@ class OfBatch(dict[str, pa.Array]):
 class Columns(Mapping[str, pa.Array]):
     """Arrow arrays by declared name, all of the same length. ``kinds``: the declared types.
 
-    ``matrix`` int64[n, columns]: all of them, in the order of ``kinds``, if all are whole numbers, and none is NULL;
-    ``given`` is empty then. ``rows`` int64[n]: where these rows are in the arrays of ``given``, if they are not all of
-    them; a column that is not read is never picked.
+    ``matrix`` int64[n, columns]: all columns, in the order of ``kinds``, if all are integers without NULL; ``given`` is
+    empty then. ``rows`` int64[n]: the positions of the selected rows in the arrays of ``given``, or None for all rows.
+    Rows of a column that is not read are never selected.
     """
 
     def __init__(
@@ -96,17 +97,17 @@ class Columns(Mapping[str, pa.Array]):
         return found
 
     def null_count(self, name: str) -> int:
-        """Returns how many values of a column are NULL."""
+        """Returns the number of NULLs in a column."""
         column = self._column(name)
         return 0 if isinstance(column, np.ndarray) else int(column.null_count)
 
     def codes(self, name: str, intern: Intern) -> np.ndarray:
-        """Returns the codes of a column, int64[n]; not to be written to. Raises UnencodableError. O(n)."""
+        """Returns the codes of a column, int64[n], which must not be written to. Raises UnencodableError. O(n)."""
         kind = self._kinds[name]
         if self._rows is not None and name not in self._made and not self._given[name].null_count:
             if kind in ("string", "binary"):
                 return intern(texts(self._given[name])._replace(rows=self._rows), True)
-            if kind.startswith("decimal") and not uses_dictionary(kind):  # of its two words the first is the code
+            if kind.startswith("decimal") and not uses_dictionary(kind):  # the first of its two words is the code
                 return halves(self._given[name]).reshape(-1).take(2 * self._rows)
         return encode(self._column(name), kind, intern)
 
@@ -115,8 +116,8 @@ class Columns(Mapping[str, pa.Array]):
     ) -> bool:
         """Writes the codes of some of a relation's columns to ``out`` (int64[columns, n]). Returns True if one is NULL.
 
-        A value that has no code is a BadRowError. ``rows``: where these rows are in what came, if they are not all of
-        it. O(codes).
+        Raises BadRowError for a value without a code. ``rows``: the positions of these rows in the batch, or None for
+        all rows. O(codes).
         """
         plain = names
         if self._matrix is None or len(names) < len(self._kinds):
@@ -130,14 +131,15 @@ class Columns(Mapping[str, pa.Array]):
                     plain.append(name)
         else:
             out[:] = self._matrix.T
-        if not out.size or extent(out.ravel("K"))[0] != NULL:  # of all at once: most batches are small
+        if not out.size or extent(out.ravel("K"))[0] != NULL:  # one test for all columns: most batches are small
             return False
         for name in plain:
             self.coded(relation, name, intern, rows)
         return True
 
     def coded(self, relation: str, name: str, intern: Intern, rows: np.ndarray | None) -> np.ndarray:
-        """Returns what ``codes`` does; a value that has no code is a BadRowError. ``rows``: see ``encode``. O(n)."""
+        """Returns the codes of a column, as ``codes`` does. Raises BadRowError for a value without a code. ``rows``:
+        see ``encode``. O(n)."""
         try:
             return self.codes(name, intern)
         except UnencodableError as error:
@@ -145,8 +147,8 @@ class Columns(Mapping[str, pa.Array]):
             raise BadRowError(relation, row, f"column {name!r}: {error.reason}") from None
 
     def whole(self, name: str) -> np.ndarray | None:
-        """Returns the words of a column of whole numbers, dates or times, int32[n] or int64[n]; None if it is of
-        another type, or has NULLs. O(1)."""
+        """Returns the words of a column of integers, dates or times, int32[n] or int64[n]; None if it has another type
+        or NULLs. O(1)."""
         word = WHOLE.get(self._kinds[name])
         column = None if word is None else self._column(name)
         if isinstance(column, np.ndarray):
@@ -154,23 +156,23 @@ class Columns(Mapping[str, pa.Array]):
         return None if column is None or column.null_count else words(column, word)
 
     def any_words(self, name: str) -> np.ndarray:
-        """Returns the words of a column of whole numbers, dates, times, or decimals of one word, with any word where
-        there is a NULL. Not for a column of another type. O(1)."""
+        """Returns the words of a column of integers, dates, times, or one-word decimals. The words of NULLs are
+        undefined. Must not be called for another type. O(1)."""
         column, kind = self._column(name), self._kinds[name]
         if isinstance(column, np.ndarray):
             return column
         return halves(column)[:, 0] if kind.startswith("decimal") else words(column, WHOLE[kind])
 
     def valid(self, name: str) -> np.ndarray | None:
-        """Returns bool[n]: where a column has a value; None if it has one everywhere. O(n)."""
+        """Returns bool[n], True for a value that is not NULL, or None if all are. O(n)."""
         return valid(self._column(name)) if self.null_count(name) else None
 
     def texts(self, name: str) -> Texts:
-        """Returns a column of texts, with any text where there is a NULL. O(1)."""
+        """Returns a column of texts. The texts of NULLs are undefined. O(1)."""
         return texts(self._column(name))
 
     def taken(self, rows: np.ndarray) -> Columns:
-        """Returns the rows at some positions (int64[k]). O(1) per column, until it is read."""
+        """Returns the rows at some positions (int64[k]). O(1) per column until it is read."""
         if self._matrix is not None:
             return Columns({}, self._kinds, self._matrix.take(rows, axis=0))
         return Columns(self._given, self._kinds, None, rows if self._rows is None else self._rows.take(rows))
@@ -178,16 +180,16 @@ class Columns(Mapping[str, pa.Array]):
 
 @cache
 def _word_of(kind: str) -> type[np.generic] | None:
-    """Returns the words of which values of a type are made, one or two; None if they have no fixed number of bytes."""
+    """Returns the dtype of the one or two words of a type's values, or None if they have no fixed width."""
     type_ = arrow_type(kind)
     if pa.types.is_decimal(type_):
         return np.int64
-    words_of: dict[int, type[np.generic]] = {32: np.int32, 64: np.int64}  # no bits, and no months: three numbers each
+    words_of: dict[int, type[np.generic]] = {32: np.int32, 64: np.int64}  # not bits or months
     return words_of.get(type_.bit_width) if pa.types.is_primitive(type_) else None
 
 
 def _taken(column: Given, kind: str, rows: np.ndarray) -> Given:
-    """Returns the values at some positions. NumPy takes words in a quarter of Arrow's time, and codes are words."""
+    """Returns the values at some positions. NumPy selects words in a quarter of Arrow's time, and codes are words."""
     if isinstance(column, np.ndarray):
         return column.take(rows)
     word = None if column.null_count else _word_of(kind)
@@ -202,11 +204,11 @@ def _taken(column: Given, kind: str, rows: np.ndarray) -> Given:
 
 @dataclass(frozen=True)
 class Test:
-    """A condition on a single column, or on two: ``kind`` is a constant of ``crown.ingest.kernels.scan``.
+    """A condition on one column, or on two. ``kind``: a constant of ``crown.ingest.kernels.scan``.
 
-    ``column``: its declared name; ``low``, ``high``: the range of WITHIN; ``other``: the other column of BEFORE and
-    EQUAL; ``words``, ``texts``: the values of ONE_OF and TEXT, of which it has one. ``negated``: it must not hold. It
-    never holds of NULL, which IS_NULL asks for.
+    ``column``: its declared name. ``low``, ``high``: the range of WITHIN. ``other``: the second column of BEFORE and
+    EQUAL. ``words``: the values of ONE_OF. ``texts``: the values of TEXT. ``negated``: the condition must not hold. A
+    test other than IS_NULL never holds for NULL.
     """
 
     kind: int
@@ -219,7 +221,7 @@ class Test:
     negated: bool = False
 
     def holds(self, columns: Columns, n: int) -> np.ndarray:
-        """Returns where it holds, bool[n]. O(n)."""
+        """Returns bool[n], True where the condition holds. O(n)."""
         there = columns.valid(self.column)
         if self.kind == scan.IS_NULL:
             if there is None:
@@ -246,10 +248,10 @@ class Test:
 
 
 class Scanned(NamedTuple):
-    """The rows of a batch that are read.
+    """The rows of a batch that the query reads.
 
-    ``codes`` int64[columns, k], those of columns that use the dictionary not yet written; ``weights`` int64[k];
-    ``rows`` int64[k]: their numbers in the batch, rising, None if they are all of it; ``nulls``: a code is NULL.
+    ``codes`` int64[columns, k], those of dictionary columns not yet written. ``weights`` int64[k]. ``rows`` int64[k]:
+    their ascending positions in the batch, or None for all rows. ``nulls``: True if a code is NULL.
     """
 
     codes: np.ndarray
@@ -261,11 +263,11 @@ class Scanned(NamedTuple):
 class Scan:
     """Scans batches of one schema.
 
-    ``columns``: the wanted ones, with their types; ``places``: where they, and those that are tested, are in a batch;
-    ``weight``: where the weights are, if there are any; ``required``: columns that must not be NULL; ``tests``: all
-    that must hold, of one alternative or another; none for all rows. ``most``: how large a weight may be.
+    ``columns``: the wanted columns, with their types. ``places``: the positions of wanted and tested columns in a
+    batch. ``weight``: the position of the weights, or None. ``required``: columns that must not be NULL. ``tests``:
+    alternatives, each a conjunction of tests; empty for all rows. ``most``: the largest allowed weight.
 
-    ``plan`` and ``texts`` are what the kernel reads.
+    ``plan`` and ``texts`` are read by the kernel.
     """
 
     def __init__(
@@ -304,9 +306,9 @@ class Scan:
         self.texts = np.frombuffer(bytes(octets) or b"\0", np.uint8)
 
     def read(self, batch: pa.RecordBatch) -> Scanned | None:
-        """Returns the rows that are read of a batch with rows; None if the batch is not what it is declared as.
-        O(rows)."""
-        n, exported = batch.num_rows, np.zeros(scan.EXPORTED, np.int64)  # of its own: the kernel runs without the GIL
+        """Returns the rows of a non-empty batch that the query reads. Returns None if a value needs the checks of
+        ``Checker.check``. O(rows)."""
+        n, exported = batch.num_rows, np.zeros(scan.EXPORTED, np.int64)  # per call: the kernel runs without the GIL
         out, weights = np.empty(self._width * n, np.int64), np.empty(n, np.int64)
         rows, found = np.empty(n, np.int64), np.empty(2, np.int64)
         address = exported.ctypes.data
@@ -319,7 +321,7 @@ class Scan:
 
 
 def form_of(kind: str) -> int:
-    """Returns the form in which Arrow keeps values of a type."""
+    """Returns the form in which Arrow stores values of a type."""
     if uses_dictionary(kind):
         return scan.OTHER
     return scan.PAIR if kind.startswith("decimal") else _FORMS.get(kind, scan.WORD)

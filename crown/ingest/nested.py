@@ -1,7 +1,7 @@
-"""Values with parts as their declared type: of Python's lists and dicts, of Arrow's arrays, and of JSON texts.
+"""Converts nested values to their declared type: from Python lists and dicts, from Arrow arrays, and from JSON texts.
 
-A part is converted as a column of its type is, so what fits a column fits a part. A struct that lacks a field has NULL
-there, as an object of JSON that lacks a member; fields that are not declared are left out, as columns are.
+A part is converted as a column of its type is, so a value that fits a column fits a part. A field that a struct or a
+JSON object lacks becomes NULL. Undeclared fields are ignored, as undeclared columns are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ OfArray = Callable[[pa.Array, str], pa.Array]
 
 
 def of_list(values: Sequence[Any], kind: str, part: OfList) -> pa.Array:
-    """Returns Python values as an array of a nested type; ``part`` converts those of a type. Raises ArrowInvalid."""
+    """Returns Python values as an array of a nested type. ``part`` converts the values of a part. Raises
+    ArrowInvalid."""
     made, target = _parts(kind), arrow_type(kind)
     values = [None if value is None else _of_kind(value, made) for value in values]
     there = np.array([value is not None for value in values], bool)
@@ -46,9 +47,8 @@ def of_list(values: Sequence[Any], kind: str, part: OfList) -> pa.Array:
 
 
 def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
-    """Returns an array of lists, maps, structs or JSON texts as one of a nested type; ``part`` converts those of a
-    type. Raises ArrowInvalid.
-    """
+    """Returns an array of lists, maps, structs or JSON texts as one of a nested type. ``part`` converts the values of a
+    part. Raises ArrowInvalid."""
     made, target = _parts(kind), arrow_type(kind)
     source, there = array.type, validity(array)
     if pa.types.is_null(source):
@@ -63,7 +63,7 @@ def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
         ]
         return pa.StructArray.from_arrays(fields, fields=list(target), mask=pa.array(~there))
     if any(is_view(source) for is_view in (pa.types.is_list_view, pa.types.is_large_list_view)):
-        lengths = words(pc.list_value_length(array).cast(pa.int64()), np.int64)  # a cast loses elements
+        lengths = words(pc.list_value_length(array).cast(pa.int64()), np.int64)  # a cast would lose elements
         array = listed(lengths, array.flatten(), pa.list_(source.value_type), there)
     elif pa.types.is_fixed_size_list(source) or pa.types.is_large_list(source):
         array = array.cast(pa.list_(source.value_type))
@@ -77,7 +77,7 @@ def of_array(array: pa.Array, kind: str, part: OfArray) -> pa.Array:
 
 
 def structs_for_maps(type_: pa.DataType, kind: str) -> bool:
-    """Returns whether a type of Arrow has structs, which libraries make of dicts, where a type has maps."""
+    """Returns True if an Arrow type has structs, which libraries make of dicts, where the declared type has maps."""
     made = parts(kind) if is_nested(kind) else None
     if made is None or pa.types.is_null(type_):
         return False
@@ -98,7 +98,7 @@ def structs_for_maps(type_: pa.DataType, kind: str) -> bool:
 
 
 def of_json(array: pa.Array) -> list[Any]:
-    """Returns the values that texts of JSON say; numbers with a point are Decimals. Raises ValueError."""
+    """Returns the values of JSON texts; numbers with a point are Decimals. Raises ValueError."""
     return [None if text is None else json.loads(text, parse_float=Decimal) for text in array.to_pylist()]
 
 

@@ -1,8 +1,8 @@
-"""Keeps rejected rows with the reason: one Parquet file per batch in a side folder, never overwritten.
+"""Stores rejected rows with the reason: one Parquet file per batch in a side folder, never overwritten.
 
-Columns: ``batch`` (number of the batch since the view was made), ``relation``, ``row`` (0-based position in the
-batch), ``reason``, ``data`` (the row as JSON text). A file appears whole or not at all, and before its batch is
-applied: a batch whose bad rows cannot be kept is refused.
+Columns: ``batch`` (number of the batch since the view was made), ``relation``, ``row`` (0-based position in the batch),
+``reason``, ``data`` (the row as JSON text). A file is written atomically, before its batch is applied. If the bad rows
+of a batch cannot be stored, the batch is rejected.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SCHEMA = pa.schema(
 
 
 def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
-    """Writes the bad rows of batch number ``batch`` to ``folder`` (made if absent). Returns how many there are.
+    """Writes the bad rows of batch number ``batch`` to ``folder`` (made if absent). Returns the number of rows.
 
-    ChangeError if the system refuses; nothing is left behind then.
+    Raises ChangeError if the system refuses; no partial file is left then.
     """
-    import pyarrow.parquet as pq  # which loads file systems and their clients: of no use to who has no bad rows
+    import pyarrow.parquet as pq  # imported here: it loads file systems and their clients, which only bad rows need
 
     rows = [
         {"batch": batch, "relation": relation, "row": row, "reason": reason, "data": data}

@@ -1,6 +1,6 @@
-"""Selects the rows of a relation that the query reads, before anything else is done with them.
+"""Selects the rows of a relation that the query reads, before they are processed further.
 
-Where every occurrence of a relation asks for something, a row for which no occurrence's conditions hold is not read.
+If every occurrence of a relation has conditions, a row that meets those of no occurrence is not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from plans.reads import Parts
 
 _WHOLE = ("int32", "int64", "date", "timestamp", "timestamp_ntz", "duration")
 _LEAST, _MOST = -(2**63), 2**63 - 1
-_MOST_WORDS, _MOST_TEXTS = 64, 16  # of a list that is gone through for each row: Arrow hashes longer ones
+_MOST_WORDS, _MOST_TEXTS = 64, 16  # of a list that is scanned for each row: Arrow hashes longer ones
 _RANGES: dict[str, Callable[[int], tuple[int, int, bool]]] = {
     "eq": lambda bound: (bound, bound, False),
     "ne": lambda bound: (bound, bound, True),
@@ -30,19 +30,21 @@ _RANGES: dict[str, Callable[[int], tuple[int, int, bool]]] = {
     "gt": lambda bound: (bound + 1, _MOST, False),
     "ge": lambda bound: (bound, _MOST, False),
 }
-"""The range of the values for which a comparison with a bound holds, and True if it is those outside."""
+"""The range of the values for which a comparison with a bound holds, and True if the values outside the range are
+meant."""
 _PAIRS = {
     "eq": (scan.EQUAL, False, False), "ne": (scan.EQUAL, True, False), "lt": (scan.BEFORE, False, False),
     "ge": (scan.BEFORE, True, False), "gt": (scan.BEFORE, False, True), "le": (scan.BEFORE, True, True),
 }  # fmt: skip
-"""What is asked of two columns, True if it must not hold, and True if the second one stands first."""
+"""The test of two columns, True if it is negated, and True if the two columns are swapped."""
 
 
 class Selection:
-    """The rows of a relation for which one of some ``conditions`` holds; ``kinds``: the types of its columns.
+    """The rows of a relation for which one of the ``conditions`` holds. ``kinds``: the types of its columns.
 
-    ``coded``: doubles are seen as codes have them, with one zero, and one NaN. ``tests``: tests of columns that hold
-    where a condition does, by condition; none if one condition has none. ``exact``: they are all that is asked for.
+    ``coded``: compares doubles by their codes, which have one zero and one NaN. ``tests``: for each condition, tests of
+    columns that hold where the condition holds; empty if some condition has none. ``exact``: the tests are equivalent
+    to the conditions.
     """
 
     def __init__(self, conditions: Collection[Parts], kinds: Mapping[str, str], coded: bool) -> None:
@@ -57,7 +59,7 @@ class Selection:
         self.tests = found if all(found) else []
 
     def rows(self, columns: Columns, n: int, intern: Intern) -> np.ndarray | None:
-        """Returns the positions of the rows that are read, int64[k], rising; None if all are. O(n)."""
+        """Returns the ascending positions of the rows that are read, int64[k], or None if all are. O(n)."""
         keep = self._tested(columns, n)
         if keep is not None:
             return None if np.count_nonzero(keep) == n else keep.nonzero()[0]
@@ -69,7 +71,8 @@ class Selection:
         return None if len(rows) == n else words(rows)
 
     def _tested(self, columns: Columns, n: int) -> np.ndarray | None:
-        """Returns where a condition holds, bool[n], if it can be told without Arrow: in microseconds, not in tens."""
+        """Returns bool[n], True where a condition holds, if tests suffice, else None. Takes microseconds where Arrow
+        takes tens."""
         if not self.exact:
             return None
         keep = np.zeros(n, bool)
@@ -88,7 +91,8 @@ class Selection:
 
 
 def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> Test | None:
-    """Returns the test for a column that is NULL, or is not, or that is compared with a word, a text, or a column."""
+    """Returns the test of a column for NULL, or of its value against a constant word, a text, or another column; else
+    None."""
     inner = part.args[0] if part.op == "not" else part
     if inner.op == "isnull" and inner.args[0].op == "col":
         return Test(scan.IS_NULL, declared[inner.args[0].value.lower()], negated=part is not inner)
@@ -111,7 +115,7 @@ def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> 
     if whole:
         low, high, negated = _RANGES[part.op](_word(other))
         if low > _MOST or high < _LEAST:
-            low, high = 1, 0  # no word is beyond the last one
+            low, high = 1, 0  # no word is greater than the largest one
         return Test(scan.WITHIN, name, low, high, negated=negated)
     if column.type == "string" and part.op in ("eq", "ne"):
         return Test(scan.TEXT, name, texts=(other.value.encode(),), negated=part.op == "ne")
@@ -119,7 +123,7 @@ def _test(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str]) -> 
 
 
 def _listed(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str], negated: bool) -> Test | None:
-    """Returns the test for a column whose value is in a list of words or texts, or is not."""
+    """Returns the test for a column whose value is, or is not, in a list of words or texts; else None."""
     column, *items = part.args
     if column.op != "col" or any(item.value is None or item.type != column.type for item in items):
         return None
@@ -134,7 +138,7 @@ def _listed(part: Expr, declared: Mapping[str, str], kinds: Mapping[str, str], n
 
 
 def _is_word(type_: str) -> bool:
-    """Returns True for types of which a value is the whole number that its code is."""
+    """Returns True for types whose values are integers that equal their codes."""
     return type_ in _WHOLE or (type_.startswith("decimal") and not uses_dictionary(type_))
 
 

@@ -1,4 +1,4 @@
-"""Batches whose rows are all inserted or all deleted, so they have no weights."""
+"""Prepares batches whose rows are all inserted or all deleted, and therefore have no weights."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from plans.schema import Table
 
 
 def all_inserted(table: Table, rows: Any) -> Any:
-    """Returns the rows, in a form that can be read more than once. ChangeError if they have weights or change codes."""
+    """Returns the rows, in a form that can be read more than once. Raises ChangeError if they have weights or change
+    codes."""
     data = kept(table.name, rows)
     _opened(table, data)
     return data
 
 
 def all_deleted(table: Table, rows: Any) -> Any:
-    """Returns the rows with the weight -1. Errors as for ``all_inserted``."""
+    """Returns the rows with the weight -1. Raises the errors of ``all_inserted``."""
     names, count, column = _opened(table, kept(table.name, rows))
     return {**{name: column(i) for i, name in enumerate(names)}, WEIGHT: np.full(count, -1, np.int64)}
 

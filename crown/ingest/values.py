@@ -1,4 +1,4 @@
-"""Converts the values of a column to its declared type, and names the value that does not fit."""
+"""Converts the values of a column to its declared type, and reports values that do not fit."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from plans.types import arrow_type
 def converted(
     column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str], rounded: bool = False
 ) -> Given:
-    """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL.
+    """Returns the column as ``target``, the Arrow type of ``kind``. Rows that do not fit are recorded in ``bad`` and
+    become NULL.
 
-    ``rounded``: numbers are rounded to the digits of ``target``, a type of decimals.
+    ``rounded``: numbers are rounded to the digits of ``target``, a decimal type.
     """
     if not len(column):
-        return pa.nulls(0, target)  # which is of any type
+        return pa.nulls(0, target)  # an empty column fits every type
     nested = is_nested(kind)
     cast = _rounded if rounded else partial(_nested, kind=kind) if nested else _cast
     try:
@@ -42,7 +43,7 @@ def converted(
             return np.array(column, INTEGERS[kind])
         return cast(_array(column, "" if rounded else kind, target), target)
     except REFUSED:
-        pass  # find the rows that are to blame
+        pass  # find the rows that do not fit
     fitting = []
     for row in range(len(column)):
         if column[row] is ABSENT:
@@ -64,7 +65,7 @@ def converted(
 
 
 def _nested(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
-    """Returns an array as one of a type with parts, in which no value is changed. Raises ``REFUSED``."""
+    """Returns an array as one of a nested type, without changing a value. Raises ``REFUSED``."""
     if array.type == target and not has_map(kind):
         return array
     if is_text(array.type):
@@ -95,13 +96,13 @@ def has_no_zone(column: Any) -> bool:
 
 
 def _zones(values: list[Any]) -> set[bool]:
-    """Returns True for times that have no zone, False for those that have one; pandas' NaT has none, and is no time."""
+    """Returns True for times without a zone, False for times with one. Ignores pandas' NaT, which is no time."""
     return {value.tzinfo is None for value in values if isinstance(value, dt.datetime) and value == value}
 
 
 def _hint(kind: str, value: Any, rounded: bool, column: Any) -> str:
-    """Returns what to do where a time has a zone and the column has none, where a float has more digits than a
-    decimal, or where a library has made structs of maps; else nothing."""
+    """Returns a hint on what to do, or an empty text. There are hints for a time with a zone in a column without one,
+    for a float with more digits than a decimal, and for maps that a library has converted to structs."""
     if isinstance(column, pa.Array) and structs_for_maps(column.type, kind):
         return (
             "; the batch has a struct there, with the keys of all rows: give an Arrow map, lists of (key, value) "
@@ -118,13 +119,13 @@ _WHOLE = {int}
 INTEGERS: dict[str, type] = {"int32": np.int32, "int64": np.int64}
 _BOOLS = {bool, np.bool_}
 _EXACTLY = {int, Decimal, type(None)}
-"""Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
+"""Python types whose values are converted without checking their kinds first: Arrow accepts or rejects each value."""
 
 
 def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None) -> pa.Array:
-    """Returns Python values as an array, of type ``target``, ``kind``'s, if that is theirs by nature.
+    """Returns Python values as an array, of type ``target``, the Arrow type of ``kind``, if that is their natural type.
 
-    Arrow would drop the nanoseconds of a pandas Timestamp without a word.
+    Arrow alone would silently drop the nanoseconds of a pandas Timestamp.
     """
     types = set(map(type, values))
     if types <= NATURAL.get(kind, set()):
@@ -142,13 +143,14 @@ def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None)
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns a cast that changes no value.
+    """Returns the array cast to ``target``, without changing a value.
 
-    Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
+    Rejects casts between kinds (text is parsed, but nothing becomes text), and casts that do not convert back to the
+    same values.
     """
     source = array.type
     if pa.types.is_interval(source):
-        counts(array)  # of months alone
+        counts(array)  # rejects intervals that have more than months
     if source == target:
         return array
     if pa.types.is_null(source):
@@ -162,13 +164,14 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if _family(source) != _family(target):
         raise pa.ArrowInvalid(f"{source} is no {target}")
     if pa.types.is_decimal(source) or (pa.types.is_integer(source) and pa.types.is_decimal(target)):
-        # Arrow wants the digits of any such integer, has no functions for short decimals, and few for negative scales.
+        # Arrow requires the digits of any such integer, has no functions for short decimals, and few for negative
+        # scales.
         scale = max(source.scale, 0) if pa.types.is_decimal(source) else target.scale
         array = array.cast(pa.decimal256(_MOST_DIGITS, scale))
         source = array.type
     out = array.cast(target, safe=True)
     if pa.types.is_decimal(source) and not pa.types.is_floating(target):
-        return out  # exact, or refused
+        return out  # exact, or rejected
     back = out.cast(source, safe=False)
     same = pc.equal(array, back)
     if pa.types.is_floating(source):
@@ -179,8 +182,8 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _rounded(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Returns numbers, or texts of numbers, as decimals of ``target``, rounded half up; refused if they are too large.
-    A float counts by the shortest decimal that is read as it, as in CAST."""
+    """Returns numbers, or texts of numbers, as decimals of ``target``, rounded half up. Rejects numbers that are too
+    large. A float is read as the shortest decimal that converts to it, as in CAST."""
     source = array.type
     if pa.types.is_floating(source):
         array = array.cast(pa.float64())
@@ -197,18 +200,18 @@ def _rounded(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 _EXACT = {pa.float16(): pa.float32(), pa.binary_view(): pa.binary()}
-"""Types that Arrow does not compare, and others that have all their values."""
+"""Types that Arrow cannot compare, and types that have all their values."""
 _MOST_DIGITS = 76
 _TEXT = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Returns True for the Arrow types of texts."""
+    """Returns True for the Arrow text types."""
     return type_.id in _TEXT
 
 
 def _family(type_: pa.DataType) -> str:
-    """Returns the types between which a conversion makes sense."""
+    """Returns the family of a type. Conversions are allowed within a family."""
     kinds = pa.types
     if kinds.is_boolean(type_):
         return "bool"

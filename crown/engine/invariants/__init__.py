@@ -1,1 +1,1 @@
-"""The invariants of a tree engine between two batches, as executable checks."""
+"""Checks the invariants of a tree engine between two batches."""

@@ -1,7 +1,8 @@
-"""Checks payloads: recomputes each group's from the rows of its children and compares.
+"""Checks payloads: recomputes each group's payload from the rows of its children and compares.
 
-Between batches no change waits, a group is worth the sum of its children's worth, and an empty one is worth nothing.
-Of a summed leaf there are no rows to compare with: its groups count some, or are worth nothing.
+Between batches no change is pending, the value of a group is the sum of its children's values, and an empty group has
+the value 0. The rows of a summed leaf are not stored, so its groups are not recomputed: a group has a positive count,
+or the value 0.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _COUNT: Term = ()
 
 
 def number(words: Sequence[int] | np.ndarray) -> int:
-    """Returns the integer whose limbs ``words`` are."""
+    """Returns the integer with the limbs ``words``."""
     low = sum((int(w) % 2**64) << 64 * x for x, w in enumerate(words))
     return low - (1 << 64 * len(words)) if int(words[-1]) < 0 else low
 
 
 def numbers(words: Sequence[int] | np.ndarray, parts: Parts, arena: np.ndarray) -> dict[Term, int]:
-    """Returns the value of every term of a payload, of which ``arena`` has the far parts; that of doubles in their
+    """Returns the value of every term of a payload. ``arena`` holds its far parts. Values of doubles are in their
     unit."""
     found = {}
     for term in parts.terms:
@@ -50,7 +51,7 @@ def numbers(words: Sequence[int] | np.ndarray, parts: Parts, arena: np.ndarray) 
 
 
 def far_words(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> list[int]:
-    """Returns the words of every far part in the payloads of groups."""
+    """Returns the length in words of every far part in the payloads of groups."""
     payload, found = compiled.payload, []
     for i in range(len(plan.nodes)) if payload is not None else ():
         assert payload is not None
@@ -62,7 +63,7 @@ def far_words(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> list[int
 
 
 def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
-    """Raises AssertionError if a payload is not what it has to be. O(state), in Python: for tests."""
+    """Raises AssertionError if a payload is wrong. O(state), in Python: for tests."""
     payload, halves = compiled.payload, arena.view(np.int32)
     assert payload is not None
     assert arena[A.H_WRAPPED] == 0, "a count has left 63 bits"
@@ -85,19 +86,20 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
 
 
 def _handles(arena: np.ndarray, table: int) -> list[int]:
-    """Returns what a table holds."""
+    """Returns the handles of all records of a table."""
     slots = int(arena[table + A.T_SLOTS])
     return [int(word) & LOW32 for word in arena[slots : slots + int(arena[table + A.T_CAPACITY])] if word]
 
 
 def _groups(arena: np.ndarray, compiled: CompiledPlan, i: int) -> list[int]:
-    """Returns the groups above a node in all bundles of its index, also where they are not in use."""
+    """Returns the groups above a node in all bundles of its index, including unused ones."""
     table = int(table_at(at.groups_table(len(compiled.words), compiled.index[i])))
     return [bundle + compiled.shift[i] for bundle in _handles(arena, table)]
 
 
 def _children(arena: np.ndarray, plan: Plan, compiled: CompiledPlan, i: int) -> dict[int, list[int]]:
-    """Returns the rows of V_s of node ``i`` by their group. The rows of a virtual node are known to its children."""
+    """Returns the rows of V_s of node ``i`` by their group. The rows of a virtual node are found through its
+    children."""
     halves = arena.view(np.int32)
     if plan.nodes[i].kind == "virtual":
         c = compiled.children[i][0]
@@ -117,7 +119,7 @@ def _children(arena: np.ndarray, plan: Plan, compiled: CompiledPlan, i: int) -> 
 
 
 def _factor(code: int, kind: str, what: str) -> int:
-    """Returns what a code counts as."""
+    """Returns the factor that a code contributes."""
     if code == NULL:
         return 0
     if what == VALID:
@@ -134,7 +136,7 @@ def _factor(code: int, kind: str, what: str) -> int:
 def _own(
     arena: np.ndarray, halves: np.ndarray, plan: Plan, compiled: CompiledPlan, payload: PayloadLayout, i: int, row: int
 ) -> dict[Term, int]:
-    """Returns what a row of bound node ``i`` is worth, by the payloads of the groups below it."""
+    """Returns the value of a row of bound node ``i``, from the payloads of the groups below it."""
     weighed = compiled.array[int(compiled.array[node_at(i) + N_PAYLOAD]) + Y_WEIGHED]
     own = {term: int(at.row_weight(halves, row)) if weighed else 1 for term in payload.parts[i].terms}
     for term in own:

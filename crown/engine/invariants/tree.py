@@ -1,9 +1,9 @@
-"""Checks all other state: recomputes every view from the rows of R and compares.
+"""Checks all state except payloads: recomputes every view from the rows of R and compares.
 
 Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
-positions, live prefixes, carried values; reachability in the hash tables; and that the blocks in use account for every
-word handed out. Not checked: that a string stands once in the dictionary, and the counters that only ``stats`` shows. A
-summed leaf has no rows: its V_p is what its groups say.
+positions, live prefixes, carried values; reachability in the hash tables; and that the used blocks account for every
+allocated word. Not checked: that each string is in the dictionary once, and the counters that only ``stats`` shows. A
+summed leaf has no rows, so its V_p is taken from its groups.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Reader:
         self.plan_array = state.plan_array
 
     def handles(self, table: int) -> list[int]:
-        """Returns all records of a table; each MUST be reachable from its home slot."""
+        """Returns all records of a table. Checks that each is reachable from its home slot."""
         slots, capacity = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_CAPACITY])
         words = [int(w) for w in self.arena[slots : slots + capacity]]
         for s, word in enumerate(words):
@@ -90,16 +90,16 @@ class _Reader:
         )
 
     def rows_of(self, node: int) -> set[int]:
-        """Returns the rows of a node that is not virtual: blocks in records whose tuples it reads."""
+        """Returns the rows of a node that is not virtual: its blocks in records whose tuples it reads."""
         record = self.layout.record[node]
         offset = self.layout.offset[node]
         blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
         return {block for block in blocks if at.row_place(self.halves, block) != at.UNREAD}
 
     def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
-        """Returns the handles in the children list of a group above a node, and the values carried beside them.
+        """Returns the handles in the children list of a group above a node, and the values that the list carries.
 
-        Above a bound node the children are counted only: they are 0, 1, 2, ...
+        Above a bound node the children are only counted: the handles are 0, 1, 2, ...
         """
         carried = self.carried(node)
         field = at.children_field(g, len(self.plan.nodes[node].key))
@@ -118,8 +118,9 @@ class _Reader:
         return self._entries(field, int(at.PARENTS), int(A.PLAIN))[0]
 
     def unused(self, node: int, g: int) -> bool:
-        """Returns whether neither end of the edge above a node has rows with the key of the group; checks that it is
-        then as it was made, but for its live parents, of which nothing is known while no live views are kept."""
+        """Returns True if neither end of the edge above a node has rows with the key of the group. Checks that the
+        group is then in its initial state, apart from its live parents, which are undefined while no live views are
+        maintained."""
         k = len(self.plan.nodes[node].key)
         used = bool(at.parents_count(self.halves, g, k) or self.references(node, g))
         extra = int(self.plan_array[node_at(node) + N_EXTRA])
@@ -127,13 +128,13 @@ class _Reader:
         empty = used or not (
             at.children_count(self.halves, g, k)
             or (self.arena[A.H_LIVE_ON] and at.live_parents(self.halves, g, k))
-            or self.halves[2 * (g + k + 2) + 1 : 2 * (g + k + words)].any()  # all behind these
+            or self.halves[2 * (g + k + 2) + 1 : 2 * (g + k + words)].any()  # all words after these
         )
         assert empty, f"{self.plan.nodes[node].name}: a group without references is not empty"
         return not used
 
     def references(self, node: int, g: int) -> int:
-        """Returns how many rows of a node refer to a group above it as children."""
+        """Returns how many rows of a node reference a group above it as children."""
         k, where = len(self.plan.nodes[node].key), int(self.plan_array[node_at(node) + N_REFERENCES])
         return int(at.references(self.halves, g, k, where))
 
@@ -142,11 +143,11 @@ class _Reader:
         return int(self.arena[table_at(at.groups_table(len(self.plan.nodes), node)) + at.T_PADDING])
 
     def carried(self, node: int) -> int:
-        """Returns the word, counted from a row of the node, that its children lists carry, or PLAIN."""
+        """Returns the offset from a row of the node of the word that its children lists carry, or PLAIN."""
         return int(self.plan_array[node_at(node) + N_CARRIED])
 
     def _entries(self, field: int, side: int, carried: int) -> tuple[list[int], bool]:
-        """Returns the handles in a list, and whether they are in a block of their own."""
+        """Returns the handles in a list, and whether the list has a block of its own."""
         n = int(at.list_length(self.halves, field))
         base = int(at.list_base(self.halves, field, side, carried))
         many = bool(at.list_room(self.halves, field, side))
@@ -343,5 +344,5 @@ def _check_words(
 
 
 def _owner(reader: _Reader, node: int) -> int:
-    """Returns the node whose table a node's records are in: the first alias of its relation."""
+    """Returns the node whose table has a node's records: the first alias of its relation."""
     return int(reader.plan_array[reader.plan_array[reader.layout.record[node] + R_NODES]])

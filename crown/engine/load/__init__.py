@@ -1,1 +1,1 @@
-"""Bulk loads: many tuples are inserted into a tree edge by edge instead of tuple by tuple."""
+"""Loads many tuples into a tree edge by edge instead of tuple by tuple."""

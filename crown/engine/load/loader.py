@@ -1,6 +1,6 @@
 """Loads large batches of inserts in bulk, as far as memory allows, and the rest tuple by tuple.
 
-tuples of a source -> tables made for what they have of new keys -> parts, each entered as a whole
+tuples of a source -> tables sized for their new keys -> chunks, each inserted as a whole
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from crown.kernels import arena as A
 from crown.kernels.fixed import FLOAT_TOP
 from crown.store.budget import Budget
 
-MASKED = 32  # aliases of a source: so many bits of a mask a load carries with a record
+MASKED = 32  # aliases of a source: the mask bits that a load carries with a record
 
 
 class Loader:
-    """Enters large batches of insertions into the arena of a compiled plan. ``scratch``: the kernels'.
+    """Inserts large batches into the arena of a compiled plan. ``scratch``: the scratch array of the kernels.
 
-    ``least``: of fewer tuples each enters by itself; ``most``: so many enter at once, and for each there are 16 bytes
-    beside the state meanwhile.
+    ``least``: fewer tuples are inserted one by one. ``most``: the tuples of a chunk at most; each takes 16 bytes beside
+    the state meanwhile.
     """
 
     least = 1 << 14
@@ -40,13 +40,14 @@ class Loader:
         self._compiled = compiled
         self._budget = budget
         self._state = (arena, arena.view(np.int32), compiled.array, scratch)
-        self._depths: dict[int, int] = {}  # of the deepest alias of the source of a node
+        self._depths: dict[int, int] = {}  # node -> depth of the deepest alias of its source
 
     def load(self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, out: np.ndarray) -> int:
         """Inserts tuples into the source of ``node``, as ``update.insert_batch`` does without deltas and live views.
 
-        Returns how many: the first ones. The others, perhaps all, have to enter one by one: there are few, or no room
-        for all that they might need, or one might get more copies than there may be. O(n + P-updates).
+        Returns the number of inserted tuples, which are the first ones. The others, perhaps all, must be inserted one
+        by one: they are few, there may be too little memory for them, or one might get too many copies. O(n +
+        P-updates).
         """
         n, record = len(copies), self._compiled.record[node]
         if n < self.least:
@@ -59,7 +60,7 @@ class Loader:
         ensure_load_compiled(self._compiled.ring is not None)
         sample = np.empty(distinct.WORDS, np.int64)
         new = int(bulk.reserve_tables(*self._state, record, values, n, sample))
-        step = max(min(step, 2 * new), self.least)  # of tuples that are there already records are made, and freed
+        step = max(min(step, 2 * new), self.least)  # present tuples also get records, which are freed
         starts, fresh, entries = np.empty(bulk.WORK, np.int64), np.empty(step, np.int64), np.empty(step, np.int64)
         tasks, total, done = tasks_of(self._compiled, node), int(copies.sum()), 0
         while (m := self._fitting(record, min(n - done, step), 0, far)) >= min(n - done, self.least) > 0:
@@ -70,22 +71,22 @@ class Loader:
         return done
 
     def deepest_first(self, nodes: Sequence[int]) -> list[int]:
-        """Returns the positions of ``nodes`` in the order in which their sources are loaded with the least work."""
+        """Returns the positions of ``nodes`` in the order in which loading their sources takes the least work."""
         for node in nodes:
             if node not in self._depths:
                 self._depths[node] = max(map(self._depth, aliases_of(self._compiled, node)))
         return sorted(range(len(nodes)), key=lambda i: -self._depths[nodes[i]])
 
     def _fitting(self, record: int, n: int, total: int, far: bool) -> int:
-        """Returns how many tuples, at most ``n``, can enter at once; tables are made for ``total``. ``far``: sums may
-        have far parts."""
+        """Returns how many tuples, at most ``n``, can be inserted at once. Tables are sized for ``total``. ``far``:
+        sums may have far parts."""
         n, of = min(n, self.most), (self._arena, self._compiled, record)
         while n >= self.least and not self._budget.provide(0, words_for(*of, n, total, far)):
             n //= 2
         return n
 
     def _far(self, node: int, values: np.ndarray) -> bool:
-        """Returns True if sums may have far parts when tuples, one after the other, are in the source of ``node``."""
+        """Returns True if inserting tuples, given row by row, into the source of ``node`` may give sums far parts."""
         payload = self._compiled.payload
         if payload is None or not any(parts.far for parts in payload.parts):
             return False
@@ -103,6 +104,6 @@ class Loader:
 
 
 def _near(values: np.ndarray) -> np.ndarray:
-    """Returns where doubles are certainly near, or add nothing to a sum: zero, and all with bits from 2^-112 on."""
+    """Returns True for doubles that surely add nothing to a far part: zero, and all with bits from 2^-112 upwards."""
     sizes = np.abs(values)
     return (sizes == 0) | ((sizes >= 2.0**-60) & (sizes < 2.0**FLOAT_TOP)) | ~np.isfinite(values)

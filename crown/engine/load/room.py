@@ -1,7 +1,7 @@
-"""Bounds the memory of a bulk load, which cannot stop half-way, so that it is reserved before.
+"""Bounds the memory of a bulk load, which cannot stop half-way, so that it is reserved before the load.
 
-The bound is by counts alone: as many new records, groups and entries of lists as there can be, each in a block of its
-own, and every list moved to a larger block as often as that can happen.
+The bound uses counts only: the maximum of new records, groups and list entries, each in its own block, and every list
+moved to a larger block as often as possible.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from crown.kernels.tables import is_full
 
 
 def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int, far: bool = False) -> int:
-    """Returns at least as many words as it can take to insert ``n`` tuples into the source with descriptor ``record``.
+    """Returns an upper bound of the words that inserting ``n`` tuples into the source with descriptor ``record`` takes.
 
-    ``total``: tuples for which its tables are made; ``far``: sums may have far parts. O(nodes).
+    ``total``: tuples for which its tables are sized. ``far``: sums may have far parts. O(nodes).
     """
     plan = compiled.array
     nodes = range(int(plan[P_COUNT]))
@@ -70,8 +70,8 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
     for i in nodes:
         d, after = node_at(i), rows[i] + more[i]
         carried = plan[d + N_CARRIED]
-        if touched[i] and carried != COUNTED:  # room is below twice the length, and it has doubled up to there
-            words += (2 if carried == PLAIN else 7) * after  # and become wide there, at most
+        if touched[i] and carried != COUNTED:  # a block has less than twice the words used, after doubling
+            words += (2 if carried == PLAIN else 7) * after  # at most, including the change to wide entries
         parent = int(plan[d + N_PARENT])
         if parent < 0:
             continue
@@ -81,7 +81,7 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
             index = int(plan[d + N_INDEX])
             groups = int(arena[plan[index + I_TABLE] + T_COUNT]) + keys.get(index, 0)
             words += groups * _block(int(plan[d + N_EXTRA]))
-            if far and compiled.payload is not None:  # of a group, and of its entry
+            if far and compiled.payload is not None:  # one for a group, one for its entry
                 parts = compiled.payload.parts[i]
                 limbs = [parts.far_limbs(term) for term in parts.terms if parts.doubles[term]]
                 words += 2 * groups * sum(_block(1 + m) for m in limbs)
@@ -89,19 +89,19 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
 
 
 def _look_up(plan: np.ndarray, record: int, n: int, keys: dict[int, int]) -> None:
-    """Adds to ``keys``, per index, how many bundles ``n`` records of that descriptor can need there."""
+    """Adds to ``keys``, per index, the bundles that ``n`` records of that descriptor can need."""
     for q in range(int(plan[record + R_LOOKUPS])):
         index = int(plan[lookup_at(plan, record, q) + LOOKUP_INDEX])
         keys[index] = keys.get(index, 0) + n
 
 
 def _block(words: int) -> int:
-    """Returns the words of the block that ``alloc`` gives for so many."""
+    """Returns the words of the block that ``alloc`` returns for ``words`` words."""
     return int(class_words(size_class(words)))
 
 
 def _slots(arena: np.ndarray, table: int, more: int) -> int:
-    """Returns the words of the slots that a table of so many more records takes, with all that it takes before."""
+    """Returns the words of the new slots of a table with ``more`` more records, including intermediate sizes."""
     capacity = present = int(arena[table + T_CAPACITY])
     while is_full(int(arena[table + T_COUNT]) + more, capacity):
         capacity *= 2

@@ -1,8 +1,8 @@
-"""The tasks of a bulk load in order: one per edge and alias of a source.
+"""Orders the tasks of a bulk load: one per edge and alias of a source.
 
-At the edge above an alias, its rows enter their groups; at an edge below, they are linked to groups as parents. Both
-go through a table in the order of its slots, and tasks with the same look-up do so together. What is linked is counted
-then, so everything below has to be there: a link comes in a later pass than all that aliases below the edge do.
+At the edge above an alias, its rows enter their groups. At an edge below, they are linked to groups as parents. Both
+pass through a table in the order of its slots, and tasks with the same look-up share a pass. Linking also counts, so
+everything below must be present: a link has a later pass than all tasks of aliases below its edge.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class _Task(NamedTuple):
 def tasks_of(compiled: CompiledPlan, node: int) -> np.ndarray:
     """Returns the tasks of the source of ``node``, int64: look-up, bit of the alias, child, pass; see ``edges.TASK``.
 
-    Behind them: the look-up that most passes go by, or -1. O(aliases^3).
+    The last word is the look-up of the most passes, or -1. O(aliases^3).
     """
     nodes = aliases_of(compiled, node)
     below = [_below(compiled, alias) for alias in nodes]
     waiting = [task for bit, alias in enumerate(nodes) for task in _tasks(compiled, bit, alias)]
     words: list[int] = []
-    looks: list[int] = []  # of the passes
+    looks: list[int] = []  # one per pass
     while waiting:
         wanted = {task: [one for one in waiting if _before(nodes, below, one, task)] for task in waiting}
         ready = [task for task in waiting if not wanted[task]]
         counts = Counter(task.look for task in ready)
         look = max(counts, key=lambda one: (one >= 0, counts[one]))
         together = [task for task in ready if task.look == look]
-        # A row that has been linked last of all can enter at once.
+        # A row that has been linked in this pass can enter in the same pass.
         together += [t for t in waiting if t.look == look and t.child < 0 and wanted[t] and {*wanted[t]} <= {*together}]
         words += [word for task in together for word in (*task, len(looks))]
         looks.append(look)
@@ -48,7 +48,7 @@ def tasks_of(compiled: CompiledPlan, node: int) -> np.ndarray:
 
 
 def aliases_of(compiled: CompiledPlan, node: int) -> list[int]:
-    """Returns the nodes of the aliases of the source of ``node``, by their bits."""
+    """Returns the nodes of the aliases of the source of ``node``, in the order of their mask bits."""
     plan, record = compiled.array, compiled.record[node]
     first = int(plan[record + R_NODES])
     nodes: list[int] = plan[first : first + int(plan[record + R_ALIASES])].tolist()
@@ -63,7 +63,7 @@ def _tasks(compiled: CompiledPlan, bit: int, node: int) -> list[_Task]:
 
 
 def _below(compiled: CompiledPlan, node: int) -> list[set[int]]:
-    """Returns per child of a node the nodes of the subtree."""
+    """Returns, per child of a node, the nodes of the child's subtree."""
     found = []
     for child in compiled.children[node]:
         subtree = [child]
@@ -74,7 +74,7 @@ def _below(compiled: CompiledPlan, node: int) -> list[set[int]]:
 
 
 def _before(nodes: list[int], below: list[list[set[int]]], first: _Task, then: _Task) -> bool:
-    """Returns True if a task has to be done before another: links before what enters, all below before a link."""
+    """Returns True if a task must precede another: links before entering, everything below before a link."""
     if then.child < 0:
         return first.alias == then.alias and first.child >= 0
     return nodes[first.alias] in below[then.alias][then.child]

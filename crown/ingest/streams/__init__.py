@@ -1,1 +1,1 @@
-"""Streams for files, tests and benchmarks: edge lists, generated graphs, change files, count windows."""
+"""Produces streams for files, tests and benchmarks: edge lists, generated graphs, change files, count windows."""

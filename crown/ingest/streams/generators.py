@@ -1,7 +1,7 @@
-"""Seeded power-law graphs, so that every demo, test and benchmark can make its own data and ship none.
+"""Generates seeded power-law graphs, so that demos, tests and benchmarks need no data files.
 
-Both generators return the edges as two int64 arrays ``(src, dst)`` in arrival order. The same arguments give the same
-edges on every machine (NumPy's PCG64 is specified bit by bit).
+Both generators return the edges as two int64 arrays ``(src, dst)`` in arrival order. The same arguments produce the
+same edges on every machine (NumPy's PCG64 is specified bit by bit).
 """
 
 from __future__ import annotations

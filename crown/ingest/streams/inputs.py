@@ -1,9 +1,9 @@
-"""Files of changes for the embedded engine: one file or folder per relation, read whole, handed over in batches.
+"""Reads files of changes for the embedded engine: one file or folder per relation, read whole, applied in batches.
 
-What a file may be is in ``plans.files``; ``-`` is standard input. Its columns are the relation's, with ``_weight`` for
-changes that are not all inserts. Batch ``k`` takes rows ``k*n .. (k+1)*n`` of every file. Of standard input a batch is
-read when the one before is done, so a stream of lines may go on for ever. A window slides over files without
-``_weight``, in the order of their rows.
+``plans.files`` lists the supported files; ``-`` is standard input. The columns are the relation's, with ``_weight`` for
+changes that are not all inserts. Batch ``k`` has rows ``k*n .. (k+1)*n`` of every file. A batch of standard input is
+read when the previous one is done, so a stream of lines may be endless. A window slides over files without ``_weight``,
+in the order of their rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _WHERE = "standard input"
 
 
 def standard_input(table: Table) -> pa.Table:
-    """Reads standard input to its end, as a file. FileError if it cannot be read, ChangeError if it is closed."""
+    """Reads standard input to its end, as a file. Raises FileError if it cannot be read, ChangeError if it is
+    closed."""
     return rows_of(_standard_stream().read(), _WHERE, table)
 
 
@@ -42,9 +43,10 @@ def _standard_stream() -> BinaryIO:
 
 
 def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
-    """Yields standard input in tables of so many lines, each as soon as its lines are there.
+    """Yields standard input in tables of ``batch_rows`` lines, each as soon as its lines have arrived.
 
-    What is not text, or is one array of JSON, is read to its end first. FileError for lines that cannot be read.
+    Input that is not text, or is one JSON array, is read to its end first. Raises FileError for lines that cannot be
+    read.
     """
     stream = _standard_stream()
     head = b""
@@ -68,8 +70,7 @@ def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
 
 
 def _pieces(first: bytes, stream: BinaryIO, lines: int, place: Place) -> Iterator[tuple[Place, bytes]]:
-    """Yields lines and where they are from, so many at a time; a value in quotes that goes on in the next line is not
-    cut in two."""
+    """Yields blocks of ``lines`` lines with their position. Does not split a quoted value that spans lines."""
     taken = [first] if first else []
     while taken := [*taken, *islice(stream, lines - len(taken))]:
         quotes = sum(line.count(b'"') for line in taken)
@@ -83,12 +84,12 @@ def _pieces(first: bytes, stream: BinaryIO, lines: int, place: Place) -> Iterato
 def batches(
     files: Mapping[str, pa.Table | Iterator[pa.Table]], batch_rows: int, span: str | None
 ) -> Iterator[dict[str, pa.Table]]:
-    """Yields batches of all files in step; what is an iterator has its batches already, and no window.
+    """Yields batches of all files in step. An iterator yields its own batches, and has no window.
 
-    ``span``: window over the rows of each (a number, or a fraction); None: no window.
+    ``span``: window over the rows of each file (a number, or a fraction); None: no window.
 
-    Raises ChangeError or WindowError at once, before the first batch, if the numbers make no sense or a window was
-    asked for over a file that has deletes of its own.
+    Raises ChangeError or WindowError before the first batch if the numbers are invalid, or if a file with a window has
+    deletes.
     """
     if batch_rows < 1:
         raise ChangeError(f"a batch of {batch_rows} rows: give 1 or more")
@@ -107,7 +108,7 @@ def batches(
 
 
 def netted(files: Mapping[str, pa.Table], batch_rows: int, span: str) -> list[str]:
-    """Returns what to say of windows that are shorter than a batch; see ``crown.ingest.streams.window.netted``."""
+    """Returns messages about windows that are shorter than a batch; see ``crown.ingest.streams.window.netted``."""
     told = (
         window.netted(name, rows.num_rows, window.size(span, rows.num_rows), batch_rows) for name, rows in files.items()
     )

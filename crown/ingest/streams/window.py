@@ -1,21 +1,21 @@
-"""Count windows: an append-only list becomes a stream of inserts and deletes.
+"""Count windows: converts an append-only list to a stream of inserts and deletes.
 
-With a window of ``W`` rows over a list of ``N`` rows, step ``i`` (counted from 1) first deletes row ``i − W`` if
-``i > W``, then inserts row ``i``; after the last row everything still inside is deleted. That is the stream on which
-the CROWN paper measures its graph queries (PVLDB 16(5), 2023, Section 7): ``2N`` updates, never more than ``W`` rows
-alive, and empty at the end.
+With a window of ``W`` rows over a list of ``N`` rows, step ``i`` (counted from 1) first deletes row ``i − W`` if ``i >
+W``, then inserts row ``i``. After the last row, all rows in the window are deleted. The CROWN paper measures its graph
+queries on this stream (PVLDB 16(5), 2023, Section 7). The stream has ``2N`` updates, never more than ``W`` live rows,
+and is empty at the end.
 
-Update number ``u`` is a closed formula of ``u``, so that any slice of the stream is computed in O(slice) without
-walking what stands before it:
+Update number ``u`` is a closed formula of ``u``, so any slice of the stream is computed in O(slice) without its
+predecessors:
 
-========================  ======================  ======
-updates ``u``             row                     weight
-========================  ======================  ======
-``0 ≤ u < W``             ``u``                   ``+1``
-``W ≤ u < 2N − W``        ``(u − W) / 2``         ``−1``  (``u − W`` even)
-``W ≤ u < 2N − W``        ``W + (u − W − 1) / 2``  ``+1``  (``u − W`` odd)
-``2N − W ≤ u < 2N``       ``u − N``               ``−1``
-========================  ======================  ======
+========================  ==========================  ======
+updates ``u``             row                         weight
+========================  ==========================  ======
+``0 ≤ u < W``             ``u``                       ``+1``
+``W ≤ u < 2N − W``        ``(u − W) / 2``             ``−1``  (``u − W`` even)
+``W ≤ u < 2N − W``        ``W + (u − W − 1) / 2``     ``+1``  (``u − W`` odd)
+``2N − W ≤ u < 2N``       ``u − N``                   ``−1``
+========================  ==========================  ======
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from plans.schema import CHANGE_TYPE, ROW_KIND, WEIGHT
 
 
 class WindowError(CrownError):
-    """The window asked for makes no sense for the list; the message says what to give instead."""
+    """The requested window does not fit the list. The message says what to pass instead."""
 
 
 def check_inserts(name: str, rows: pa.Table) -> None:
-    """Raises :class:`WindowError` if the rows of a list say themselves whether they are inserted or deleted."""
+    """Raises :class:`WindowError` if the rows of a list have weights or change codes."""
     said = [column for column in rows.column_names if column.lower() in (WEIGHT, CHANGE_TYPE, ROW_KIND)]
     if said:
         raise WindowError(
@@ -44,10 +44,10 @@ def check_inserts(name: str, rows: pa.Table) -> None:
 
 
 def size(window: float | str, rows: int) -> int:
-    """Returns the rows in the window: ``window`` if it is a whole number, or that fraction of ``rows`` if below 1.
+    """Returns the rows in the window: ``window`` if it is an integer, or that fraction of ``rows`` if it is below 1.
 
-    ``size("0.2", 508_837)`` is 101,767; ``size(1000, 500)`` is 500, since no window outgrows its list.
-    Raises :class:`WindowError` unless ``window`` is a positive number, whole if it is 1 or more.
+    ``size("0.2", 508_837)`` is 101,767; ``size(1000, 500)`` is 500, since a window has at most the rows of its list.
+    Raises :class:`WindowError` unless ``window`` is a positive number, and an integer if it is 1 or more.
     """
     try:
         value = float(window)
@@ -62,7 +62,7 @@ def size(window: float | str, rows: int) -> int:
 
 
 def updates(rows: int, window: int, start: int = 0, stop: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Updates ``start`` to ``stop`` of the sliding-window stream over ``rows`` rows: which row, and with what weight.
+    """Computes updates ``start`` to ``stop`` of the sliding-window stream over ``rows`` rows.
 
     Returns two int64 arrays of length ``stop − start``: row numbers and weights (``+1`` insert, ``−1`` delete).
     ``stop`` defaults to the end of the stream, ``2 · rows``. Cost O(stop − start).
@@ -80,12 +80,12 @@ def updates(rows: int, window: int, start: int = 0, stop: int | None = None) -> 
 
 
 def sliding(table: pa.Table, window: int, batch_rows: int) -> Iterator[pa.Table]:
-    """Yields the sliding-window stream over ``table`` in file order, cut into tables of ``batch_rows`` updates.
+    """Yields the sliding-window stream over ``table`` in file order, split into tables of ``batch_rows`` updates.
 
-    Each yielded table has the columns of ``table`` and the int64 column ``_weight``. Only one batch is held at a time;
-    cost O(updates). Within a batch an engine applies the net change, so a row inserted and deleted in the same batch
-    leaves no trace (see ``netted``). No batch has the last insert and a delete after it: a list that is shorter than a
-    batch fills its window before that empties.
+    Each table has the columns of ``table`` and the int64 column ``_weight``. Only one batch is in memory at a time;
+    cost O(updates). An engine applies the net change of a batch, so a row inserted and deleted in one batch has no
+    effect (see ``netted``). No batch has the last insert and a later delete: a list that is shorter than a batch fills
+    its window before the window is emptied.
     """
     if batch_rows < 1:
         raise WindowError(f"a batch of {batch_rows} rows: give 1 or more")
@@ -97,9 +97,10 @@ def sliding(table: pa.Table, window: int, batch_rows: int) -> Iterator[pa.Table]
 
 
 def netted(name: str, rows: int, window: int, batch_rows: int) -> str | None:
-    """Returns what to say of a window shorter than a batch, which inserts and deletes rows within one; else None.
+    """Returns a message about a window shorter than a batch, which inserts and deletes rows within one batch; else
+    None.
 
-    A row of the list of ``rows`` stays for ``2 * window`` updates while the window slides.
+    A row of the list of ``rows`` rows stays for ``2 * window`` updates while the window slides.
     """
     if batch_rows <= 2 * window or rows <= window:
         return None
@@ -110,13 +111,13 @@ def netted(name: str, rows: int, window: int, batch_rows: int) -> str | None:
 
 
 def appended(table: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
-    """Yields the same list without a window: inserts only, in tables of ``batch_rows`` rows with ``_weight`` = +1."""
+    """Yields the list without a window: inserts only, in tables of ``batch_rows`` rows with ``_weight`` = +1."""
     for piece in sliced(table, batch_rows):
         yield piece.append_column(WEIGHT, pa.array(np.ones(piece.num_rows, dtype=np.int64)))
 
 
 def sliced(table: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
-    """Yields a table in parts of ``batch_rows`` rows."""
+    """Yields a table in slices of ``batch_rows`` rows."""
     if batch_rows < 1:
         raise WindowError(f"a batch of {batch_rows} rows: give 1 or more")
     for start in range(0, table.num_rows, batch_rows):
