@@ -1,8 +1,8 @@
 """Asks Spark for the analyzed plan of a query, which `plans.frontends.catalyst` turns into the query algebra.
 
-Spark's analyzer resolves names, types, casts and views. Of Spark's optimizer only the rules run that make joins of
-correlated subqueries, and the one that drops unread columns where some number rows: no rule looks at data, at
-statistics or at the clock.
+Spark's analyzer resolves names, types, casts and views. Two kinds of optimizer rules run after it: those that turn
+correlated subqueries into joins, and, where rows are numbered, the rule that drops unread columns. None of them reads
+data, statistics or the clock.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _RULES = (
     "RewriteLateralSubquery",
 )
 _NUMBERED = re.compile(r"\.(AttachDistributedSequence|MonotonicallyIncreasingID)\"")
-"""Numbers of rows in the order in which Spark has them: pandas-on-Spark adds such columns, and reads few of them."""
+"""Functions that number rows in Spark's own order. pandas-on-Spark adds such columns, and few queries read them."""
 _TEXT = "a DataFrame of {}"
 _CATALYST = "org.apache.spark.sql.catalyst."
-_DEPTH = 20  # of subqueries within one another
+_DEPTH = 20  # maximal nesting of subqueries
 
 
 def relation_of(spark: SparkSession, query: str | DataFrame, schema: Schema) -> Relation:
     """Returns the relation of the algebra that Spark makes of a query over the relations of ``schema``.
 
-    ``query``: SQL, or a DataFrame over temporary views that are called as the relations. PlanError where Spark refuses
-    the query, and for what is not maintained.
+    ``query``: SQL, or a DataFrame over temporary views that have the names of the relations. Raises PlanError if Spark
+    refuses the query, or if the query uses what cannot be maintained.
     """
     if getattr(spark, "_jsparkSession", None) is None:
         raise PlanError(
@@ -88,7 +88,7 @@ def _check_escapes(spark: SparkSession, plan: JavaObject, written: str) -> None:
 
 
 def _nodes(spark: SparkSession, top: JavaObject) -> Iterator[JavaObject]:
-    """Yields the operators of a plan, the nodes of their expressions, and those of subqueries."""
+    """Yields the operators of a plan, the nodes of their expressions, and the operators and nodes of subqueries."""
     gateway: Any = spark.sparkContext._gateway
     waiting = [top]
     while waiting:
@@ -104,7 +104,9 @@ def _nodes(spark: SparkSession, top: JavaObject) -> Iterator[JavaObject]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keeps PySpark from writing a refused query to standard error, with a trace of the JVM: here it is an answer."""
+    """Keeps PySpark from logging a refused query with a JVM stack trace to standard error. A refusal is an expected
+    answer here.
+    """
     logger = logging.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
@@ -114,8 +116,9 @@ def unlogged() -> Iterator[None]:
 
 
 def _joined(spark: SparkSession, plan: JavaObject) -> JavaObject:
-    """Returns a plan whose correlated subqueries are joins: the rules run until they change nothing, since a subquery
-    may hold another one."""
+    """Returns a plan in which correlated subqueries are joins. The rules run until they change nothing, since a
+    subquery can contain another one.
+    """
     rules = [_rule(spark, name) for name in _RULES]
     for _ in range(_DEPTH):
         before = plan
@@ -143,25 +146,27 @@ class Leaf:
 
 
 def leaves_of(frame: DataFrame) -> tuple[list[Leaf], bool]:
-    """Returns the tables and temporary views that a DataFrame reads, subqueries included, and True if it reads them by
-    views of the catalog."""
+    """Returns the tables and temporary views that a DataFrame reads, subqueries included. The second value is True if
+    the plan reads them through views of the catalog.
+    """
     execution: Any = frame._jdf.queryExecution()
     nodes = json.loads(execution.analyzed().toJSON())
     return [Leaf(name.lower(), path) for name, path in tables_of(nodes)], views_of(nodes)
 
 
 def clone(spark: SparkSession) -> SparkSession:
-    """Returns a session with the settings, functions and temporary views of another one, and the functions that are
-    registered here; new views are its own."""
+    """Returns a session with the settings, functions and temporary views of another session, and the functions that are
+    registered here. Views created in the new session exist only there.
+    """
     apart = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     register_functions(apart)
     return apart
 
 
 def register(spark: SparkSession, table: Table) -> None:
-    """Makes a temporary view of a relation, without rows."""
+    """Creates a temporary view of a relation, without rows."""
     fields = [T.StructField(c.name, spark_type(c.type), not table.required(c.name)) for c in table.columns]
-    # Rows of an RDD, which no rule knows to be none.
+    # The rows are an RDD, so that no rule can conclude that there are none.
     empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), T.StructType(fields))
     empty.createOrReplaceTempView(table.name)
 
@@ -179,7 +184,7 @@ def _frame(spark: SparkSession, text: str, schema: Schema) -> DataFrame:
 
 
 _UNKNOWN = re.compile(r"\[UNRESOLVED_ROUTINE\] [^`]*`(\w+)`")
-"""How Spark says that it knows no function of a name."""
+"""Spark's error for a function name that it does not know."""
 
 
 def _jvm(spark: SparkSession) -> Any:
@@ -187,7 +192,7 @@ def _jvm(spark: SparkSession) -> Any:
 
 
 def _said(error: AnalysisException | ParseException) -> str:
-    """Returns what Spark says, in one line."""
+    """Returns what Spark says, as one line."""
     lines = [line.strip() for line in str(error).splitlines()]
     message = " ".join(line for line in lines if line and not line.startswith(("==", "'", "+-", ":-")))
     return f"Spark refuses the query: {message}"

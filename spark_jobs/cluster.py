@@ -23,7 +23,9 @@ def application(spark: SparkSession) -> str:
 
 
 def cores(spark: SparkSession) -> int:
-    """Returns the default parallelism: how many tasks run at once. On a Spark Connect session that may cost a job."""
+    """Returns the default parallelism, which is the number of tasks that run at once. May run a job on a Spark Connect
+    session.
+    """
     if not remote(spark):
         return int(spark.sparkContext.defaultParallelism)
     told = _setting(spark, "spark.default.parallelism")
@@ -34,12 +36,12 @@ def cores(spark: SparkSession) -> int:
 
 
 def remote(spark: object) -> bool:
-    """Returns True for a session of Spark Connect: the driver is another process, maybe on another host."""
+    """Returns True for a session of Spark Connect, where the driver is another process, possibly on another host."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _setting(spark: SparkSession, key: str) -> str | None:
     try:
         return spark.conf.get(key)
-    except PySparkException:  # Spark Connect knows no default for a setting that is not set
+    except PySparkException:  # Spark Connect has no default for an unset setting
         return None

@@ -1,22 +1,24 @@
 """One cell: its live engine, its log, and the protocol that applies every batch exactly once.
 
-For batch ``b`` (the state before it is version ``v``, the last batch this cell had):
+The protocol for batch ``b``, where ``v`` is the last batch that this cell applied before ``b``:
 
 1. Lock the live engine: an attempt that Spark gave up on may still be writing it.
-2. It says "b, clean": ``b`` was applied before (a retry, a restart, a plan that Spark runs twice). Take it back by
-   applying the stored input with negated weights, and go on at 4. The engine is invertible, so that costs O(Δ).
-3. It says "v, clean", and v is the batch before b: go on, without a look at more than two files of the log. Anything
-   else (dirty, absent, older, newer): newest snapshot before ``b``, then replay the log. A hole in the chain, and a
-   link of another history, is an error that names cell and batch; so is a batch that Spark executed and this cell has
-   not, or the other way round (``spark_jobs.log.history``).
-4. Mark dirty; check and code the input, and set aside what the state refuses of it; publish ``b.delta``, apply while
-   the output leaves in batches, mark clean at ``b``. A crash in between leaves "dirty", hence 3 next time.
-5. Take a snapshot when the log outweighs the last one; delete what no replay can need.
+2. If the engine is marked "b, clean", ``b`` was applied before (a retry, a restart, a plan that Spark runs twice). Undo
+   it by applying the stored input with negated weights, and continue at 4. The engine is invertible, so the undo costs
+   O(Δ).
+3. If the engine is marked "v, clean" and ``v`` is ``b`` - 1, continue; at most two files of the log are read. Otherwise
+   (dirty, absent, older, newer) load the newest snapshot before ``b`` and replay the log. A gap in the chain or a link
+   of another history is an error that names cell and batch. So is a batch that Spark executed and this cell does not
+   have, or the other way round (``spark_jobs.log.history``).
+4. Mark the engine dirty; check and encode the input, and set aside the rows that the state rejects; publish
+   ``b.delta``; apply the batch while its output is yielded; mark the engine clean at ``b``. A crash in between leaves
+   "dirty", so the next attempt takes step 3.
+5. Write a snapshot when the log is larger than the last one; delete files that no replay can need.
 
-A batch for which there is no room (``Limits``, the disk) is refused at 4 and taken back: its changes are in the log, as
-those of a batch that was stopped in between, and it is executed again when the job goes on with more room.
+A batch that does not fit (``Limits``, the disk) is refused at 4 and undone. Its changes stay in the log, as those of an
+interrupted batch do, and the batch is executed again when the job continues with more room.
 
-No Spark here: ``spark_jobs.operator`` calls it inside a task.
+This module does not use Spark: ``spark_jobs.operator`` calls it inside a task.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _NOTHING = Load(0, 0)
 
 @dataclass
 class Report:
-    """What one batch did to one cell; what the driver reads of it."""
+    """The effect of one batch on one cell, as reported to the driver."""
 
     rows: int = 0
     deltas: int = 0
@@ -63,17 +65,18 @@ class Report:
     apply_ms: float = 0.0
     snapshot_ms: float = 0.0
     resident: int = -1  # bytes of the live engine in memory, -1 if they have no limit
-    spilled: int = 0  # bytes that were given back meanwhile
+    spilled: int = 0  # bytes that were moved out of memory meanwhile
 
 
 class Cell:
     """The state of one cell of a maintained query.
 
-    ``program``: what the cell's engine runs; ``log``: where its history is kept; ``live``: a host-local folder for the
-    mapped engine; ``base``: finds the cell's folder of a backfill, or None; ``keep``: how many batches back Spark may
-    replay; ``spark``: the folder where Spark's checkpoint of the stream would be, or None; ``limits``: how large the
-    state may get, and how much of it may be in memory; ``aside``: takes the rows that only the state shows to be bad
-    (late ones, those that break an enforced key), by relation; None: they refuse their batch.
+    ``program``: what the cell's engine runs; ``log``: where its history is stored; ``live``: a host-local folder for
+    the memory-mapped engine; ``base``: finds the cell's folder of a backfill, or None; ``keep``: how many batches back
+    Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would be, or None; ``limits``: how
+    large the state may get, and how much of it may be in memory; ``aside``: receives, by relation, the rows that only
+    the state shows to be bad (late rows and rows that violate an enforced key). If ``aside`` is None, such rows fail
+    their batch.
     """
 
     def __init__(
@@ -102,11 +105,11 @@ class Cell:
     def apply(
         self, batch: int, changes: Changes, report: Report, consolidate: bool | None, ranges: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Applies batch ``batch`` exactly once; yields its deltas, or ``ranges`` of them. ``report`` is filled in as
-        the work goes on.
+        """Applies batch ``batch`` exactly once; yields its deltas, or with ``ranges`` deltas as ranges. Fills in
+        ``report`` while it runs.
 
-        If the consumer stops early, the batch is still applied in full. Raises ``CheckpointError`` and its kin when the
-        state is not what it should be, ``ChangeError`` (nothing applied) when the changes cannot be taken,
+        If the consumer stops early, the batch is still applied in full. Raises ``CheckpointError`` and its subclasses
+        when the state is not what it should be, ``ChangeError`` (nothing applied) when the changes are rejected,
         ``MemoryBudgetError`` (nothing applied) when there is no room for them.
         """
         if self.limits.memory is not None:
@@ -133,14 +136,13 @@ class Cell:
         consolidate: bool | None,
         ranges: bool,
     ) -> Generator[pa.RecordBatch, None, Place]:
-        """Applies a batch to the engine, which is at the ``place`` before it; yields the deltas, returns the new
-        place."""
+        """Applies a batch to the engine, which is at ``place``; yields the deltas, returns the new place."""
         started = time.perf_counter()
-        engine.begin()  # before prepare: that may already write new strings into the arena
+        engine.begin()  # before prepare, which may already write new strings into the arena
         mine = Link(batch, place.version, dict(changes), place.digest)
         try:
             prepared = engine.prepare(mine.changes, strict=self._aside is None)
-            if self._aside is not None and prepared.bad:  # they are kept before anything of the batch is
+            if self._aside is not None and prepared.bad:  # quarantine them before anything of the batch is written
                 self._aside(prepared.bad)
                 mine = replace(mine, changes=without(mine.changes, prepared.bad))
             report.prepare_ms = _since(started)
@@ -148,7 +150,7 @@ class Cell:
             link, first = self.log.publish(mine)
             if first:
                 load = replace(place.load, logged=place.load.logged + weight(link.size))
-            else:  # go by the log's order of rows, for that is what undo will go by
+            else:  # use the log's order of rows, because undo uses it
                 prepared = engine.prepare(link.changes)
                 load = self.log.weigh(batch)
             report.log_ms = _since(started)
@@ -158,11 +160,11 @@ class Cell:
             report.rows = prepared.rows
             try:
                 yield from self._timed(output, report)
-            except GeneratorExit:  # the consumer has enough (limit); the engine applies the rest without output
+            except GeneratorExit:  # the consumer stops early (limit): the engine applies the rest without output
                 output.close()
                 self._finish(engine, link, load)
                 raise
-        except ChangeError:  # refused; the engine has taken back what it had applied
+        except ChangeError:  # refused; the engine has undone what it had applied
             self.live.settle(engine, place)
             raise
         except MemoryBudgetError as error:
@@ -172,7 +174,9 @@ class Cell:
 
     @cached_property
     def base(self) -> CellLog | None:
-        """Returns what a backfill has left for the cell; it is looked for when the live engine cannot be used."""
+        """Returns the log that a backfill left for the cell, or None. Evaluated only when the live engine cannot be
+        used.
+        """
         found, owner = self._find_base(), self.log.owner
         return None if found is None else CellLog(found, owner.fingerprint, owner.format, owner.cut)
 
@@ -183,11 +187,10 @@ class Cell:
     # -- the state before a batch -------------------------------------------------------------------------------------
 
     def _before(self, batch: int, report: Report) -> tuple[ProgramEngine, Place]:
-        """Returns the engine as it was before ``batch``, and its place: by doing nothing, by undoing, or by
-        restoring.
+        """Returns the engine as it was before ``batch``, and its place.
 
-        Nothing is to be done, and no folder is listed, if the live engine is at the batch before, which is in the log
-        as it was applied, and ``batch`` is not there yet.
+        No folder is listed if the live engine is at the batch before, the log contains that batch as it was applied,
+        and ``batch`` is not in the log yet. Otherwise the engine is undone or restored.
         """
         live = self.live.found()
         if live is not None and self._is_next(live[1], batch):
@@ -204,7 +207,7 @@ class Cell:
     def _looked_up(
         self, live: tuple[ProgramEngine, Place] | None, batch: int, report: Report
     ) -> tuple[ProgramEngine, Place]:
-        """Returns the same by a look at all that is in the log. O(files), and the changes that are to be replayed."""
+        """Returns the same after listing all files of the log. O(files), and the changes to be replayed."""
         batches, snapshots = self.log.listed()
         versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
         if max(versions) > batch:
@@ -228,25 +231,26 @@ class Cell:
         return engine, replace(place, load=self.log.weigh(before))
 
     def _usable(self, place: Place, batches: list[int], snapshots: list[int]) -> bool:
-        """Returns False if the log has gone on without the live engine, which is then of no use."""
+        """Returns False if the log has moved on without the live engine, which then cannot be used."""
         version = place.version
         if version in batches and place.digest == self.log.digest(version):
             return True
         if place.digest in self.log.forgotten():
-            return False  # `crown state --rollback-to` went back behind it
+            return False  # `crown state --rollback-to` went back to an earlier batch
         if version in batches:
-            if version == max(batches):  # nothing that follows says that the log is right
+            if version == max(batches):  # no later batch confirms that the log is right
                 raise history.replaced(self.log, version)
             return False
         if any(version < snapshot for snapshot in snapshots):
-            return False  # another host went on, and what follows this version may no longer be kept
+            return False  # another host went on, and the batches after this version may have been deleted
         if version not in (EMPTY if self.base is None else BACKFILL, *snapshots):
             raise history.lost(self.log, version)
         return True
 
     def _restored(self, snapshots: list[int]) -> tuple[ProgramEngine, Place]:
-        """Returns an engine from the newest of these snapshots; the empty engine, or the backfill, if there is none
-        yet."""
+        """Returns an engine from the newest of these snapshots. Without one, returns the engine of the backfill, or an
+        empty engine.
+        """
         log, version = (self.log, snapshots[-1]) if snapshots else (self.base, BACKFILL)
         if log is None:
             engine, place = self.live.created(), Place(EMPTY, "", _NOTHING)
@@ -274,7 +278,7 @@ class Cell:
         return self._finish(engine, link, _NOTHING)
 
     def _undone(self, engine: ProgramEngine, place: Place) -> tuple[ProgramEngine, Place] | None:
-        """Returns the engine without its last batch; None if it does not know any more what that replaced."""
+        """Returns the engine without its last batch, or None if the engine no longer knows what that batch replaced."""
         link = self.log.read(place.version)
         engine.begin()
         try:
@@ -286,7 +290,9 @@ class Cell:
         return engine, before
 
     def _snapshot(self, engine: ProgramEngine, place: Place) -> None:
-        """Writes the engine down. Dirty meanwhile, since that may tidy the arena first."""
+        """Writes a snapshot of the engine. The engine is marked dirty meanwhile, because saving may compact the arena
+        first.
+        """
         engine.begin()
         mark = self.log.mark(place.version, place.digest)
         self.log.write_snapshot(place.version, lambda path: engine.save(path, mark))

@@ -1,9 +1,9 @@
 """The process from which PySpark forks its workers, with the engine loaded before the first fork.
 
-Workers start and end (Spark ends them after a minute of idleness, or kills them, and a task that failed is tried again
-in a new one); each would load the compiled kernels anew, and the modules of a worker. Loaded once here, they are
-shared by every worker. Used through ``spark.python.daemon.module`` (see ``session.LAPTOP``); without it everything
-works, but the first batch of each worker is slower.
+Spark ends a worker after a minute of idleness, may kill it, and retries a failed task in a new one. Each new worker
+would load its modules and the compiled kernels again. This process loads them once, and all workers share them. It is
+enabled by ``spark.python.daemon.module`` (see ``session.LAPTOP``). Without it everything works, but the first batch of
+each worker is slower.
 """
 
 import gc
@@ -17,7 +17,9 @@ _worker = daemon.worker
 
 
 def worker(sock: Any, authenticated: bool) -> int:
-    """Returns a worker of PySpark's that ends without a traceback when Spark hangs up: after a ``limit``, or a stop."""
+    """Returns a PySpark worker that ends without a traceback when Spark closes the connection, after a ``limit`` or a
+    stop.
+    """
     try:
         return int(_worker(sock, authenticated))
     except (BrokenPipeError, ConnectionResetError):
@@ -25,10 +27,10 @@ def worker(sock: Any, authenticated: bool) -> int:
 
 
 def forget_archives() -> None:
-    """Has Python forget its readers of zip files, not what is in them.
+    """Removes Python's cached readers of zip files, not the modules that were loaded from them.
 
-    Every new worker has all readers look for changes, and that of ``pyspark.zip`` reads a thousand entries to find
-    none.
+    Every new worker has all readers look for changes, and the reader of ``pyspark.zip`` reads a thousand entries to
+    find none.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
@@ -44,6 +46,6 @@ if __name__ == "__main__":
     warm_up_common()
     forget_archives()
     gc.collect()
-    gc.freeze()  # a worker collects garbage after every task: only of what is its own
+    gc.freeze()  # so a worker collects only its own garbage after every task
     daemon.worker = worker
     daemon.manager()

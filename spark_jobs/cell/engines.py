@@ -1,8 +1,8 @@
 """The engine of a cell: created, attached from its file, or restored from a snapshot.
 
-Rows that no stage reads are left out before the shuffle. What else comes into a cell is kept: the relations of its
-program may be roles of one base relation, whose rows any of them must be able to tell. Not so in a cell of one join,
-whose relations are the base relations.
+Rows that no stage reads are dropped before the shuffle. A cell of several stages stores every row that reaches it: the
+relations of its program may be roles of one base relation, and each role must be able to find the rows. A cell of one
+join drops rows that it does not read, because its relations are the base relations.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def created(program: Program, path: Path | None, on_missing: str) -> ProgramEngi
 def attached(program: Program, path: Path, on_missing: str) -> ProgramEngine:
     """Returns the engine in the file ``path``. O(1).
 
-    Raises ``SnapshotError`` or ``FileNotFoundError`` if it is not there.
+    Raises ``SnapshotError`` or ``FileNotFoundError`` if there is none.
     """
     return ProgramEngine.attach(program, path, on_missing=on_missing, selecting=program.only_join is not None)
 
 
 def loaded(source: Path, program: Program, path: Path | None, on_missing: str) -> tuple[ProgramEngine, dict[str, Any]]:
-    """Returns the engine of a snapshot, in the file ``path`` or in memory, and what was saved with it.
+    """Returns the engine of a snapshot, in the file ``path`` or in memory, and the data that was saved with it.
 
-    Raises ``SnapshotError`` for one that is damaged, or of another program.
+    Raises ``SnapshotError`` if the snapshot is damaged or of another program.
     """
     engine, extra = snapshot.load(source, path)
     if engine.fingerprint != program.fingerprint:

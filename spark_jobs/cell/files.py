@@ -1,8 +1,8 @@
-"""Reads rows of files in the cell itself: through Spark goes one row per file and cell, which names the file.
+"""Reads rows of files in the cell itself. Spark passes one row per file and cell, which names the file.
 
-Spark hands a million rows a second to Python, and Arrow reads several millions from a file. So every cell reads every
-file, and keeps the rows that belong to it: no row travels. What decides whether a row can be taken is looked at in all
-rows by all cells, so none starts on a batch that another one refuses.
+Spark hands a million rows a second to Python, and Arrow reads several millions a second from a file. So every cell
+reads every file, and keeps its own rows: no row is shuffled. Every cell checks all rows, so no cell starts a batch that
+another cell rejects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_jobs.dispatch.placed import Placed
 
 AHEAD = 128 << 20
-"""Bytes of a table that are read while what came before them enters the engine."""
+"""Bytes of a table that are read ahead while earlier rows enter the engine."""
 _ROWS = 1 << 17
 
 
@@ -49,10 +49,10 @@ _ROWS = 1 << 17
 class Filed:
     """A base relation whose rows the cells read themselves.
 
-    ``table``: its columns that they read; ``weighted``: the files have weights; ``tags``: the relations of the cells
-    that are made of it, with the ``roles`` of each, none where masks say it; ``folder``: where the files of a stream
-    are, which has no partitions; ``signed``: every file comes with a sign, for all of its rows, or 0: then a column of
-    codes says what becomes of a row.
+    ``table``: the columns that they read; ``weighted``: the files have weights; ``tags``: the relations of the cells
+    that are made of it, with the ``roles`` of each, empty where masks place the rows; ``folder``: the folder of a
+    stream's files, which has no partitions; ``signed``: every file has a sign for all of its rows, or 0: then a column
+    of codes gives the sign of each row.
     """
 
     table: Table
@@ -63,14 +63,14 @@ class Filed:
     signed: bool = False
 
     def wanted(self, sign: int) -> pa.Schema:
-        """Returns what is read of a file."""
+        """Returns the schema that is read of a file."""
         columns = [(column.name, arrow_type(column.type)) for column in self.table.columns]
         if self.signed:
             return pa.schema([*columns, *([(CHANGE_TYPE, pa.string())] if sign == CODED else [])])
         return pa.schema([*columns, *([(WEIGHT, pa.int64())] if self.weighted else [])])
 
     def with_weights(self, rows: pa.RecordBatch, sign: int) -> pa.RecordBatch:
-        """Returns the rows of a file with ``_weight``, if not all of them are inserted once."""
+        """Returns the rows of a file with ``_weight``, unless each row is inserted once."""
         if not self.signed:
             return rows
         if sign != CODED:
@@ -79,7 +79,7 @@ class Filed:
         return rows.drop_columns([CHANGE_TYPE]).append_column(WEIGHT, pa.array(weights))
 
     def demand_no_partition(self, file: str) -> None:
-        """Raises :class:`SourceError` for a file of a partition, whose name has values."""
+        """Raises :class:`SourceError` for a file of a partition, whose path contains column values."""
         inside = Path(file.removeprefix(self.folder or file)).parent.parts
         if any("=" in part for part in inside):
             raise SourceError(
@@ -88,8 +88,9 @@ class Filed:
 
 
 class Reader:
-    """Reads the rows of files for one cell. ``program``: what the cell runs. ``read``: how many rows that were, of
-    whatever cell."""
+    """Reads the rows of files for one cell. ``program``: what the cell runs. ``read``: the number of rows read,
+    including rows of other cells.
+    """
 
     def __init__(self, filed: Sequence[Filed], envelope: Envelope, grid: Grid, program: Program) -> None:
         self._filed = {one.tags[0]: one for one in filed}
@@ -99,7 +100,7 @@ class Reader:
         self.read = 0
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the same batches; behind them, in place of the rows that name files, the rows of these files."""
+        """Yields the same batches without the rows that name files, then the rows of these files."""
         if not self._filed:
             yield from batches
             return
@@ -132,8 +133,9 @@ class Reader:
             self.read += found.rows
 
     def _conditions(self, filed: Filed) -> tuple[list[Expr], ...]:
-        """Returns the conditions by which rows are left out here, of which a row meets those of one; nothing if all
-        rows are read."""
+        """Returns the conditions by which rows are dropped here: a row is kept if it meets all conditions of one
+        element. Empty if all rows are kept.
+        """
         from spark_jobs.dispatch.placed import demanded
 
         if self._envelope.whole:
@@ -142,7 +144,7 @@ class Reader:
         return demanded(atom for atom in occurrences(self._program) if atom.relation.lower() in names)
 
     def _of_cell(self, filed: Filed, cell: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yields the rows that belong to a cell, as they would come out of Spark."""
+        """Yields the rows that belong to a cell, in the form in which Spark's shuffle delivers rows."""
         if self._grid.cells == 1:
             yield self._enveloped(filed.tags[0], rows, None)
         elif not filed.roles:
@@ -179,14 +181,14 @@ class Reader:
 def _reads(
     table: Table, wanted: pa.Schema, conditions: Sequence[Sequence[Expr]], known: Mapping[str, ValueRange]
 ) -> bool:
-    """Returns True if a row group may have a row that is read, or one that cannot be taken."""
+    """Returns True if a row group may have a row that is read, or one that must be rejected."""
     if any(all(may_hold(condition, known) for condition in each) for each in conditions):
         return True
     return not (conditions and all(_sound(table, field, known.get(field.name.lower())) for field in wanted))
 
 
 def _sound(table: Table, field: pa.Field, known: ValueRange | None) -> bool:
-    """Returns True if no value of a column makes a row one that cannot be taken."""
+    """Returns True if no value of a column can make a row bad."""
     if field.name == CHANGE_TYPE or known is None:
         return False
     if (field.name == WEIGHT or table.required(field.name)) and known.nulls != 0:
@@ -196,7 +198,7 @@ def _sound(table: Table, field: pa.Field, known: ValueRange | None) -> bool:
 
 
 def _kept(rows: pa.RecordBatch, conditions: Sequence[Sequence[Expr]]) -> pa.RecordBatch:
-    """Returns the rows that meet all conditions of one occurrence; all, if there are none."""
+    """Returns the rows that meet all conditions of one occurrence; all rows if there are no conditions."""
     if not conditions:
         return rows
     from spark_jobs.dispatch.placed import met
@@ -207,7 +209,7 @@ def _kept(rows: pa.RecordBatch, conditions: Sequence[Sequence[Expr]]) -> pa.Reco
 
 
 def _demand_good(checker: Checker, relation: str, rows: pa.RecordBatch) -> None:
-    """Raises ChangeError for the first row that cannot be taken."""
+    """Raises ChangeError for the first bad row."""
     found = checker.check(rows)
     if found.bad:
         row, reason = next(iter(found.bad.items()))

@@ -1,8 +1,8 @@
 """``plan.json`` of an operator: the plan of its cells, for readers of the checkpoint.
 
-``meta.json`` decides who may go on; it names the plan and does not hold it. The plan of a cell's engine is written
-beside it by whichever cell comes first, and read with its checksum. A file of another plan than ``meta.json`` names is
-refused.
+``meta.json`` decides which job may continue the state; it contains the fingerprint of the plan, not the plan. The first
+cell that runs writes the plan of the cells beside it, with a checksum. A file whose fingerprint differs from
+``meta.json`` is refused.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _WORDS = ("fingerprint", "program", "on_missing", "whole")
 
 
 _seen: set[tuple[str, str]] = set()
-"""Where this process has seen to it already, with the fingerprint. A worker does not live long."""
+"""Places that this process has checked already, with the fingerprint. A worker does not live long."""
 
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """What the cells of an operator run: the program of a cell, and what a delete does that finds nothing.
+    """The plan of an operator's cells: the program of a cell, and what it does with a delete that finds no row.
 
     ``whole``: the program that was cut into these cells, None if the operator is not the first of its query.
     """
@@ -45,7 +45,7 @@ def keep_plan(
     on_missing: str,
     whole: str | None = None,
 ) -> None:
-    """Writes ``plan.json`` of an operator if it is not there; ``whole``: see ``KeptPlan``."""
+    """Writes ``plan.json`` of an operator if it does not exist; ``whole``: see ``KeptPlan``."""
     here = operator.at(NAME), fingerprint
     if here in _seen:
         return
@@ -61,7 +61,8 @@ def keep_plan(
 def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
     """Returns the plan of an operator's cells; ``fingerprint``: the one in ``meta.json``.
 
-    Raises :class:`CheckpointError` if it is not there; :class:`DamagedStateError` if the file is not what was written.
+    Raises :class:`CheckpointError` if there is no file; :class:`DamagedStateError` if the file is not as it was
+    written.
     """
     try:
         said: dict[str, Any] = json.loads(operator.read(NAME))

@@ -1,7 +1,7 @@
-"""The limits of a cell: its state, and the memory for it.
+"""The limits of a cell: for its state, and for its memory.
 
-Two numbers that have nothing to do with each other. The *budget* bounds the state, wherever it lies: a batch that would
-pass it is refused. The *memory* bounds what of the state is in memory, however large it is: the rest is on the disk.
+The two numbers are independent. The *budget* bounds the state, in memory or on disk: a batch that would exceed it is
+refused. The *memory* bounds the part of the state that is in memory: the rest is on disk.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _LEAST_MEMORY = 16 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of each cell, in bytes. None: the state up to what can be addressed, the memory up to the system."""
+    """The limits of each cell, in bytes. None: the state is bounded by the address range, the memory by the system."""
 
     budget: int | None = None
     memory: int | None = None
 
     @staticmethod
     def of(budget: Size | None, memory: Size | None, names: tuple[str, str] = ("cell_budget", "cell_memory")) -> Limits:
-        """Returns the limits that a user has given, who calls them by those names.
+        """Returns the limits that a user has given as the parameters ``names``.
 
-        Raises ``CrownError`` for what is no size.
+        Raises ``CrownError`` for a value that is not a size.
         """
         return Limits(
             None if budget is None else size_of(budget, names[0], _LEAST_STATE),
@@ -37,11 +37,11 @@ class Limits:
 
     @property
     def words(self) -> int | None:
-        """Returns the budget as engines count it."""
+        """Returns the budget in words, as engines count it."""
         return None if self.budget is None else min(self.budget // 8, ADDRESSABLE)
 
     def refusal(self, cell: str, batch: int, engine: ProgramEngine, error: MemoryBudgetError) -> MemoryBudgetError:
-        """Returns what the user is told of a batch for which there was no room; ``error`` is what the engine said."""
+        """Returns the error for a batch that did not fit; ``error`` is the error of the engine."""
         if engine.memory.budget.full_disk:
             return MemoryBudgetError(f"cell {cell}, batch {batch}: {error}")
         if engine.memory.budget.short_of_addresses:

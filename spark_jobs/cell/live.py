@@ -1,7 +1,7 @@
 """The live engine of a cell on this host: mapped files, a lock, and its position in the log.
 
-All executors of one host that use the same scratch folder attach the same files, so a cell that wanders between them,
-and between their worker processes, is attached in O(1). On another host there is another live engine, or none.
+All executors of one host that use the same scratch folder attach the same files. So a cell that moves between them, or
+between their worker processes, is attached in O(1). Another host has a live engine of its own, or none.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.log.state_log import Load
 
 LOCK_SECONDS = 300.0
-_OWNER = 32  # bytes of the lock file, which say whose it is
+_OWNER = 32  # bytes of the lock file, which hold the process id of the owner
 
 _attached: dict[Path, tuple[tuple[int, int, str], ProgramEngine]] = {}
-"""Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
+"""Engines that this process has mapped, by path, with the identity of the mapped file and their ``on_missing``.
 
-Bounded; see ``_remember``. A forked process maps for itself.
+Bounded; see ``_remember``. A forked process creates its own mappings.
 """
 os.register_at_fork(after_in_child=_attached.clear)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where in its log an engine stands: the last version applied, and the digest of that version's delta.
+    """The position of an engine in its log: the last version applied, and the digest of that version's delta.
 
-    ``load``: what decides when the next snapshot is due.
+    ``load``: decides when the next snapshot is due.
     """
 
     version: int
@@ -46,18 +46,20 @@ class Place:
     load: Load
 
     def to_json(self) -> dict[str, Any]:
-        """Returns a JSON-able form; ``from_json`` is its inverse."""
+        """Returns a JSON-able form, which ``from_json`` reads."""
         load = [self.load.snapshot, self.load.logged]
         return {"version": self.version, "digest": self.digest, "load": load}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Place:
-        """Returns the inverse of ``to_json``."""
+        """Returns the place that ``to_json`` described."""
         return Place(data["version"], data["digest"], Load(*data["load"]))
 
 
 class Live:
-    """The live engine of one cell in ``folder``, which may vanish at any time; the log is what it is rebuilt from."""
+    """The live engine of one cell in ``folder``. The folder may vanish at any time; the engine is then rebuilt from the
+    log.
+    """
 
     def __init__(self, program: Program, folder: Path, on_missing: str) -> None:
         self.program = program
@@ -68,9 +70,9 @@ class Live:
         self._holds = program.fingerprint
 
     def engine(self) -> ProgramEngine:
-        """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1).
+        """Returns the live engine: this process's mapping of the same file, or a new one. O(1).
 
-        Another process may have reserved more in the file since this one used it.
+        An existing mapping is extended if another process has enlarged the file.
 
         Raises ``SnapshotError`` or ``FileNotFoundError`` if there is none.
         """
@@ -83,7 +85,7 @@ class Live:
         return self._remember(engines.attached(self.program, self._arena, self.on_missing))
 
     def found(self) -> tuple[ProgramEngine, Place] | None:
-        """Returns the live engine and its place, or None if it is absent, torn or foreign. O(1)."""
+        """Returns the live engine and its place, or None if it is absent, torn or of another program. O(1)."""
         try:
             engine = self.engine()
             place = Place.from_json(json.loads(self._place.read_bytes()))
@@ -92,12 +94,13 @@ class Live:
         return (engine, place) if engine.clean and engine.version == place.version + 1 else None
 
     def created(self) -> ProgramEngine:
-        """Returns a new, empty engine in the place of the live one."""
+        """Creates an empty engine that replaces the live one, and returns it."""
         _attached.pop(self._arena, None)
         return self._remember(engines.created(self.program, self._arena, self.on_missing))
 
     def loaded(self, source: Path) -> tuple[ProgramEngine, dict[str, Any]]:
-        """Returns the engine of a snapshot in the place of the live one, and what was saved with it. O(state).
+        """Replaces the live engine by the engine of a snapshot. Returns it, and the data that was saved with it.
+        O(state).
 
         Raises ``SnapshotError``.
         """
@@ -106,7 +109,7 @@ class Live:
         return self._remember(engine), extra
 
     def settle(self, engine: ProgramEngine, place: Place) -> None:
-        """Writes down where the engine stands, then marks it clean there."""
+        """Writes the engine's place, then marks the engine clean there."""
         with self._writing():
             self._place.write_text(json.dumps(place.to_json()))
         engine.commit(place.version + 1)  # the engine counts from −1, the log from EMPTY = −2
@@ -124,7 +127,7 @@ class Live:
 
     @contextmanager
     def locked(self, cell: str) -> Iterator[None]:
-        """Holds the live engine alone; the lock goes with the process that held it."""
+        """Holds the lock of the live engine. The system releases the lock when the process ends."""
         with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -143,14 +146,14 @@ class Live:
                         ) from None
                     time.sleep(0.01)
             with self._writing():
-                os.pwrite(handle, f"{os.getpid():<{_OWNER}}".encode(), 0)  # to make a file shorter takes 0.5 ms
+                os.pwrite(handle, f"{os.getpid():<{_OWNER}}".encode(), 0)  # truncating takes 0.5 ms
             yield
         finally:
             os.close(handle)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Has a folder that cannot be written end in one sentence."""
+        """Raises FolderError, with one sentence, if the folder cannot be written."""
         try:
             yield
         except OSError as error:

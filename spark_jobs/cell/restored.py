@@ -1,8 +1,8 @@
 """Restores the engine of a cell as of a batch in memory, for readers, without touching the cell.
 
-It comes from the newest snapshot up to that batch and the deltas since, never from the live engine, which another
-process may be writing. Every file is checked as when a cell is rebuilt: checksums, owner, and that each follows the one
-before it.
+The engine is built from the newest snapshot up to that batch and the deltas since. The live engine is never read,
+because another process may be writing it. Every file is checked as when a cell is rebuilt: checksums, owner, and that
+each delta follows the one before it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spark_jobs.storage.folder import Folder
 def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> ProgramEngine:
     """Returns the engine of a cell after ``batch``. O(state), and the changes since the newest snapshot before it.
 
-    ``backfill``: the folder of the operator's backfill, if there is one. Raises ``CheckpointError`` and its kin if the
-    state after that batch cannot be rebuilt, or is not to be trusted.
+    ``backfill``: the folder of the operator's backfill, if there is one. Raises ``CheckpointError`` and its subclasses
+    if the state after that batch cannot be rebuilt or verified.
     """
     return rebuilt(log, kept, batch, backfill)[0]
 
 
 def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[ProgramEngine, str]:
-    """Returns what ``restored`` does, and the digest with which the cell's history ends there."""
+    """Returns the engine as ``restored`` does, and the digest with which the cell's history ends."""
     engine, version, digest = _begun(log, kept, batch, backfill)
     for number in log.batches():
         if version < number <= batch:
@@ -52,7 +52,7 @@ def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -
 
 
 def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[ProgramEngine, int, str]:
-    """Returns the engine that the replay begins with, its version and the digest with which its history ends."""
+    """Returns the engine from which the replay starts, its version and the digest with which its history ends."""
     versions = [version for version in log.snapshots() if version <= batch]
     if versions:
         engine, digest = _loaded(log, versions[-1], kept)
@@ -85,7 +85,9 @@ def _loaded(log: CellLog, version: int, kept: KeptPlan) -> tuple[ProgramEngine, 
 
 
 def hot_keys(engine: ProgramEngine, most: int) -> list[HotKey]:
-    """Returns the keys of the engine's joins that most rows have: a change of one touches them all. O(groups)."""
+    """Returns the keys of the engine's joins that occur in the most rows: a change of such a key touches all its rows.
+    O(groups).
+    """
     found = [
         key
         for part in stages_of(engine)
@@ -97,7 +99,7 @@ def hot_keys(engine: ProgramEngine, most: int) -> list[HotKey]:
 
 
 def rows_of(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
-    """Yields the result's rows, each as often as it is there. O(result)."""
+    """Yields the rows of the result, each repeated as often as it occurs. O(result)."""
     for rows in engine.results():
         if rows.schema.names[-1:] == [WEIGHT] and rows.num_columns > len(engine.plan.output):
             copies = np.repeat(np.arange(rows.num_rows), rows.column(rows.num_columns - 1).to_numpy())

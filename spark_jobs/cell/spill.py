@@ -1,8 +1,8 @@
-"""Keeps a cell's live engine within a memory limit: pages not in use are on disk only.
+"""Keeps a cell's live engine within a memory limit: pages that are not in use are on disk only.
 
-While a cell works, a thread beside it looks how much of its mapped files this process has touched, and gives pages back
-once that is too much (``crown.store.residence``). The kernels go on meanwhile: they hold no lock of Python's. After the
-batch everything that the files have in memory is counted, and trimmed if need be.
+While a cell works, a thread checks how much of the mapped files this process has touched, and drops pages from memory
+once that exceeds the limit (``crown.store.residence``). The kernels keep running, because they hold no Python lock.
+After the batch all pages of the files that are in memory are counted, and dropped if they exceed the limit.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from crown.store.memory import mapped_in
 from spark_jobs.errors import CheckpointError
 
 _SECONDS = 0.02
-"""How often the thread looks."""
+"""Seconds between two checks of the thread."""
 _TRIES = 3
-"""How often pages go after a batch, before more is left in memory than was asked for."""
+"""How often pages are dropped after a batch before more than the limit is left in memory."""
 
 
 @dataclass
 class Spilled:
-    """What came of the limit: bytes of the live engine that are in memory now, −1 if they are not counted; bytes that
-    went to the disk only."""
+    """The effect of the limit: bytes of the live engine that are in memory now, −1 if they are not counted; bytes that
+    were dropped from memory.
+    """
 
     folder: Path
     limit: int | None
@@ -37,7 +38,7 @@ class Spilled:
 
     @contextmanager
     def in_order(self) -> Iterator[None]:
-        """Yields a context in which the files are read from the beginning to the end, not anywhere."""
+        """Yields a context in which the files are read sequentially."""
         self._ordered = True
         self.expect()
         try:
@@ -47,7 +48,7 @@ class Spilled:
             self.expect()
 
     def expect(self) -> None:
-        """Says how the files will be touched, if not all of them fits into memory."""
+        """Tells the system how the files will be accessed, if they do not fit into the limit."""
         files = mapped_in(self.folder)
         if self.limit is not None and residence.used(files) > self.limit:
             residence.expect(files, self._ordered)
@@ -55,11 +56,11 @@ class Spilled:
 
 @contextmanager
 def bounded(folder: Path, limit: int | None) -> Iterator[Spilled]:
-    """Keeps what is in memory of the files that are mapped in ``folder`` below ``limit`` bytes, within the context.
+    """Keeps the memory of the files that are mapped in ``folder`` below ``limit`` bytes, within the context.
 
-    It may pass the limit by what is touched between two looks, and by what one call of the system reads in one go. Cost
-    if there is less state than that: none. Otherwise ``residence.resident`` once per context, and at least a tenth of
-    the limit has been touched before it is asked for again; and the pages that went are read when they are touched.
+    The limit may be exceeded by what is touched between two checks, and by what one system call reads at once. There is
+    no cost if the state is smaller than the limit. Otherwise ``residence.resident`` is called once per context, pages
+    are trimmed only after a tenth of the limit was touched, and dropped pages are read again when they are touched.
     """
     spilled = Spilled(folder, limit)
     if limit is None:
@@ -78,12 +79,12 @@ def bounded(folder: Path, limit: int | None) -> Iterator[Spilled]:
         if residence.used(files) <= limit:
             spilled.resident = residence.used(files)
         else:
-            for _ in range(_TRIES):  # what the system was still reading ahead is in memory only after it was counted
+            for _ in range(_TRIES):  # pages that the system still reads ahead are in memory only after the count
                 _trim(limit, spilled)
                 spilled.resident = residence.resident(files)
                 if spilled.resident <= limit:
                     break
-            for file in files:  # another worker may get the cell next: what is mapped here, it could not drop
+            for file in files:  # another worker may get the cell next, and cannot drop pages that are mapped here
                 residence.unmap(file)
 
 
@@ -100,12 +101,12 @@ def _watch(limit: int, spilled: Spilled, over: threading.Event) -> None:
 
 def _trim(limit: int, spilled: Spilled) -> None:
     spilled.expect()
-    with suppress(OSError):  # what the disk refuses, the cell finds out itself
+    with suppress(OSError):  # the cell itself meets the error of the disk
         spilled.gone += residence.trim(mapped_in(spilled.folder), limit, spilled.gone // mmap.PAGESIZE)
 
 
 def demand_disk(scratch: Path) -> None:
-    """Raises :class:`CheckpointError` if what is mapped in a folder cannot be out of memory."""
+    """Raises :class:`CheckpointError` if pages of files in a folder cannot be dropped from memory."""
     if not residence.supported():
         raise CheckpointError(
             "cell_memory= (--cell-memory) needs Linux, which says what is in memory: leave it out here"

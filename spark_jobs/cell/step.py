@@ -1,7 +1,7 @@
-"""The step of a worker process: the rows of one cell and micro-batch in, its deltas out.
+"""The step of a worker process: takes the rows of one cell and micro-batch, returns its deltas.
 
-The task's context tells which micro-batch of which streaming query it is (both stable over restarts) and which cell
-(the partition). Outside a stream there is no batch number and no state: the rows are one batch on an empty engine.
+The task's context identifies the micro-batch, the streaming query (both stable over restarts) and the cell (the
+partition). Outside a stream there is no batch number and no state: the rows are one batch on an empty engine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spark_jobs.log.state_log import BACKFILL, CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
-_program = lru_cache(maxsize=32)(Program.from_json)  # of a step, whose text every task brings
+_program = lru_cache(maxsize=32)(Program.from_json)  # cached, because every task brings the text of its step
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Step:
     """Everything a task must know. Travels in the closure of the operator; never stored.
 
     ``program``: JSON of what the cell runs; ``fingerprint``: of the whole query's plan; ``root``: where the state is,
-    None for a batch job; ``options``: of its object store, which are never shown; ``checkpoint``: where Spark's own
-    checkpoint would be, by default the folder that ``root`` is in; ``scratch``: where live engines are; ``sample``: how
-    many deltas to note for the driver to show; ``amplified``: how many of one change are worth a note;
-    ``limits``: of each cell; ``backfill``: True in the batch job that fills the
-    state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
-    to be bad go to the ``quarantine``, too; ``first``: which partition of its stage is the first cell's, where the
-    cells are part of a union; ``filed``: the relations that the cells read from files; ``functions``: those of users
-    that the query calls, which the plan names; ``ranges``: the deltas are ranges.
+    None for a batch job; ``options``: of its object store, never shown; ``checkpoint``: where Spark's own checkpoint
+    would be, by default the folder that contains ``root``; ``scratch``: where live engines are; ``sample``: how many
+    deltas to note for the driver to show; ``amplified``: how many deltas of one change are worth a note; ``limits``: of
+    each cell; ``backfill``: True in the batch job that fills the state; ``whole``: JSON of the program that was cut
+    into the cells, in the first round; ``aside``: rows that only the state shows to be bad go to the ``quarantine``,
+    too; ``first``: the partition of the stage that belongs to the first cell, where the cells are part of a union;
+    ``filed``: the relations that the cells read from files; ``functions``: user functions that the query calls, which
+    the plan names; ``ranges``: the deltas are ranges.
     """
 
     program: str
@@ -92,8 +92,9 @@ class Step:
         return folder_at(str(self.root), "state", self.options, self.scratch)
 
     def live(self, query_id: str) -> Path:
-        """Returns the folder of this host where the live engines of a stream are. A copy of the checkpoint is the same
-        stream with a history of its own, so it has other ones."""
+        """Returns the folder of this host for the live engines of a stream. A copy of the checkpoint is the same stream
+        with another history, so it gets another folder.
+        """
         place = hashlib.blake2b(str(self.root).encode(), digest_size=8).hexdigest()
         return Path(str(self.scratch)) / f"{query_id}-{place}" / self.operator
 
@@ -105,7 +106,7 @@ class Step:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Returns what ``meta.json`` of the operator must say."""
+        """Returns the contents that ``meta.json`` of the operator must have."""
         return {
             "format": format_of(self.grid.cells),
             "fingerprint": self.fingerprint,
@@ -116,7 +117,7 @@ class Step:
 
 
 def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the function under ``mapInArrow``."""
+    """Runs the step on the batches of a task; the operator passes it to ``mapInArrow``."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -132,7 +133,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     batches = _of_cell(batches, cell, step.grid.cells)
     if step.backfill:
         return one_shot(step, cell, _reader(step).rows(complete(ahead(batches, AHEAD))))
-    if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
+    if query_id is None or batch is None:  # without them the rows would be taken for a batch job's, on an empty engine
         raise CheckpointError(
             "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
             "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target. Through "
@@ -142,14 +143,14 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _reader(step: Step) -> Reader:
-    """Returns what reads the rows of the files that come for rows."""
+    """Returns the reader of the files that some rows name."""
     return Reader(step.filed, step.envelope, step.grid, _program(step.program))
 
 
 def _cell(step: Step, partition: int) -> int:
     """Returns the cell whose rows are in a partition of the stage. Raises :class:`CheckpointError` if it has none."""
     cells = step.grid.cells
-    cell = partition - step.first if cells > 1 else 0  # of one, Spark may put several into one partition
+    cell = partition - step.first if cells > 1 else 0  # with one cell, Spark may put several cells into one partition
     if not 0 <= cell < cells:
         raise _elsewhere(cell)
     return cell
@@ -174,7 +175,7 @@ def _elsewhere(cell: int) -> CheckpointError:
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Runs a batch job: all rows enter an empty engine in memory, part by part where that gives the same result.
 
-    A backfill leaves the engine as a snapshot, unless a stream has begun with an earlier one.
+    A backfill saves the engine as a snapshot, unless a stream has already started from an earlier one.
     """
     engine = engines.created(_program(step.program), None, step.on_missing)
     engine.begin()
@@ -214,8 +215,8 @@ def refuse_streams(root: Folder | Path, operator: str) -> None:
 def micro_batch(
     step: Step, query_id: str, batch: int, cell: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Applies one micro-batch of a stream to one cell, exactly once. The input is read to its end before any state is
-    touched.
+    """Applies one micro-batch of a stream to one cell, exactly once. Reads the input to its end before it touches any
+    state.
     """
     if step.root is None or step.scratch is None:
         raise RuntimeError("a micro-batch needs a state directory and a scratch directory")
@@ -268,8 +269,9 @@ def micro_batch(
 
 @contextmanager
 def _naming_rows(changes: Mapping[str, pa.Table]) -> Iterator[None]:
-    """Has the refusal of a row show the row, as the checks before the cells do: a position within a batch says nothing
-    to who reads a stream."""
+    """Adds the row to the error of a rejected row, as the checks before the cells do. A position within a batch does
+    not help the reader of a stream.
+    """
     try:
         yield
     except LateRowError:
@@ -290,9 +292,10 @@ def _noting(batches: Iterable[pa.RecordBatch], stamps: list[int]) -> Iterator[pa
 
 
 def _demand_own(step: Step, query_id: str, batch: int, cell: int, stamps: list[int]) -> None:
-    """Raises :class:`BrokenChainError` if rows were read for another batch, as far as Spark says when this one began.
+    """Raises :class:`BrokenChainError` if rows were read for another batch than the one that Spark's checkpoint
+    describes.
 
-    O(1): one look into Spark's checkpoint, if it is in the same folder.
+    O(1): reads one file of Spark's checkpoint, if the checkpoint is in the same folder.
     """
     spark, cells = SparkHistory.of(step.spark(), query_id), step.grid.cells
     began = spark.began(batch) if spark is not None else None
@@ -301,7 +304,7 @@ def _demand_own(step: Step, query_id: str, batch: int, cell: int, stamps: list[i
 
 
 class _Sample:
-    """Some deltas of a batch, as text, for the progress display: half of them retractions, if there are any."""
+    """Some deltas of a batch, as text, for the progress display; half of them deletions, if there are any."""
 
     def __init__(self, wanted: int) -> None:
         self.rows: list[list[str]] = []
@@ -332,7 +335,7 @@ def _backfill(step: Step, cell: int) -> Folder | None:
 
 
 def _quarantine(step: Step, place: str, batch: int, cell: int, bad: list[str]) -> None:
-    """Writes the bad rows of a cell and batch to a file whose name says so: writing it again changes nothing."""
+    """Writes the bad rows of a cell and batch to a file that is named after both: writing it again changes nothing."""
     if step.quarantine is None or not bad:
         return
     folder = folder_at(step.quarantine, "quarantine", step.options) / place

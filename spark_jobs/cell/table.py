@@ -1,8 +1,8 @@
 """Batch tables at a cell: inserts are applied while rows arrive, and the result is read at the end.
 
-So a batch job holds the state and one part of its input (and what ``worker_input.ahead`` has read), not the input as
-a whole; and the first result leaves when the last row has come. Deletions wait until all insertions are in: what is
-left is the net of both.
+So a batch job holds the state and one part of its input (and the rows that ``worker_input.ahead`` has read), not the
+whole input. The first result is yielded after the last row has arrived. Deletions are applied after all insertions, so
+the result is the net of both.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from spark_jobs.dispatch.envelope import WEIGHT, Envelope
 
 PART_ROWS = 1 << 20
 MOST_ROWS = 1 << 22
-"""So many rows a part has at least, and, of what enters a join, at most."""
+"""The least number of rows of a part, and the greatest for input of a join."""
 SHARE = 8
 JOIN_SHARE = 2
-"""A part of a program's input, or a join's, may have as many bytes as its state divided by this."""
+"""A part of the input of a program, or of a join, may have as many bytes as the state divided by this number."""
 
 
 def by_parts(engine: ProgramEngine) -> bool:
     """Returns True if rows may enter batch by batch with the same result as in one batch.
 
-    Not so with a window, where a row of a later batch can be late; nor where rows are looked up by key: an
-    insert can come after the delete of its key that was made later.
+    This is False with a window, where a row of a later batch can be late, and where rows are looked up by key, because
+    a delete can arrive before the insert of its key that precedes it.
     """
     return not engine.plan.windows and not any(table.by_key for table in engine.plan.tables)
 
@@ -37,13 +37,13 @@ def by_parts(engine: ProgramEngine) -> bool:
 def enter(
     engine: ProgramEngine, envelope: Envelope, batches: Iterable[pa.RecordBatch], aside: bool = False
 ) -> list[str]:
-    """Enters all rows into an empty engine. Returns the quarantined ones; with ``aside`` those that the engine finds
-    to be bad are among them. Memory: that of one part of the rows, of the deletions and of the state.
+    """Enters all rows into an empty engine. Returns the quarantined rows; with ``aside`` they include rows that the
+    engine rejects. Memory: one part of the rows, the deletions and the state.
 
-    A part has ``PART_ROWS`` rows at least. Each part goes through all that a join has, so parts grow with its state, up
-    to ``MOST_ROWS``. A later part can even change what a program has made of all former ones (the count of every group
-    that is joined with its rows), so the parts of a program grow with its state for ever: there are O(log n) of them,
-    beyond those that are small beside it.
+    A part has at least ``PART_ROWS`` rows. Each part is joined with the whole state, so parts of a join grow with its
+    state, up to ``MOST_ROWS``. In a program, a later part can change everything that earlier parts produced (such as
+    the count of every group that is joined with its rows). So parts of a program grow with its state without a bound:
+    beyond the smallest parts there are O(log n) of them.
     """
     bad: list[str] = []
     gone: dict[str, list[pa.Table]] = {}
@@ -65,17 +65,17 @@ def enter(
     prepared = engine.prepare({name: pa.concat_tables(tables) for name, tables in gone.items()}, strict=not aside)
     bad += noted(prepared.bad)
     for _ in engine.run(prepared):
-        pass  # deltas are asked for, so that the live views are there when a stream begins
+        pass  # deltas are computed, so that the live views exist when a stream begins
     return sorted(bad)
 
 
 def whole(engine: ProgramEngine) -> Iterator[pa.RecordBatch]:
-    """Yields the result as deltas of an empty one."""
+    """Yields the whole result as deltas of an empty result."""
     yield from engine.deltas_from_nothing()
 
 
 def _room(engine: ProgramEngine) -> int:
-    """Returns the bytes that a part has at least."""
+    """Returns the least number of bytes of a part."""
     return int(engine.stats()["live_bytes"]) // (SHARE if engine.plan.only_join is None else JOIN_SHARE)
 
 

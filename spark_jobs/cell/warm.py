@@ -1,7 +1,7 @@
 """Loads compiled kernels before the first batch; one process compiles them while the others wait.
 
 The first use of a kernel on a machine compiles it, in seconds; later processes load it from a cache. Four workers that
-start together would compile everything four times, on the same cores. So the first compiles, under a lock.
+start together would each compile everything, on the same cores. So the first worker compiles under a lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _VALUES: dict[str, Any] = {
 
 
 def warm_up(program: Program) -> None:
-    """Has this process run a program's kernels once, on a row per relation; does nothing the second time."""
+    """Runs a program's kernels once in this process, on a row per relation. Does nothing the second time."""
     if program.fingerprint in _warm:
         return
     with open(scratch_root() / "compile.lock", "w") as lock:
@@ -48,7 +48,7 @@ def warm_up(program: Program) -> None:
         engine = created(program, None, "ignore")
         for weight in (1, -1):
             changes = {table.name: _row(table.columns, weight, _told(program)) for table in program.tables}
-            with suppress(FunctionError):  # of a user, who never thought of such a row
+            with suppress(FunctionError):  # a user's function may not expect such a row
                 for _ in engine.run(engine.prepare(changes)):
                     pass
     _warm.add(program.fingerprint)
@@ -62,8 +62,9 @@ def warm_up_common() -> None:
 
 
 def _told(program: Program) -> dict[str, int | None]:
-    """Returns the columns of what groups of other cells tell that not any value may be in: how many rows a group has,
-    which is never none, and the far parts of sums, of which there are none."""
+    """Returns fixed values of columns that groups of other cells deliver: the number of rows of a group, which is never
+    zero, and the far parts of sums, of which there are none. Other values would be invalid there.
+    """
     found: dict[str, int | None] = {}
     for stage in program.stages:
         if isinstance(stage, GroupStage):

@@ -1,11 +1,12 @@
 """The input of a task: detects a JVM that gave up in the middle, and reads ahead.
 
 When a task fails or is cancelled in the JVM (a bad row, a stopped query, a lost executor), Spark closes the connection
-to the worker. Arrow takes that for the end of the rows if it falls between two record batches, and the function under
-``mapInArrow`` sees a shorter batch that looks whole. Published as a delta, it would be taken for what the batch was.
+to the worker. If that happens between two record batches, Arrow takes it for the end of the rows, and the function
+under ``mapInArrow`` sees a shorter batch that looks complete. If this batch were published as a delta, it would count
+as the whole batch.
 
-After the last row Spark sends the worker a word that ends the task. So the input was whole if, and only if, there is
-something more to be read.
+After the last row Spark sends the worker a word that ends the task. So the input was complete if and only if there is
+something more to read.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from spark_jobs.errors import SparkJobError
 
 
 class CutShortError(SparkJobError):
-    """The input of a task ended too early; the task has failed already, and this is not read."""
+    """The input of a task ended too early. The task has failed already, so this error is not shown."""
 
 
 def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the same batches; raises :class:`CutShortError` at their end if that is not the end Spark meant.
+    """Yields the same batches; raises :class:`CutShortError` if the connection ended before Spark sent everything.
 
-    Outside a worker process (tests, tools) there is no connection to look at, and every end is taken for good.
+    Outside a worker process (tests, tools) there is no connection to check, and every end counts as complete.
     """
     channel = _channel()
     try:
@@ -40,10 +41,10 @@ def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def ahead(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """Yields the same batches, which a thread reads in the meantime: so the JVM goes on while the engine works.
+    """Yields the same batches, which a thread reads in the meantime, so that the JVM goes on while the engine works.
 
-    It is ahead by ``most`` bytes, and a batch. If the caller stops early, the thread ends with its next batch, or with
-    the process.
+    The thread is ahead by at most ``most`` bytes and one batch. If the caller stops early, the thread ends after its
+    next batch, or with the process.
     """
     waiting: deque[pa.RecordBatch | BaseException | None] = deque()
     changed = threading.Condition()
@@ -64,7 +65,7 @@ def ahead(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBat
                     waiting.append(batch)
                     held += batch.nbytes
                     changed.notify()
-        except BaseException as error:  # whatever it is, the caller is to know
+        except BaseException as error:  # the caller receives every error
             last = error
         with changed:
             waiting.append(last)

@@ -147,7 +147,9 @@ def _project_at(path: Path) -> Project:
 
 
 def _watch(session: Session, project: Project, args: argparse.Namespace) -> None:
-    """Runs until Ctrl-C. A project whose files have changed is read again beside the views, which go on meanwhile."""
+    """Runs until Ctrl-C. When files of the project change, the project is read again while the current views stay in
+    use.
+    """
     with suppress(KeyboardInterrupt):
         while True:
             pipeline, storage = Pipeline.of(session, project, args.refresh, args.verify), project.storage

@@ -1,5 +1,6 @@
-"""``crown state``: shows and verifies the checkpoint of a Spark job, takes it back to an earlier batch, or into
-another number of cells."""
+"""``crown state``: shows and checks the checkpoint of a Spark job, rolls it back to an earlier batch, or cuts its state
+into another number of cells.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shows, checks, goes back or cuts anew; exit code 1 if a check finds something broken."""
+    """Shows, checks, rolls back or recuts the state; exit code 1 if a check finds damage."""
     if args.into and args.rollback_to is None:
         raise CheckpointError("crown state takes --into TABLE with --rollback-to BATCH only")
     if args.rollback_to is not None:
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> None:
-    """Takes a stopped job back to a batch, and says what went with it. See ``spark_jobs.job.rollback.rollback``."""
+    """Rolls a stopped job back to a batch, and prints the result. See ``spark_jobs.job.rollback.rollback``."""
     from spark_jobs.job.rollback import rollback  # which imports pyspark
 
     done = rollback(checkpoint, batch, into)
@@ -107,7 +108,9 @@ def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> 
 
 
 def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
-    """Cuts the state of a stopped job into so many cells, and says where what is. See ``spark_jobs.recell.recell``."""
+    """Cuts the state of a stopped job into ``cells`` cells, and prints where the files are. See
+    ``spark_jobs.recell.recell``.
+    """
     from spark_jobs.recell.recell import recell  # which imports pyspark
 
     done = recell(checkpoint, cells)
@@ -138,7 +141,8 @@ def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
 
 def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
     """Returns a cell for ``--json``: its batches and snapshots, their bytes, rows and bytes of the engine after the
-    newest batch (None: not known), and the troubles found (None: not looked for)."""
+    newest batch (None: not known), and the troubles found (None: not checked).
+    """
     (batches, snapshots), sizes = log.listed(), log.files()
     note = read_note(log.folder, batches[-1]) if batches else None
     state = note["state"] if note is not None else {}
@@ -160,8 +164,9 @@ def _strange(log: CellLog) -> list[str]:
 
 
 def operators(checkpoint: Folder) -> list[Folder]:
-    """Returns the folders of operators under a checkpoint, or a state that is kept elsewhere. Raises
-    :class:`CheckpointError` if there is none."""
+    """Returns the folders of operators under a checkpoint, or under a state that is stored elsewhere. Raises
+    :class:`CheckpointError` if there is none.
+    """
     try:
         if checkpoint.has("meta.json"):
             return [checkpoint]
@@ -184,7 +189,7 @@ def cells(folder: Folder, meta: dict[str, Any]) -> Iterator[CellLog]:
 
 
 def summary(log: CellLog) -> str:
-    """Returns one line about a cell."""
+    """Returns a one-line summary of a cell."""
     known = described(log, None)
     span = "batches {} to {}".format(*known["batches"]) if known["batches"] else "no batches"
     newest = f", newest of version {known['snapshots'][-1]}" if known["snapshots"] else ""
@@ -208,7 +213,7 @@ def _named(key: dict[str, Any]) -> str:
 
 
 def troubles(log: CellLog) -> Iterator[str]:
-    """Yields what is wrong with a cell's files, in words. O(log + snapshots)."""
+    """Yields a sentence for each fault of a cell's files. O(log + snapshots)."""
     yield from map(str, log.troubles(whole=True))
     for version in log.snapshots():
         try:
@@ -219,8 +224,8 @@ def troubles(log: CellLog) -> Iterator[str]:
 
 
 def read_snapshot(path: Path) -> dict[str, Any]:
-    """Loads a snapshot into memory; returns what was saved with it. O(state).
+    """Loads a snapshot into memory; returns the data that was saved with it. O(state).
 
-    Raises ``SnapshotError`` if it is not whole.
+    Raises ``SnapshotError`` if the snapshot is incomplete.
     """
     return snapshot.load(path)[1]
