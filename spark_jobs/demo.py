@@ -1,7 +1,7 @@
 """The demonstration behind ``make demo``: a real Spark job on a seeded power-law graph, checked at the end.
 
-A generated graph arrives edge by edge in a sliding window, as CSV change files. ``crown submit`` keeps all its paths of
-three hops up to date and writes their deltas; then Spark computes them from scratch, and both must agree.
+A generated graph arrives edge by edge in a sliding window, as CSV change files. ``crown submit`` maintains all its
+paths of three hops and writes their deltas. Then Spark computes the paths from scratch, and both results must be equal.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def write_changes(folder: Path) -> int:
     """Writes the graph's sliding-window stream, up to its last insert, as CSV files; returns the number of changes."""
     folder.mkdir(parents=True)
     src, dst = chung_lu(VERTICES, EDGES, seed=SEED)
-    updates = 2 * len(src) - WINDOW  # not its end, where the window only empties
+    updates = 2 * len(src) - WINDOW  # without the end of the stream, where the window only empties
     for number, bounds in enumerate(np.array_split(np.arange(updates), FILES)):
         row, weight = window.updates(len(src), WINDOW, int(bounds[0]), int(bounds[-1]) + 1)
         file = folder / f"{number:03d}.csv"
         pacsv.write_csv(pa.table({"src": src[row], "dst": dst[row], "_weight": weight}), file)
-        os.utime(file, (1e9 + number, 1e9 + number))  # a stream takes files in the order of their times
+        os.utime(file, (1e9 + number, 1e9 + number))  # a stream reads files in the order of their modification times
     return updates
 
 

@@ -1,8 +1,9 @@
 """Converts the deltas of a stream to other formats: a change data feed, Flink's RowKind, Debezium's envelopes.
 
-A stage of its own behind the cells: it reads the deltas of a partition and micro-batch, pairs what goes and what comes
-with the same key (``crown.changes``), and keeps nothing. If a key's rows may come out of several cells, a shuffle by
-the key stands before it. It is a function of the deltas alone, so a batch that is executed again gives the same rows.
+The conversion is a stage after the cells. It reads the deltas of a partition and micro-batch, pairs the deleted and the
+inserted rows of each key (``crown.changes``), and keeps no state. If a key's rows may come from several cells, they are
+shuffled by the key first. The output is a function of the deltas alone, so a batch that is executed again gives the
+same rows.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from spark_jobs.session import quietly
 
 
 def check(emit: str, key: Sequence[str] | None, plan: Program) -> None:
-    """Raises :class:`SparkJobError` for a format that is unknown, or a key that is not of the output, and PlanError for
-    ranges of a query that has none."""
+    """Raises :class:`SparkJobError` for an unknown format or a key that is not in the output, and PlanError for ranges
+    of a query that has none.
+    """
     wrong = changes.unfit(emit, key, [output.name for output in plan.output])
     if wrong is not None:
         raise SparkJobError(wrong)
@@ -40,11 +42,11 @@ def check(emit: str, key: Sequence[str] | None, plan: Program) -> None:
 
 
 def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Program, grid: Grid) -> DataFrame:
-    """Returns the deltas in the format ``emit``; ``check`` has looked at it.
+    """Returns the deltas in the format ``emit``, which ``check`` has accepted.
 
-    ``cdc``, ``rowkind`` and ``ranges``, which the cells have found, add ``_commit_version``, the number of the
-    micro-batch (0 outside of a stream): with a key that no two rows of the result share, a key has one insert, delete
-    or update per version. ``debezium`` has it in ``source``. Memory: the deltas of a partition, gathered.
+    ``cdc``, ``rowkind`` and ``ranges`` (which the cells compute) add ``_commit_version``, the number of the micro-batch
+    (0 outside of a stream). With a key that no two rows of the result share, a key has one insert, delete or update per
+    version. ``debezium`` has the number in ``source``. Memory: the deltas of a partition, gathered.
     """
     if emit == "weights":
         return deltas
@@ -76,20 +78,24 @@ def _arrow(type_: str) -> pa.DataType:
 
 
 def until_of(plan: Program) -> T.StructField:
-    """Returns the column of deltas in ranges that has the last row of a range."""
+    """Returns the column of deltas in ranges that contains the last row of a range."""
     ends = [T.StructField(output.name, spark_type(output.type)) for output in ranged(plan).ends]
     return T.StructField(UNTIL, T.StructType(ends))
 
 
 def _together(plan: Program, grid: Grid, key: Sequence[str]) -> bool:
-    """Returns True if rows with the same key come out of one cell: it is cut by columns of the key, or not at all."""
+    """Returns True if rows with the same key come from one cell: the query has one cell, or is cut by columns of the
+    key.
+    """
     names = {name.lower() for name in key}
     plain = {output.expr.value for output in plan.output if output.expr.op == "col" and output.name.lower() in names}
     return grid.cells == 1 or (plan.plan is not None and set(grid.attributes) <= plain)
 
 
 def _task(emit: str, key: list[str], schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Any]:
-    """Returns the function that travels; it imports what it needs, so that a worker has one copy of it."""
+    """Returns the function that is sent to the workers. It imports what it needs, so that a worker has one copy of
+    it.
+    """
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs import emitted as module

@@ -1,4 +1,4 @@
-"""Errors of the Spark side. Each message says what was found, where, and what to do about it."""
+"""Errors of the Spark side. Each message names the fault, its place, and the remedy."""
 
 import re
 
@@ -8,7 +8,7 @@ _CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)+[\w$]+: (.+)$", re.M)
 
 
 def cause_of(report: str) -> str:
-    """Returns the last cause that a report of Java's names, without its class; an empty text if it names none."""
+    """Returns the last cause in a Java stack trace, without its class; an empty text if there is none."""
     causes = _CAUSE.findall(report)
     return causes[-1][:300].rstrip(". ") if causes else ""
 
@@ -22,7 +22,7 @@ class SessionError(SparkJobError):
 
 
 class SourceError(SparkJobError):
-    """An input does not exist, cannot be read, or does not fit the relation it is given for."""
+    """An input does not exist, cannot be read, or does not fit its relation."""
 
 
 class CheckpointError(SparkJobError):
@@ -30,7 +30,7 @@ class CheckpointError(SparkJobError):
 
 
 class FolderError(CheckpointError):
-    """A folder that was named cannot be used: it is a file, cannot be written, or is on another file system."""
+    """A given folder cannot be used: it is a file, cannot be written, or is on another file system."""
 
 
 class PlanChangedError(CheckpointError):
@@ -38,11 +38,11 @@ class PlanChangedError(CheckpointError):
 
 
 class BrokenChainError(CheckpointError):
-    """A batch is missing between the state of a cell and the batch it is asked to apply."""
+    """A batch is missing between the state of a cell and the batch to be applied."""
 
 
 class ForeignRowsError(CheckpointError):
-    """A table has other rows than its stream has written: another writer's, or too few."""
+    """A table does not have the rows that its stream has written: another writer added rows, or rows are missing."""
 
 
 class InputChangedError(CheckpointError):

@@ -1,6 +1,7 @@
-"""Checks the folders of a job: on a file system that is supported, and writable.
+"""Checks the folders of a job: they must be on a supported file system, and writable.
 
-The command line and the API ask here, so that both say the same, before anything is made.
+The command line and the API share these checks, so their errors are the same. The checks run before anything is
+created.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import ready
 
 LOCK = ".crown.lock"
-"""The file by which a folder is held."""
+"""The lock file of a folder."""
 
 
 def local_folder(path: str | Path, option: str = "checkpoint") -> Path:
-    """Returns a path as it stands, or that of a ``file:`` URI. ``option``: what the user calls it.
+    """Returns a path as it is, or the path of a ``file:`` URI. ``option``: the user's name for it.
 
     Raises :class:`FolderError` for any other URI, with the reason.
     """
@@ -36,14 +37,17 @@ def local_folder(path: str | Path, option: str = "checkpoint") -> Path:
 
 
 def usable(folder: Path, option: str) -> None:
-    """Makes the folder if it is not there. Raises :class:`FolderError` if it cannot be, or cannot be written."""
+    """Creates the folder if it does not exist. Raises :class:`FolderError` if that fails, or if the folder cannot be
+    written.
+    """
     ready(LocalFolder(folder), option)
 
 
 @contextmanager
 def held(folder: Path, what: str = "checkpoint") -> Iterator[None]:
-    """Holds a checkpoint, or an output, as long as a job runs. Raises :class:`CheckpointError` if another job holds
-    it."""
+    """Locks a checkpoint or an output while a job runs. Raises :class:`CheckpointError` if another job holds the
+    lock.
+    """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -58,11 +62,11 @@ def held(folder: Path, what: str = "checkpoint") -> Iterator[None]:
 
 
 def unclaimed(checkpoint: Path) -> None:
-    """Raises :class:`CheckpointError` if a job of another process holds the checkpoint; does not hold it."""
+    """Raises :class:`CheckpointError` if a job of another process holds the checkpoint. Does not lock it."""
     try:
         handle = os.open(checkpoint / LOCK, os.O_RDONLY)
     except OSError:
-        return  # it was never held
+        return  # no job ever locked it
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

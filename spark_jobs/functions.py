@@ -1,7 +1,7 @@
 """Registers user-defined functions (``crown.function``, ``crown.aggregate``) with a Spark session.
 
-So Spark's analyzer knows their names and types, and its plan names them; the front-end finds them by these names. Views
-that Spark computes call them, too.
+Spark's analyzer then knows their names and types, its plan names them, and the front-end finds them by these names.
+Views that Spark computes call them, too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from spark_jobs.ingest.types import spark_type
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Lets queries of a session call the functions that are registered in this process, but those that return months,
-    which PySpark does not carry."""
+    """Registers the functions of this process with a session, except functions that return months, which PySpark does
+    not support.
+    """
     for own in NAMED.values():
         if "months" not in _gives(own):
             call = _aggregate(own) if isinstance(own, UserAggregate) else _scalar(own)
@@ -33,7 +34,9 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def not_carried(name: str) -> PlanError | None:
-    """Returns why queries that Spark reads cannot call a function; None if they can, or there is no such function."""
+    """Returns the error for a query that calls a function which Spark cannot carry; None if it can, or if the function
+    is unknown.
+    """
     own = NAMED.get(name.upper())
     if own is None or "months" not in _gives(own):
         return None
@@ -64,13 +67,13 @@ def _aggregate(own: UserAggregate) -> Callable[..., Any]:
 
 
 def _sum(values: pa.Array) -> Any:
-    """Returns the sum of values; of doubles the exact one, rounded once, as in views."""
+    """Returns the sum of values. The sum of doubles is exact and rounded once, as in views."""
     known = values.drop_null()
     if not pa.types.is_floating(values.type) or len(known) == 0 or not pc.all(pc.is_finite(known)).as_py():
         return pc.sum(known).as_py()
     try:
         return math.fsum(known.to_numpy())
-    except OverflowError:  # on the way, or in the end
+    except OverflowError:  # of a partial sum, or of the result
         total = sum(map(Fraction, known.to_pylist()))
     try:
         return float(total)
@@ -79,7 +82,7 @@ def _sum(values: pa.Array) -> Any:
 
 
 def _values(own: UserFunction, arrays: Sequence[pa.Array]) -> pa.Array:
-    """Returns the values of rows as Arrow has them."""
+    """Returns the values of rows as an Arrow array."""
     given = [
         intervals.carried(array.cast(arrow_type(type_)), type_) for array, type_ in zip(arrays, own.takes, strict=True)
     ]

@@ -16,7 +16,7 @@ from spark_jobs.ingest.conventions import normal
 from spark_jobs.operator import all_tables, maintain
 
 Frame = DataFrame
-"""What a graph on Spark is made of."""
+"""The type of a graph's tables on Spark."""
 
 
 def motif(
@@ -50,7 +50,7 @@ def table(query: str, given: Mapping[str, DataFrame], *, schema: Any = None, **o
 
 
 def nested(found: DataFrame, shape: Shape) -> DataFrame:
-    """Returns rows whose plain columns are put together as structs; other columns come last."""
+    """Returns rows whose plain columns are grouped into structs; other columns come last."""
     plain = {column for element in shape.elements for _, column in element.fields or (("", element.column),)}
     others = [F.col(_quoted(name)) for name in found.columns if name not in plain]
     return found.select(*(_column(element, shape).alias(element.name) for element in shape.elements), *others)
@@ -70,7 +70,9 @@ def _column(element: Element, shape: Shape) -> Column:
 
 
 def _rows(found: DataFrame, streaming: bool) -> DataFrame:
-    """Returns the changes of a stream as they are; rows of a batch as often as they are there, without weights."""
+    """Returns the changes of a stream unchanged. Returns the rows of a batch without weights, each repeated as often as
+    its weight.
+    """
     if streaming or WEIGHT not in found.columns:
         return found
     copies = F.explode(F.sequence(F.lit(1), F.col(WEIGHT).cast("int")))

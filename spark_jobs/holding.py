@@ -1,7 +1,7 @@
 """Locks the checkpoint of a ``maintain`` stream while it runs, as jobs of ``crown submit`` do.
 
-The user starts and stops them. So a thread asks Spark every second which streams are running: a checkpoint whose
-``metadata`` has the id of one of them is held (``spark_jobs.folders.held``) until that has ended.
+The user starts and stops the streams. So a thread asks Spark every second which streams are running. A checkpoint whose
+``metadata`` contains the id of a running stream is locked (``spark_jobs.folders.held``) until the stream has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _lock = threading.Lock()
 
 
 def claim(spark: SparkSession, checkpoint: Folder) -> None:
-    """Has the streams of a session hold a local checkpoint whenever they run on it."""
+    """Has the streams of a session lock a local checkpoint whenever they run on it."""
     if not isinstance(checkpoint, LocalFolder):
         return
     with _lock:
@@ -39,7 +39,7 @@ def claim(spark: SparkSession, checkpoint: Folder) -> None:
 
 
 def settle() -> None:
-    """Holds the checkpoints of streams that run, and frees those of streams that have ended."""
+    """Locks the checkpoints of running streams, and unlocks those of streams that have ended."""
     with _lock:
         running = {spark: _running(spark) for spark in {*_claimed.values()}}
         for checkpoint, spark in _claimed.items():
@@ -47,15 +47,17 @@ def settle() -> None:
             if not runs and checkpoint in _held:
                 _held.pop(checkpoint).close()
             elif runs and checkpoint not in _held:
-                with suppress(CheckpointError, OSError), ExitStack() as stack:  # it is a job's, which holds it
+                with suppress(CheckpointError, OSError), ExitStack() as stack:  # a job may hold the lock
                     stack.enter_context(held(checkpoint))
                     _held[checkpoint] = stack.pop_all()
 
 
 def alone(checkpoint: Folder) -> AbstractContextManager[None]:
-    """Holds a local checkpoint while a command works on what its job has left; one on an object store has no lock.
+    """Locks a local checkpoint while a command works on the state of a stopped job. A checkpoint on an object store has
+    no lock.
 
-    Raises :class:`CheckpointError` if a job or a stream holds it."""
+    Raises :class:`CheckpointError` if a job or a stream holds it.
+    """
     if not isinstance(checkpoint, LocalFolder):
         return nullcontext()
     settle()
@@ -70,7 +72,7 @@ def _watch() -> None:
 
 
 def _running(spark: SparkSession) -> set[str]:
-    """Returns the ids of the streams of a session that run; none of one that has ended."""
+    """Returns the ids of the running streams of a session; none if the session has ended."""
     try:
         return {str(query.id) for query in spark.streams.active}
     except (Py4JError, PySparkException, OSError, AttributeError):

@@ -19,15 +19,17 @@ _ALWAYS = (
     b"To adjust logging level use sc.setLogLevel",
     b"Using Spark's default log4j profile: ",
 )
-"""How the lines begin that a JVM says at its start."""
+"""Prefixes of the lines that a JVM always prints at its start."""
 
 _LINES, _LAST_WORDS = 200, 5.0
-"""How many lines of a JVM are kept, and how many seconds one that has ended has to say the last of them."""
+"""The number of lines of a JVM that are kept, and the seconds in which a JVM that has ended must have printed the
+last.
+"""
 _ERROR = re.compile(r"error|exception|could not|cannot|invalid|unrecognized", re.IGNORECASE)
 
 
 def start(settings: Mapping[str, str]) -> None:
-    """Starts the JVM of PySpark with settings of Spark, unless there is one. What it says goes to standard error.
+    """Starts the JVM of PySpark with settings of Spark, unless there is one. Its output goes to standard error.
 
     Raises :class:`SessionError` if it ends before it is ready.
     """
@@ -54,9 +56,9 @@ def start(settings: Mapping[str, str]) -> None:
 
 
 def hush() -> None:
-    """Keeps py4j from logging, with a traceback, what it raises as well."""
+    """Keeps py4j from logging, with a traceback, errors that it also raises."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_not_of_py4j)  # it logs there, too
+    logging.getLogger().addFilter(_not_of_py4j)  # py4j logs there, too
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
@@ -64,7 +66,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _reason(said: Iterable[bytes]) -> str:
-    """Returns what is most likely the reason among the last lines of a JVM: the first that tells of an error."""
+    """Returns the most likely reason among the last lines of a JVM: the first line that mentions an error."""
     lines = [line.decode(errors="replace").strip() for line in said]
     found = [line for line in lines if _ERROR.search(line) and "WARN" not in line]
     nothing = "what it said stands before this; look at its options, at JAVA_HOME, and at the memory of the machine"
@@ -72,9 +74,9 @@ def _reason(said: Iterable[bytes]) -> str:
 
 
 def _passed_on(lines: BinaryIO, said: deque[bytes]) -> None:
-    """Writes to standard error what the JVM does, but for what it always says, and keeps the last of it."""
+    """Copies the JVM's output to standard error, except lines that it always prints, and keeps the last lines."""
     for line in lines:
         said.append(line)
-        if not line.lstrip(b" \r").startswith(_ALWAYS):  # a bar that is wiped may stand before it
-            with suppress(OSError):  # it is not read; the JVM must be able to go on writing
+        if not line.lstrip(b" \r").startswith(_ALWAYS):  # a cleared progress bar may precede it
+            with suppress(OSError):  # even if standard error is not read, the JVM must be able to write
                 os.write(2, line)

@@ -2,11 +2,11 @@
 
     change DataFrames → check → dispatch to cells → ``mapInArrow(step)`` → deltas
 
-A program that only meets in the end takes two such rounds (``plans.search.exchanges``).
+A program whose stages can only be merged at the end takes two such rounds (``plans.search.exchanges``).
 
-One micro-batch costs O(changes + deltas), amortized: now and then a cell writes its state down. Exactly once with any
-replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and restarts:
-see ``spark_jobs.cell.cell``.
+One micro-batch costs O(changes + deltas), amortized: now and then a cell writes a snapshot. Deltas are exact once with
+any replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and
+restarts: see ``spark_jobs.cell.cell``.
 """
 
 from __future__ import annotations
@@ -69,31 +69,31 @@ def maintain(
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
-    ``query``: SQL, Datalog, a motif, a plan, or a DataFrame over temporary views that are called as the relations. SQL
-    that this package does not read is read by Spark. ``changes``: a DataFrame per relation, with its columns and either
+    ``query``: SQL, Datalog, a motif, a plan, or a DataFrame over temporary views that have the names of the relations.
+    Spark reads SQL that this package cannot read. ``changes``: a DataFrame per relation, with its columns and either
     ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or change
-    codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all
-    batch. ``_change_type`` (Spark, Delta, Iceberg), ``_row_kind`` and Debezium's envelopes (``op``, ``before``,
-    ``after``; also ``change="debezium"``) are found by themselves.
+    codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all batch.
+    ``_change_type`` (Spark, Delta, Iceberg), ``_row_kind`` and Debezium's envelopes (``op``, ``before``, ``after``;
+    also ``change="debezium"``) are recognized.
 
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
 
-    ``options`` are the fields of these records, which say what they mean:
+    ``options`` are the fields of these records, which document them:
 
     - ``spark_jobs.options.Options``: ``schema``, ``change``;
     - ``spark_jobs.options.Place``: ``checkpoint`` (required for streams), ``state``, ``storage_options``, ``scratch``,
       ``operator``;
     - ``crown.options.Planning``: ``dialect``, ``rates``, ``tree``, ``windows``;
     - ``crown.options.Checks``: ``on_missing``, ``on_bad_row``, ``quarantine``. A row that does not fit stops the stream
-      before any state changes, with an error naming relation, row and reason; set aside, it is a JSON line in the
-      quarantine (default: ``quarantine/`` in the checkpoint), once;
+      before any state changes, with an error naming relation, row and reason. With a quarantine, the row is written
+      once as a JSON line to the quarantine (default: ``quarantine/`` in the checkpoint);
     - ``spark_jobs.options.Cells``: ``cells``, ``placement``, ``cell_budget``, ``cell_memory``;
     - ``spark_jobs.options.Output``: ``emit``, ``key``, ``consolidate``;
     - ``spark_jobs.options.Watched``: ``sample``, ``amplified``.
 
-    Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state), and
-    ``CrownError`` for an option that there is not.
+    Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its subclasses (the
+    state), and ``CrownError`` for an unknown option.
     """
     return stream(spark, query, changes, Options.of("maintain", options))
 
@@ -101,8 +101,9 @@ def maintain(
 def stream(
     spark: SparkSession, query: Query, changes: Mapping[str, DataFrame], options: Options, into: str | None = None
 ) -> DataFrame:
-    """Does what ``maintain`` does. ``into``: the folder of a table, or its URI; the cells write their deltas there, and
-    the result has a row per file. That is half of a sink: ``write_deltas`` is the whole one."""
+    """Implements ``maintain``. ``into``: the folder or URI of a table; the cells write their deltas there, and the
+    result has a row per file. That is half of a sink, which ``write_deltas`` completes.
+    """
     planning, checks, place, cells = options.planning, options.checks, options.place, options.cells
     output, operator = options.output, options.place.operator
     streaming = _all_streaming(changes)
@@ -182,7 +183,7 @@ def stream(
 
 
 def _quarantine(options: Options, where: Whereabouts | None) -> Folder | None:
-    """Returns where bad rows go; None where they stop the stream."""
+    """Returns the folder of bad rows; None if bad rows stop the stream."""
     checks = options.checks
     if not checks.sets_aside:
         return None
@@ -203,20 +204,21 @@ def _check_late(plan: Program, checks: Checks) -> None:
 
 
 def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, planning: Planning) -> Program:
-    """Returns the program, over the declared schema and, for relations it does not declare, the columns of
-    their DataFrames, which are as ``normal`` makes them."""
+    """Returns the program, over the declared schema and, for relations it does not declare, the columns of their
+    DataFrames, which ``normal`` has converted.
+    """
     every = all_tables(declared, changes)
     said: str | Plan | Program | Mapping[str, Any] | Relation
     if isinstance(query, DataFrame):
         said = relation_of(query.sparkSession, query, every)
     elif isinstance(query, str) and not query.lstrip().startswith("{"):
-        said = _read(query, every, planning.dialect, changes)  # once: so it warns once, too
+        said = _read(query, every, planning.dialect, changes)  # parsed once, so that it warns once
     else:
         said = query
     program = plans.program(said, every, **planning.keywords())
     if any(isinstance(stage, GroupStage) and stage.values for stage in program.stages) and not _cuttable(program):
         other = plans.program(said, every, **planning.keywords(), together=True)
-        program = other if _cuttable(other) else program  # many cells are worth more than the cheaper feeds
+        program = other if _cuttable(other) else program  # several cells are worth more than cheaper feeds
     _check_windows(program.windows)
     given = {name.lower() for name in changes}
     for table in program.tables:
@@ -238,7 +240,7 @@ def planned(query: Query, changes: Mapping[str, DataFrame], declared: Schema, pl
 
 
 def _read(text: str, every: Schema, dialect: str, changes: Mapping[str, DataFrame]) -> Relation:
-    """Returns the relation of a text. Spark reads SQL that the reader of this package does not."""
+    """Returns the relation of a query text. Spark reads SQL that the reader of this package cannot read."""
     try:
         return plans.parse(text, every, dialect=dialect)
     except PlanError as refused:
@@ -247,11 +249,11 @@ def _read(text: str, every: Schema, dialect: str, changes: Mapping[str, DataFram
         try:
             return relation_of(next(iter(changes.values())).sparkSession, text, every)
         except PlanError:
-            raise refused from None  # it knows the place
+            raise refused from None  # this error has the position in the text
 
 
 def all_tables(declared: Schema, changes: Mapping[str, DataFrame]) -> Schema:
-    """Returns the declared relations and, for those it does not declare, the columns of their DataFrames."""
+    """Returns the declared relations and, for undeclared ones, the columns of their DataFrames."""
     left_out = frozenset({WEIGHT, UNREADABLE})
     found = {
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
@@ -260,7 +262,7 @@ def all_tables(declared: Schema, changes: Mapping[str, DataFrame]) -> Schema:
 
 
 def _check_windows(windows: Sequence[Window]) -> None:
-    """Raises :class:`SparkJobError` for what a window cannot do here."""
+    """Raises :class:`SparkJobError` for windows that are not supported here."""
     for window in windows:
         if window.arrival:
             raise SparkJobError(
@@ -270,7 +272,7 @@ def _check_windows(windows: Sequence[Window]) -> None:
 
 
 def _cuttable(program: Program) -> bool:
-    """Returns True if a program runs in more cells than one, in one round or in two."""
+    """Returns True if a program runs in more than one cell, in one round or in two."""
     try:
         return bool(rounds(program, 2))
     except PlanError:
@@ -296,7 +298,9 @@ def _rounds(
     stored: Folder | None,
     rates: Mapping[str, float] | None,
 ) -> tuple[Exchange, ...]:
-    """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
+    """Returns the rounds in as many cells as the state has, if the state belongs to this plan and no other number is
+    asked for.
+    """
     meta = read_meta(stored) if stored is not None else None
     known = meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"])
     plan = behind_keys(plan)
@@ -306,13 +310,13 @@ def _rounds(
 
 
 def behind_keys(plan: Program) -> Program:
-    """Returns what the query's own cells run: what is looked up by key comes out of ``dispatch.keys``."""
+    """Returns the program of the query's own cells: relations that are looked up by key come from ``dispatch.keys``."""
     return plan.plain()
 
 
 def default_cells(spark: SparkSession, plan: Program, rates: Mapping[str, float] | None = None) -> int:
-    """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Fewer if more
-    would get almost as many rows each, by the ``rates`` (see ``plans.search.cell_count``). One if the query cannot be
-    cut, or only in two rounds or behind windows: those cost every batch a shuffle.
+    """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Returns fewer if
+    more cells would get almost as many rows each, by the ``rates`` (see ``plans.search.cell_count``). Returns one if
+    the query cannot be cut, or only in two rounds or behind windows, which cost a shuffle in every batch.
     """
     return worthwhile(plan, max(1, min(cluster.cores(spark) // 2, 4)), rates)

@@ -1,6 +1,6 @@
-"""Options of what runs on Spark, beside those that an embedded view has, too (``crown.options``).
+"""Options of jobs on Spark, beside those that an embedded view also has (``crown.options``).
 
-``maintain``, ``write_deltas``, ``bulk_load`` and ``crown submit`` make one record of all of them, ``Options``.
+``maintain``, ``write_deltas``, ``bulk_load`` and ``crown submit`` collect them in one record, ``Options``.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OPERATOR = re.compile(r"\w[\w.-]*")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stream keeps what.
+    """The places of a stream's files.
 
     ``checkpoint``: the stream's own ``checkpointLocation``: a local or shared folder, or ``s3://``, ``gs://``,
     ``az://``. ``state``: a folder or such a URI that no other checkpoint uses; default: ``crown/`` in the checkpoint.
     ``storage_options``: obstore's, for both; by default the environment's. ``scratch``: a host-local folder for the
     live engines; default: under the system's temporary directory. ``operator``: a name, needed when one stream has more
-    than one. In a union of several, deltas that come out of more than one cell stand first, or have ``repartition()``
-    behind them. Raises ``SparkJobError``.
+    than one. In a union of several, deltas that come from more than one cell must be first, or be followed by
+    ``repartition()``. Raises ``SparkJobError``.
     """
 
     checkpoint: str | None = None
@@ -55,18 +55,18 @@ class Place:
 
 @dataclass(frozen=True)
 class Cells:
-    """How the state is cut, where the cells run, and how much each may have.
+    """The cut of the state into cells, their placement, and the limits of each cell.
 
-    ``cells``: how many parts the state is cut into, each worked on by one core; None: what the checkpoint has, else one
-    per two cores, up to four, as far as more cells get fewer rows each by the ``rates``. A query of several stages that
-    no column of its result cuts takes a second round of cells, the operator ``<operator>.merge``; its default is one
-    cell. A relation that is declared with ``upserts`` (here it needs a ``sequence``) or ``enforced`` takes one before,
-    ``<operator>.keys.<relation>``, cut by its key; one with a window ``<operator>.window.<relation>``, in one cell, if
-    the query has several. ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine,
-    ``"anywhere"`` does not; ``"auto"`` pins on a cluster. ``cell_budget``: how much state each cell may have, in memory
-    or not, as bytes or ``"8 GiB"``: a batch that would pass it is refused with ``MemoryBudgetError``. ``cell_memory``:
-    how much of it may be in memory; the rest is in the cell's file in ``scratch``, which must be on a disk. Raises
-    ``CrownError``.
+    ``cells``: the number of parts into which the state is cut, each processed by one core; None: the number in the
+    checkpoint, else one per two cores, up to four, as far as more cells get fewer rows each by the ``rates``. A query
+    of several stages that no column of its result cuts takes a second round of cells, the operator
+    ``<operator>.merge``; its default is one cell. A relation that is declared with ``upserts`` (here it needs a
+    ``sequence``) or ``enforced`` takes one before, ``<operator>.keys.<relation>``, cut by its key; one with a window
+    ``<operator>.window.<relation>``, in one cell, if the query has several. ``placement``: ``"pinned"`` keeps each cell
+    on the executor that has its live engine, ``"anywhere"`` does not; ``"auto"`` pins on a cluster. ``cell_budget``:
+    the most state that a cell may have, in memory or not, as bytes or ``"8 GiB"``: a batch that would exceed it is
+    refused with ``MemoryBudgetError``. ``cell_memory``: how much of the state may be in memory; the rest is in the
+    cell's file in ``scratch``, which must be on a disk. Raises ``CrownError``.
     """
 
     cells: int | None = None
@@ -88,13 +88,13 @@ class Cells:
 
 @dataclass(frozen=True)
 class Output:
-    """In what form the deltas leave.
+    """The form of the deltas.
 
     ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``), ``"rowkind"`` (``_row_kind``) or ``"ranges"`` (``_until``),
-    all with ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
-    ``consolidate``: leave out what one batch both adds and removes; None: yes. ``compression`` of files that the cells
-    write: ``"lz4"`` (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not know that, ``"zstd"`` or
-    ``"none"``. Raises ``SparkJobError``.
+    all with ``_commit_version``; or ``"debezium"``. ``key``: columns of the output that identify the two rows of an
+    update. ``consolidate``: leave out rows that one batch both adds and removes; None: yes. ``compression`` of files
+    that the cells write: ``"lz4"`` (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not support that,
+    ``"zstd"`` or ``"none"``. Raises ``SparkJobError``.
     """
 
     emit: str = WEIGHTS
@@ -112,11 +112,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Watched:
-    """What the cells note of a batch for people.
+    """The notes of the cells about a batch, for people.
 
-    ``sample``: how many deltas to keep for the progress display. ``amplified``: if one change gives more deltas in a
-    cell, the cell's note says which key it has; ``crown submit`` and ``crown top`` show it. None: never. Raises
-    ``CrownError``.
+    ``sample``: how many deltas to keep for the progress display. ``amplified``: if one change yields more deltas in a
+    cell, the cell's note names its key; ``crown submit`` and ``crown top`` show it. None: never. Raises ``CrownError``.
     """
 
     sample: int = 0
@@ -161,7 +160,7 @@ class Options:
     """All options of a stream.
 
     ``schema``: declared types and keys of the relations; default: the DataFrames' own columns. ``change``: the column
-    with weights or change codes, or ``"debezium"``; None: what is known by its name.
+    with weights or change codes, or ``"debezium"``; None: known columns are recognized by their names.
     """
 
     schema: Schema = field(default_factory=Schema)
@@ -175,8 +174,9 @@ class Options:
 
     @staticmethod
     def of(function: str, given: Mapping[str, Any], kind: type = StreamOptions) -> Options:
-        """Returns the options that a function was given as keywords of ``kind``. Raises what the records raise, and
-        ``CrownError`` for any other keyword."""
+        """Returns the options that a function received as keywords of ``kind``. Raises the errors of the records, and
+        ``CrownError`` for any other keyword.
+        """
         words = Keywords(function, kind, given)
         return Options(
             Schema.of(given.get("schema")),

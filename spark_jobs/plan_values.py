@@ -1,4 +1,4 @@
-"""Adds values that Spark leaves out of a plan's JSON: the rows of VALUES, and those of PIVOT."""
+"""Adds values that Spark omits from a plan's JSON: the rows of VALUES, and the values of PIVOT."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _ROWS, _PIVOT = "LocalRelation", "PivotFirst"
 
 
 def filled(plan: JavaObject, nodes: list[dict[str, Any]], zone: str) -> list[dict[str, Any]]:
-    """Returns the nodes of a plan, with these values as constants. ``zone``: the JVM's time zone, in which it writes
-    instants. PlanError for too many rows, and for values that have parts."""
+    """Returns the nodes of a plan, with these values as constants. ``zone``: the JVM's time zone, in which Spark writes
+    instants. Raises PlanError for too many rows, and for nested values.
+    """
     wanted = list(_lacking(nodes))
     if wanted:
         known: dict[tuple[str, int], Any] = {}
@@ -34,7 +35,7 @@ def filled(plan: JavaObject, nodes: list[dict[str, Any]], zone: str) -> list[dic
 
 
 def _lacking(given: Any) -> Iterator[tuple[dict[str, Any], tuple[str, int]]]:
-    """Yields the nodes that lack values, each with a number by which Spark knows it."""
+    """Yields the nodes that lack values, each with a number by which Spark identifies it."""
     todo = [given]
     while todo:
         here = todo.pop()
@@ -71,7 +72,7 @@ def _rows(operator: JavaObject, zone: str) -> list[list[dict[str, Any]]]:
 
 
 def _pivots(aggregate: JavaObject, zone: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yields what PIVOT asks for in the aggregates of an operator, with the number of the aggregate."""
+    """Yields the values of PIVOT in the aggregates of an operator, with the number of the aggregate."""
     for item in _items(aggregate.aggregateExpressions()):
         for part in _items(item.children()):
             function = part.aggregateFunction() if part.nodeName() == "AggregateExpression" else None
@@ -81,7 +82,7 @@ def _pivots(aggregate: JavaObject, zone: str) -> Iterator[tuple[int, list[dict[s
 
 
 def _constant(value: Any, type_: JavaObject, zone: str) -> dict[str, Any]:
-    """Returns a value as Spark writes a Literal."""
+    """Returns a value in the form of Spark's Literal."""
     kind = json.loads(type_.json())
     if not isinstance(kind, str) or kind == "binary":
         name = kind["type"] if isinstance(kind, dict) else kind
@@ -101,7 +102,7 @@ def _text(value: Any, kind: str, zone: str) -> str:
 
 
 def _items(sequence: JavaObject) -> Iterator[Any]:
-    """Yields the items of a sequence of Scala."""
+    """Yields the items of a Scala sequence."""
     items = sequence.iterator()
     while items.hasNext():
         yield items.next()

@@ -1,8 +1,8 @@
 """Recognizes the query of a checkpoint in another spelling; the stream then continues with the checkpoint's plan.
 
-A plan's fingerprint names variables and aliases, because the layout of state follows them. A query that only renames
-them, or changes the order of its atoms, has another fingerprint and the same result. So the query that is stored is
-planned again; if that gives the stored fingerprint, and the two plans are isomorphic, the stored one is used.
+A plan's fingerprint contains variables and aliases, because the layout of state depends on them. A query that only
+renames them, or reorders its atoms, has another fingerprint and the same result. So the stored query is planned again.
+If its plan has the stored fingerprint, and the two plans are isomorphic, the stored plan is used.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def kept(
 ) -> Program:
     """Returns the plan by which ``state`` is laid out, if ``plan`` is the same query; else ``plan``.
 
-    ``state``: the operator's folder, or None; ``certain``: it is this stream's. ``planned(query, dialect)`` plans a
-    text. Raises :class:`PlanChangedError` that says what differs, if the state is this stream's and of another query
-    that can still be planned.
+    ``state``: the operator's folder, or None; ``certain``: the state belongs to this stream. ``planned(query,
+    dialect)`` plans a text. Raises :class:`PlanChangedError` with the difference, if the state is this stream's and of
+    another query that can still be planned.
     """
     meta = _meta(state)
     if meta is None or meta["fingerprint"] == plan.fingerprint:
@@ -37,7 +37,7 @@ def kept(
     for dialect in ("spark", "ansi"):
         stored = _again(meta["query"], dialect, planned)
         if stored is None or stored.fingerprint != meta["fingerprint"]:
-            continue  # its tables are not given any more, or declared otherwise
+            continue  # its tables are no longer given, or are declared differently
         if isomorphic(stored, plan):
             return stored
         if certain:
@@ -53,7 +53,7 @@ def kept(
 
 
 def _meta(state: Folder | None) -> dict[str, Any] | None:
-    """Returns what is said of the state; before the first batch, of the backfill that it starts from."""
+    """Returns the ``meta.json`` of the state; before the first batch, that of the backfill from which it starts."""
     if state is None:
         return None
     return read_meta(state) or read_meta(state.parent.parent / "backfill" / state.name)

@@ -1,9 +1,9 @@
 """The directory of live engines on this host, one per Spark application, which may vanish at any time.
 
-A live engine is a memory-mapped file, a cache of what the state log can rebuild. It must not outlive the machine's
-memory: after a power failure its header could say "clean" while its pages never reached the disk. So a directory
-belongs to one Spark application, and none opens the directory of another. The driver holds a lock on ``<name>.alive``
-as long as it lives; directories whose lock is free belong to the dead and are swept when the next driver starts.
+A live engine is a memory-mapped file, a cache that the state log can rebuild. It must not outlive the machine's memory:
+after a power failure its header could say "clean" while its pages never reached the disk. So a directory belongs to one
+Spark application, and no application opens the directory of another. The driver locks ``<name>.alive`` while it lives.
+A directory whose lock is free belongs to a dead driver, and is removed when the next driver starts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _held: dict[Path, IO[str]] = {}
 
 
 def scratch_root(root: str | None = None) -> Path:
-    """Returns ``root``, or ``crown-<user id>`` under the system's temporary directory; created, and this user's
-    alone."""
+    """Returns ``root``, or ``crown-<user id>`` under the system's temporary directory. Creates it, accessible to this
+    user only.
+    """
     base = local_folder(root, "scratch") if root else Path(tempfile.gettempdir()) / f"crown-{os.getuid()}"
     if not base.is_dir():
         with suppress(OSError):
@@ -39,7 +40,7 @@ def scratch_root(root: str | None = None) -> Path:
 def claim(root: str | None, application: str) -> Path:
     """Returns the scratch directory of this application, created, locked by this process and removed when it exits.
 
-    ``root``: see ``scratch_root``. Calling it again is free.
+    ``root``: see ``scratch_root``. Further calls cost nothing.
     """
     base = scratch_root(root)
     folder = (base / application).resolve()
@@ -55,7 +56,7 @@ def claim(root: str | None, application: str) -> Path:
 
 
 def release(folder: Path) -> None:
-    """Removes a claimed directory and gives its lock back; does nothing for one that was released before."""
+    """Removes a claimed directory and releases its lock; does nothing for a directory that was released before."""
     lock = _held.pop(folder, None)
     if lock is None:
         return
@@ -65,7 +66,7 @@ def release(folder: Path) -> None:
 
 
 def _sweep(base: Path) -> None:
-    """Removes the directories of dead applications: those whose lock can be taken."""
+    """Removes the directories of dead applications, whose locks are free."""
     for marker in base.glob("*.alive"):
         with open(marker, "a") as lock:
             try:

@@ -1,7 +1,7 @@
-"""Starts a Spark session with the settings of a laptop, and explains when Spark cannot start.
+"""Starts a Spark session with settings for a laptop, and explains why Spark cannot start.
 
-The settings are what the operator was measured with; none of them is needed for it to be right. In a session of your
-own, ``spark.python.unix.domain.socket.enabled`` alone saves some 40 ms per task.
+The operator was measured with these settings; none of them is needed for correct results. In a session of your own,
+``spark.python.unix.domain.socket.enabled`` alone saves some 40 ms per task.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ LAPTOP = {
     "spark.sql.shuffle.partitions": "4",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # any other limit is looked at for every row
-    "spark.sql.adaptive.enabled": "false",  # a micro-batch's plan is known; planning it again costs more than it finds
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # any other limit is checked for every row
+    "spark.sql.adaptive.enabled": "false",  # a micro-batch's plan is known; planning it again costs more than it saves
     "spark.sql.streaming.metricsEnabled": "false",
-    # By default Spark asks commands of the system about every file of a checkpoint: 50 ms each, and four files a batch.
+    # By default Spark runs system commands for every file of a checkpoint: 50 ms each, and four files per batch.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
     "spark.python.daemon.module": "spark_jobs.cell.daemon",
 }
 # On two cores the just-in-time compiler takes half of the processor time of a short job: let it wait longer before it
-# compiles a method. Hot loops are compiled soon enough all the same.
-# Spark reads Arrow vectors row by row, by row number: Arrow's own check of every access finds nothing.
+# compiles a method. Hot loops are still compiled soon enough. Spark reads Arrow vectors row by row, by row number, so
+# Arrow's own check of every access never finds a fault.
 _JVM = (
     "-XX:+UseParallelGC -XX:CompileThresholdScaling=10 "
     "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
@@ -75,8 +75,8 @@ def local_session(
     """Returns the local Spark session, started if there is none yet (5 to 7 s).
 
     ``cores``: worker threads, all of the machine's by default. ``memory``: of the JVM; engine state lives outside it.
-    ``conf`` overrides any setting. Raises :class:`SessionError` if Java is missing or too old, ``CrownError`` for what
-    is no size, or too small.
+    ``conf`` overrides any setting. Raises :class:`SessionError` if Java is missing or too old, ``CrownError`` for an
+    invalid or too small size.
     """
     if not isinstance(name, str) or not name.isprintable():
         raise CrownError(f"name must be a text that can be printed, not {name!r:.100}")
@@ -92,7 +92,7 @@ def local_session(
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName(name).master(f"local[{workers}]")
-        # Java knows /tmp alone; Python takes TMPDIR, and any folder that can be written where /tmp cannot.
+        # Java knows only /tmp; Python uses TMPDIR, or any writable folder where /tmp is not writable.
         places = f"-Dlog4j2.configurationFile={_log_settings()} -Djava.io.tmpdir={tempfile.gettempdir()}"
         options = {"spark.driver.extraJavaOptions": f"{_JVM} {places}"}
         settings = {"spark.driver.memory": memory, **LAPTOP, **options, **own}
@@ -105,32 +105,38 @@ def local_session(
 def session_of_command(
     name: str, *, cores: int | None = None, memory: Size = "2 GiB", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Returns the local session for a command line, which says itself what is wrong, and which Ctrl-C may end.
+    """Returns the local session for a command line, which reports errors itself, and which Ctrl-C may end.
 
-    The arguments and errors are those of ``local_session``. What py4j raises it does not log as well.
+    The arguments and errors are those of ``local_session``. Errors that py4j raises are not also logged.
     """
     jvm.hush()
-    with Uninterrupted():  # a JVM whose starting is broken off complains at length
+    with Uninterrupted():  # a JVM that is interrupted at its start prints many errors
         session = local_session(name, cores=cores, memory=memory, conf=conf)
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's handler calls Spark first, which may fail
     return session
 
 
 def java_memory(given: Size, name: str = "memory") -> str:
-    """Returns a size as Java understands it. CrownError for what is none, and for less than Spark starts with."""
+    """Returns a size in Java's notation. Raises CrownError for an invalid size, and for less than Spark needs to
+    start.
+    """
     return f"{size_of(given, name, _LEAST_MEMORY) >> 20}m"
 
 
 def _log_settings() -> Path:
-    """Returns a file that tells the JVM to log errors only, and not those that reach Python as exceptions anyway."""
+    """Returns a file that configures the JVM to log errors only, except errors that reach Python as exceptions
+    anyway.
+    """
     file = scratch_root() / "log4j2.properties"
     file.write_text(_LOGGING)
     return file
 
 
 def require_java() -> int:
-    """Returns the major version of the Java that Spark would use. Raises :class:`SessionError` with what to install."""
+    """Returns the major version of the Java that Spark would use. Raises :class:`SessionError` with the package to
+    install.
+    """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     want = (
@@ -150,7 +156,7 @@ def require_java() -> int:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Runs without PySpark's warning about pandas 3: nothing here goes through pandas."""
+    """Runs without PySpark's warning about pandas 3, because this package does not use pandas on Spark."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
         yield

@@ -1,4 +1,4 @@
-"""``crown submit``: maintain a query over change files with Spark, and write its deltas."""
+"""``crown submit``: maintains a query over change files with Spark, and writes its deltas."""
 
 from __future__ import annotations
 
@@ -169,7 +169,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def job(args: argparse.Namespace) -> submit.Job:
-    """Returns the job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for what makes no sense."""
+    """Returns the job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for options that do not fit
+    together.
+    """
     schema, inputs = schema_of(args.schema), tuple(Input.parse(text) for text in args.input)
     return submit.Job(
         query=query_text(args.query),
@@ -193,7 +195,7 @@ def job(args: argparse.Namespace) -> submit.Job:
 
 
 def _options(args: argparse.Namespace, schema: Schema) -> Options:
-    """Returns the options of ``maintain`` that the command's are, whose names differ by their dashes."""
+    """Returns the options of ``maintain`` among the command's options. Their names differ only by dashes."""
     names = set(get_type_hints(StreamOptions))
     given = {name: value for name, value in vars(args).items() if name in names and value is not None}
     own: dict[str, Any] = {"schema": schema, "windows": windows_of(args) or None, "key": names_of(args.key)}

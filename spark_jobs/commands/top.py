@@ -21,9 +21,9 @@ HELP = "show how a running Spark job, a pipeline, or a durable view or database 
 TELLS = True
 
 _OF_A_JOB = ("meta.json", "current.json", "crown", "*/*/meta.json")
-"""One of them is in an operator's folder, a state that was cut anew, a checkpoint, a state."""
+"""Files that identify an operator's folder, a state that was recut, a checkpoint, and a state."""
 Look = tuple[list[str], list[dict[str, Any]], Iterator[str]]
-"""Lines for people, the same as objects, and as lines for Prometheus."""
+"""Lines for people, the same data as objects, and as lines for Prometheus."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Looks until interrupted, or once."""
+    """Prints the health repeatedly until interrupted, or once with ``--once``."""
     if args.every <= 0:
         raise SparkJobError(f"--every {args.every:g}: give a number of seconds above 0")
     kept = Path(args.folder)
@@ -88,7 +88,7 @@ def _pipeline(folder: Path) -> Callable[[], Look]:
 def _job(checkpoint: str) -> Callable[[], Look]:
     place = address(checkpoint, "checkpoint")
     if isinstance(place, Path) and not any(any(place.glob(name)) for name in _OF_A_JOB):
-        raise CheckpointError(  # without the packages of Spark, too
+        raise CheckpointError(  # this check works without the packages of Spark
             f"{place} holds no view, database, pipeline or stream: give the folder of crown.open or "
             "crown.open_database, the storage of a pipeline that has run, or the checkpoint of a job"
         )

@@ -3,9 +3,10 @@
     changes → cells → deltas                                    one round
     changes → cells → net changes of a stage → cells → deltas   two rounds
 
-Each round is an operator with a log of its own, and all are given the same number of the batch. When the first is
-executed again it takes its batch back and applies it once more, and delivers the same rows: they are the net change of
-a bag. The second finds them in its log, where batches are compared as bags, in whatever order the rows come.
+Each round is an operator with its own log, and all rounds of a micro-batch have the same batch number. When the first
+round is executed again, it undoes the batch, applies it once more, and delivers the same rows, because they are the net
+change of a bag. The second round finds the batch in its log, where batches are compared as bags: the order of the rows
+does not matter.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MERGE = ".merge"
-"""What follows the operator's name in that of its second round."""
+"""Suffix of the operator's name for its second round."""
 
 
 def words_of(relations: Iterable[str]) -> dict[str, str]:
-    """Returns, by relation in lower case, the word that names it in an operator: what is no letter or digit is ``_``.
+    """Returns, by relation in lower case, the word that names it in an operator: characters other than letters and
+    digits become ``_``.
 
-    Of relations that come to one word (``a b`` and ``a_b``) all but the first, in the order of their names, have a
-    number behind it; so the words are the same at every start.
+    If several relations get the same word (``a b`` and ``a_b``), all but the first in the order of their names get a
+    number, so the words are the same at every start.
     """
     found: dict[str, str] = {}
     for relation in sorted(relation.lower() for relation in relations):
@@ -60,7 +62,7 @@ def words_of(relations: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ExchangeStep:
-    """A round, and the step that its cells take."""
+    """A round, and the step of its cells."""
 
     round: Exchange
     step: Step
@@ -79,10 +81,10 @@ def strides(
     whole: str | None = None,
     **common: Any,
 ) -> tuple[ExchangeStep, ...]:
-    """Returns the rounds with their steps; ``common``: fields of ``Step`` that are the same in all; ``whole``: JSON of
-    what the rounds are made of.
+    """Returns the rounds with their steps; ``common``: fields of ``Step`` that are equal in all rounds; ``whole``: JSON
+    of the program that was split into the rounds.
 
-    Only the first round has rows that can be bad or absent, only the last one deltas to show.
+    Only the first round can have bad or absent rows, and only the last round has deltas to show.
     """
     made = []
     for number, given in enumerate(rounds):
@@ -115,14 +117,16 @@ def strides(
 
 
 def _once(given: Exchange) -> bool:
-    """Returns True if every row goes to one cell, and enters it once: then what that cell refuses is noted once."""
+    """Returns True if every row goes to exactly one cell and enters it once. Then a row that the cell rejects is noted
+    once.
+    """
     roles = (given.roles or {}).values()
     apart = len({role.relation.lower() for role in roles}) == len(roles)
     return given.grid.cells == 1 or (bool(roles) and apart and all(role.hashed for role in roles))
 
 
 def _whole(given: Exchange, on_missing: str) -> bool:
-    """Returns True if all columns of the rows decide what happens to them, also those that no stage reads."""
+    """Returns True if all columns of a row matter, including columns that no stage reads."""
     return on_missing == "raise" or any(table.by_key for table in given.maintained.tables)
 
 
@@ -136,8 +140,8 @@ def applied(
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells.
 
-    ``before``: operators that the changes of a relation (by name in lower case) go through first. ``parts``: the last
-    cells write their deltas to these files, and the DataFrame says which.
+    ``before``: operators to which the changes of a relation (by name in lower case) go first. ``parts``: the last cells
+    write their deltas to these files, and the DataFrame lists the files.
     """
     frames = {name.lower(): frame for name, frame in changes.items()}
     out, cores = None, 0 if before else cluster.cores(spark)
@@ -173,12 +177,12 @@ def _behind(
     placement: str,
     before: Mapping[str, ExchangeStep],
 ) -> list[str]:
-    """Returns the relations in the order in which their changes are put together; in ``frames``, puts what the
-    operators ``before`` make of those that go through one.
+    """Returns the relations in the order in which their changes are united. Replaces in ``frames`` the changes of
+    relations that have an operator ``before`` by the operator's output.
 
-    In a union Spark numbers the partitions through, so what comes out of cells by key comes first: any number of
-    partitions may be in front of the others. The order must not depend on the number of cells, for Spark knows the
-    sources of a checkpoint by their order; a window has cells before it or not, and one cell needs no number.
+    Spark numbers the partitions of a union consecutively. So the output of cells by key comes first: a cell must know
+    how many partitions precede its own. The order must not depend on the number of cells, because Spark identifies the
+    sources of a checkpoint by their order. A window has cells in front of it or not, and a single cell needs no number.
     """
     keyed = [name for name in relations if name.lower() in before and _by_key(before[name.lower()])]
     first = 0
@@ -195,14 +199,15 @@ def _by_key(stride: ExchangeStep) -> bool:
 
 
 def written(deltas: DataFrame, parts: Parts) -> DataFrame:
-    """Returns what a stage behind the deltas says, which writes them to files."""
+    """Returns the manifest rows of a stage that writes the deltas to files."""
     with quietly():
         return plainly_named(deltas).mapInArrow(parts.written, MANIFEST_ROW)
 
 
 def _task(step: Step, parts: Parts | None) -> Any:
-    """Returns the function that travels. It reaches the engine by importing it, so the worker's caches are one per
-    process."""
+    """Returns the function that is sent to the workers. It imports the engine, so that caches exist once per worker
+    process.
+    """
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs.cell import step as module

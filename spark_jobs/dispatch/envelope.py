@@ -1,15 +1,15 @@
-"""The table in which rows of all relations travel to the cells, and its unpacking there.
+"""The table that carries rows of all relations to the cells, and its unpacking there.
 
-Relations differ in their columns, a shuffle wants one schema. The columns a query uses are laid into typed *slots*: the
-``k``-th column of type ``t`` of any relation goes to the ``k``-th slot of that type. Two edge tables travel in two
-slots, not in four. Beside the slots::
+Relations differ in their columns, but a shuffle needs one schema. The columns that a query uses are assigned to typed
+*slots*: the ``k``-th column of type ``t`` of any relation goes to the ``k``-th slot of that type. So two edge tables
+need two slots, not four. The other columns are::
 
-    _cell    int     where the row goes; the partition is the cell. In a stream also when its batch began, see ``stamp``
-    _tag     int     which relation it is of (left out if there is only one)
-    _mask    bigint  bit i: the i-th occurrence of a relation in the plan reads it there (left out with one cell)
+    _cell    int     the cell, which is the partition. In a stream also the time at which the batch began, see ``stamp``
+    _tag     int     the relation of the row (left out if there is only one)
+    _mask    bigint  bit i: the i-th occurrence of a relation in the plan reads the row there (left out with one cell)
     _weight  bigint  copies added (> 0) or removed (< 0)
     _bad     string  for a quarantined row: relation, row and reason as JSON (only with on_bad_row="quarantine")
-    _file    string  the file whose rows the cell reads in place of this row (only where a relation is read so)
+    _file    string  the file whose rows the cell reads in place of this row (only if a relation is read so)
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ CELL, TAG, MASK, WEIGHT, BAD, FILE = "_cell", "_tag", "_mask", "_weight", "_bad"
 class Envelope:
     """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
 
-    ``masked``: rows carry masks, because there are several cells, of which the occurrences of a relation read different
-    rows. A row comes to a cell once, and a relation is stored there once. Where a program has roles there are none: it
-    has a relation for each (``plans.search.cuts``). ``whole``: rows that no atom wants travel, too, and all their
-    columns.
+    ``masked``: rows carry masks, because there are several cells, in which the occurrences of a relation read different
+    rows. A row arrives at a cell once, and a relation is stored there once. A program with roles has no masks: it has
+    one relation per role (``plans.search.cuts``). ``whole``: all columns are carried, and also rows that no atom reads.
     """
 
     relations: tuple[str, ...]
@@ -57,7 +56,7 @@ class Envelope:
 
     @property
     def masks(self) -> str | None:
-        """Returns the column of a cell's relations that holds the masks; None without masks."""
+        """Returns the name of the mask column in a cell's relations; None without masks."""
         if not self.masked:
             return None
         name = MASK
@@ -66,7 +65,7 @@ class Envelope:
         return name
 
     def split(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, pa.Table], list[str]]:
-        """Returns what arrived at a cell: changes by relation, masks included, and the quarantined rows. O(rows)."""
+        """Returns the changes that arrived at a cell by relation, masks included, and the quarantined rows. O(rows)."""
         parts: dict[str, list[pa.RecordBatch]] = {}
         bad: list[str] = []
         for batch in batches:
@@ -80,8 +79,9 @@ class Envelope:
         return {name: pa.Table.from_batches(pieces) for name, pieces in parts.items()}, sorted(bad)
 
     def _of_relations(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yields the rows of each relation that has some, with its tag. Most batches are of one relation, and are not
-        copied."""
+        """Yields the rows of each relation in a batch, with its tag. Most batches have rows of one relation, and are
+        not copied.
+        """
         if not batch.num_rows:
             return
         if len(self.relations) == 1:
@@ -93,8 +93,9 @@ class Envelope:
             yield tag, batch if len(present) == 1 else batch.filter(pa.array(tags == tag))
 
     def _columns(self, rows: pa.RecordBatch, tag: int) -> pa.RecordBatch:
-        """Returns the relation's columns. Cast even where types agree: Spark's non-null columns come as
-        ``nullable=False``."""
+        """Returns the relation's columns. They are cast even if their types agree, because Spark's non-null columns
+        arrive as ``nullable=False``.
+        """
         names, arrays = [], []
         for name, slot in self.placed[tag].items():
             names.append(name)
@@ -112,11 +113,12 @@ class Envelope:
 def envelope_of(
     program: Program, *, cells: int, quarantine: bool, roles: Mapping[str, Role] | None = None, whole: bool = False
 ) -> Envelope:
-    """Returns the envelope for a program in that many cells. SparkJobError if it has more atoms than a mask has bits.
+    """Returns the envelope for a program in ``cells`` cells. Raises SparkJobError if the program has more atoms than a
+    mask has bits.
 
-    ``roles``: what its relations have of base relations; those of one base relation carry the same columns. None: the
-    rows of several cells carry masks.
-    ``whole``: all columns of a relation are carried, not only those that are read.
+    ``roles``: the role of each relation of the program, which names its base relation; relations of one base relation
+    carry the same columns. None: with several cells, rows carry masks. ``whole``: all columns of a relation are
+    carried, not only columns that are read.
     """
     atoms = occurrences(program)
     masked = cells > 1 and roles is None
@@ -141,34 +143,34 @@ def envelope_of(
 
 
 def stamp(milliseconds: int, cells: int) -> int:
-    """Returns what the rows of a batch that began at that time have in ``_cell``, divided by the number of cells.
-
-    By it a worker knows the batch that a row was read for: a frame that was kept, and is read while another batch
-    is being executed, has the number of that batch, but its own rows.
+    """Returns the time stamp that rows of a batch have in ``_cell``, which is ``_cell`` divided by the number of cells;
+    ``milliseconds``: when the batch began. A worker compares it with the batch that it executes: a cached frame that is
+    read in a later batch has the number of that batch, but rows of its own.
     """
     return milliseconds % stamp_period(cells)
 
 
 def stamp_period(cells: int) -> int:
-    """Returns how many stamps there are, so that stamp and cell fit into an int together."""
+    """Returns the number of stamps, chosen so that stamp and cell fit together into an int."""
     return (2**31 - cells) // cells
 
 
 def _carried(table: Table, atoms: Iterable[BagAtom], base: Mapping[str, str], whole: bool) -> tuple[Column, ...]:
-    """Returns the columns of a relation that travel: those that some relation of the same base relation reads."""
+    """Returns the columns of a relation that are carried: those that any relation of the same base relation reads."""
     mine = base.get(table.name.lower(), table.name)
     same = [atom for atom in atoms if base.get(atom.relation.lower(), atom.relation) == mine]
     return table.columns if whole else used(table, [replace(atom, relation=table.name) for atom in same])
 
 
 def _cut(table: Table, placed: Mapping[str, int]) -> Table:
-    """Returns a table of the columns carried; its rows have been checked, so only what is looked up by key needs to be
-    declared."""
+    """Returns a table of the carried columns. Its rows have been checked, so only keys for look-ups need to be
+    declared.
+    """
     return table if table.by_key else Table(table.name, tuple(c for c in table.columns if c.name in placed))
 
 
 def cell_program(program: Program, envelope: Envelope) -> Program:
-    """Returns what a cell's engine runs: the query's program, with tables cut down to the columns carried."""
+    """Returns the program of a cell's engine: the query's program, with tables reduced to the carried columns."""
     cut = {
         name.lower(): _cut(program.table(name), placed)
         for name, placed in zip(envelope.relations, envelope.placed, strict=True)

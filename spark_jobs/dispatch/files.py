@@ -1,8 +1,8 @@
-"""Frames whose rows Spark need not read: Parquet files and nothing else, also those of a Delta table, or of the changes
-of one. ``spark_jobs.cell.files`` reads them.
+"""Finds frames whose rows the cells can read from files: frames that are nothing but Parquet files, the files of a
+Delta table, or the changes of a Delta table. ``spark_jobs.cell.files`` reads them.
 
-Spark says which files there are. A frame that is more than its files, or whose values Arrow does not read as Spark
-does, goes through Spark.
+Spark lists the files. A frame that is more than its files, or whose values Arrow reads differently than Spark, is read
+by Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from spark_jobs.ingest.text_files import PATH
 from spark_jobs.ingest.types import type_of_spark
 
 MOST_CELLS = 16
-"""At most so many cells read every file: more would read longer than Spark takes to hand each its rows."""
+"""The greatest number of cells that read every file: more cells would read longer than Spark needs to send the rows."""
 _OF_STREAMS = {name.lower() for name in OF_FILES}
 _ALIKE = {"bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"}
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
@@ -68,7 +68,7 @@ def read_by_cells(
 
 
 def _alike(frame: DataFrame, table: Table) -> bool:
-    """Returns True if Spark and Arrow mean the same by the values of the columns that are read."""
+    """Returns True if Spark and Arrow read the same values in the columns that are used."""
     if cluster.remote(frame.sparkSession):
         return False
     fields = {field.name.lower(): field for field in frame.schema.fields}
@@ -84,15 +84,17 @@ def _alike(frame: DataFrame, table: Table) -> bool:
 
 
 def _unlike(type_: str) -> bool:
-    """Returns True for a type that Spark writes into files as another one, or that Arrow reads otherwise."""
+    """Returns True for a type that Spark stores in files as another type, or that Arrow reads differently."""
     return type_ not in _ALIKE and decimal_parts(type_) is None
 
 
 def _files(
     frame: DataFrame, table: Table, streams: list[tuple[Any, tuple[DataFrame, str | None]]]
 ) -> tuple[DataFrame, str | None] | None:
-    """Returns the names of the local Parquet files that a frame consists of, and the folder of a stream; None if it is
-    anything else. ``streams``: those that other relations read. A stream that several read is one source of Spark's."""
+    """Returns a frame of the names of the local Parquet files that a frame consists of, and the folder of a stream;
+    None if the frame is anything else. ``streams``: the streams that other relations read. A stream that several
+    relations read is one source in Spark.
+    """
     plan, spark = plan_of(frame), frame.sparkSession
     coded = False
     while plan.nodeName() in ("SubqueryAlias", "Project"):
@@ -134,7 +136,8 @@ def _files(
 
 def _of_stream(spark: SparkSession, plan: Any, table: Table, coded: bool) -> tuple[DataFrame, str | None] | None:
     """Returns the stream of the names of the files that a stream reads; see ``_files``. ``coded``: a column of codes
-    says whether a row comes or goes."""
+    says whether a row is inserted or deleted.
+    """
     if plan.getClass().getSimpleName() == "StreamingRelation":
         return None if coded else _files_to_come(spark, plan.dataSource())
     read = [column.name for column in table.columns]
@@ -143,8 +146,9 @@ def _of_stream(spark: SparkSession, plan: Any, table: Table, coded: bool) -> tup
 
 
 def _coded(node: Any) -> bool:
-    """Returns True for a node that leaves columns as they are, but for that of Delta's codes, which it calls as weights
-    are called."""
+    """Returns True for a projection that passes all columns unchanged and only renames the column of Delta's change
+    codes to ``_weight``.
+    """
     if node.nodeName() != "Project":
         return False
     listed = node.projectList()
@@ -160,8 +164,9 @@ def _is_column(expression: Any) -> bool:
 
 
 def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str | None] | None:
-    """Returns the stream of the names of the files that a stream of Parquet files reads, and their folder; None if it
-    reads others."""
+    """Returns the stream of the names of the files that a stream of Parquet files reads, and their folder; None if the
+    stream has other sources.
+    """
     options = pairs(source.options())
     where = [value for name, value in options if name.lower() == "path"]
     others = {name: value for name, value in options if name.lower() != "path"}
@@ -177,7 +182,7 @@ def _files_to_come(spark: SparkSession, source: Any) -> tuple[DataFrame, str | N
 
 
 def _bare(node: Any) -> bool:
-    """Returns True for a node that leaves the columns below it as they are."""
+    """Returns True for a node that passes the columns below it unchanged."""
     if node.nodeName() != "Project":
         return True
     listed = node.projectList()

@@ -1,8 +1,8 @@
-"""Spark's ``xxhash64`` over Arrow columns in NumPy, which gives the cell of a row without Spark.
+"""Spark's ``xxhash64`` over Arrow columns in NumPy, which computes the cell of a row without Spark.
 
-``dispatch.shuffle`` hashes in the JVM. Code that moves rows between stopped cells must put them where the next
-change of them will go, so the numbers here are those of Spark to the bit: the seed is 42, the hash of a column is the
-seed of the next, and a NULL leaves the seed as it is.
+``dispatch.shuffle`` hashes in the JVM. Code that moves rows between stopped cells must place them where later changes
+of them will go, so the hashes here equal Spark's to the bit: the seed is 42, the hash of a column is the seed of the
+next column, and a NULL leaves the seed unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ONE_WORD = 18  # digits of a decimal that Spark keeps in a long
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int, first: int | None = None) -> np.ndarray:
-    """Returns the hash of each row as Spark has it, int64[rows]. O(bytes).
+    """Returns Spark's hash of each row, int64[rows]. O(bytes).
 
     ``first``: an int that is hashed before the columns, as ``F.lit`` in front of them would be.
     """
@@ -60,7 +60,7 @@ def _of_valid(column: pa.Array, seeds: np.ndarray) -> np.ndarray:
     if pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return _of_long(column.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(np.int64), seeds)
     if pa.types.is_float64(kind):
-        values = column.to_numpy(zero_copy_only=False) + 0.0  # of the two zeros there is one left
+        values = column.to_numpy(zero_copy_only=False) + 0.0  # maps -0.0 to 0.0
         values[np.isnan(values)] = np.nan
         return _of_long(values.view(np.int64), seeds)
     if pa.types.is_decimal(kind):
@@ -77,7 +77,7 @@ def _unscaled(column: pa.Array) -> np.ndarray:
 
 
 def _big_endian(value: object, scale: int) -> bytes:
-    """Returns the bytes of a decimal as Java's ``BigInteger`` writes its unscaled value."""
+    """Returns the unscaled value of a decimal as bytes, in the format of Java's ``BigInteger``."""
     whole = int(value.scaleb(scale))  # type: ignore[attr-defined]
     bits = (whole if whole >= 0 else ~whole).bit_length() + 1
     return whole.to_bytes((bits + 7) // 8, "big", signed=True)
@@ -88,7 +88,7 @@ def _rotated(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _mixed(hashes: np.ndarray) -> np.ndarray:
-    """Returns the last step of every hash."""
+    """Applies the final mixing step to the hashes."""
     hashes = (hashes ^ (hashes >> np.uint64(33))) * _P2
     hashes = (hashes ^ (hashes >> np.uint64(29))) * _P3
     return hashes ^ (hashes >> np.uint64(32))
@@ -111,7 +111,7 @@ def _eight(hashes: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def _of_bytes(column: pa.Array, seeds: np.ndarray) -> np.ndarray:
-    """Returns the hashes of byte strings: those of one length together, so the work is a few steps per length."""
+    """Returns the hashes of byte strings. Strings of one length are hashed together, in a few steps per length."""
     out = np.empty(len(column), np.uint64)
     lengths = pc.binary_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
     starts = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column)]
@@ -144,7 +144,7 @@ def _of_length(text: np.ndarray, length: int, seeds: np.ndarray) -> np.ndarray:
 
 
 def _striped(words: np.ndarray, seeds: np.ndarray) -> tuple[np.ndarray, int]:
-    """Returns the hashes after all stripes of four words, and how many words that were."""
+    """Returns the hashes after all stripes of four words, and the number of words that they cover."""
     lanes = [seeds + _P1 + _P2, seeds + _P2, seeds.copy(), seeds - _P1]
     stop = words.shape[1] // 4 * 4
     for i in range(0, stop, 4):

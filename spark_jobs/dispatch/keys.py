@@ -1,12 +1,13 @@
-"""Relations with upserts or an enforced key: an operator of its own, cut by the key, gives deletes and inserts.
+"""Relations with upserts or an enforced key: an operator of their own, cut by the key, turns changes into deletes and
+inserts.
 
     changes by key → cells by key → rows with weights → the cells of the query
 
-The query's cells are cut by what it joins on, and an update may change that: the row that goes is in one cell, the one
-that comes belongs to another, and the change does not say where the old one is. By the key, all changes of a row are in
-one cell, where the row is kept. What it gives out are net changes of a set, in order or not; so the query's cells see
-exact deletes. In the same way two rows with one key may belong to two cells of the query, and only here do they meet.
-It costs one shuffle of the changes and one log more.
+The query's cells are cut by join columns, which an update may change. Then the old row is in one cell and the new row
+belongs to another, and the change does not contain the old join columns. Cut by the key, all changes of a row meet in
+one cell, which stores the row. The output of that cell is the net change of a set, so the query's cells receive exact
+deletes in any order. In the same way two rows with one key may belong to two cells of the query, and meet only here.
+The cost is one more shuffle of the changes and one more log.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from spark_jobs.dispatch.chain import ExchangeStep, strides, words_of
 from spark_jobs.errors import SourceError
 
 KEYS = ".keys."
-"""What stands between the operator's name and that of the relation whose rows it keeps by key."""
+"""Stands in an operator's name between the name of the query's operator and the relation whose rows it stores by
+key.
+"""
 
 
 def by_key(table: Table, shown: Iterable[str], cells: int) -> Exchange:
-    """Returns the round that keeps the rows of a table by key, and delivers their columns ``shown``."""
+    """Returns the round that stores the rows of a table by key, and delivers their columns ``shown``."""
     key = table.told_apart_by
     hashed = tuple((column.name, column.type) for column in table.columns if column.name in key)
     names = set(shown)
@@ -41,7 +44,7 @@ def by_key(table: Table, shown: Iterable[str], cells: int) -> Exchange:
 
 
 def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any) -> Mapping[str, ExchangeStep]:
-    """Returns, by relation in lower case, the operators that stand before a program for relations looked up by key.
+    """Returns, by relation in lower case, the operators in front of a program for relations that are looked up by key.
 
     ``common``: as for ``strides``. Raises :class:`SourceError` for a relation with upserts that has no sequence.
     """
@@ -56,7 +59,7 @@ def strides_by_key(maintained: Program, cells: int, operator: str, **common: Any
         named = {name.lower() for name in (*table.named_by, *table.told_apart_by)}
         read = used(table, occurrences(maintained))
         carried = tuple(c for c in table.columns if c in read or c.name.lower() in named)
-        told = {name.lower() for name in table.told_apart_by}  # a sequence that nothing reads changes no row
+        told = {name.lower() for name in table.told_apart_by}  # a sequence that no stage reads changes no row
         shown = [c.name for c in carried if c in read or c.name.lower() in told]
         kept = by_key(replace(table, columns=carried), shown, cells)
         name = operator + KEYS + words[table.name.lower()]

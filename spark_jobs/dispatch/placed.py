@@ -1,7 +1,7 @@
-"""Places rows: the cells of a grid that read a row, and the occurrences of its relation through which they do.
+"""Places rows: finds the cells of a grid that read a row, and the occurrences of its relation that read it there.
 
-It is what ``dispatch.shuffle`` tells Spark to do with a change, done without Spark: to rows that are at rest, and to
-rows that cells read from files.
+``dispatch.shuffle`` has Spark compute the same for changes. This module does it without Spark, for rows of stopped
+cells and for rows that cells read from files.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 @dataclass
 class Placed:
-    """Where ``rows`` rows belong in a grid: per occurrence (bit of a mask) its coordinates along the axes that it has,
-    int64[rows] each, and which rows it reads (bool[rows])."""
+    """The places of ``rows`` rows in a grid. Per occurrence (bit of a mask): its coordinates along the axes that it
+    has, int64[rows] each, and a flag for each row that it reads (bool[rows]).
+    """
 
     grid: Grid
     rows: int
@@ -46,7 +47,7 @@ class Placed:
         return found
 
     def first(self) -> np.ndarray:
-        """Returns the smallest cell that has each row, int64[rows]; the number of cells if none has."""
+        """Returns the smallest cell that contains each row, int64[rows]; the number of cells if no cell does."""
         found = np.full(self.rows, self.grid.cells, np.int64)
         for _, coordinates, reads in self.readers:
             mine = sum((values * self.grid.stride(axis) for axis, values in coordinates.items()), np.int64(0))
@@ -55,7 +56,9 @@ class Placed:
 
 
 def of_plan(plan: Plan, grid: Grid, relation: str, rows: pa.Table, whole: bool) -> Placed:
-    """Returns where rows of a base relation belong in the cells of a plan. ``whole``: rows that nothing reads, too."""
+    """Returns the places of rows of a base relation in the cells of a plan. ``whole``: also places rows that no
+    occurrence reads.
+    """
     columns = {name.lower(): rows.column(name).combine_chunks() for name in rows.column_names}
     placed, n = Placed(grid, rows.num_rows), rows.num_rows
     for bit, atom in enumerate(occurrences_of_plan(plan)):
@@ -90,19 +93,20 @@ def of_role(role: Role, cells: int, rows: pa.Table) -> np.ndarray | None:
 
 
 def lacking(role: Role, names: Iterable[str]) -> list[str]:
-    """Returns the columns that a role is hashed by, and that are not among ``names``."""
+    """Returns the columns by which a role is hashed and that are not among ``names``."""
     own = {name.lower() for name in names}
     return [name for name, _ in role.hashed if name.lower() not in own]
 
 
 def pushed(atom: BagAtom) -> list[Expr]:
-    """Returns the conjuncts of an atom's predicate by which rows are left out before the cells: a row that does not
-    meet them has no bit for the atom."""
+    """Returns the conjuncts of an atom's predicate that are evaluated before the cells: a row that does not meet them
+    has no bit for the atom.
+    """
     return [part for part in (atom.predicate.conjuncts() if atom.predicate is not None else ()) if _same_in_spark(part)]
 
 
 def met(conditions: Iterable[Expr], columns: Mapping[str, pa.Array], rows: int) -> np.ndarray:
-    """Returns which rows meet all conditions (bool[rows]); ``columns``: by name in lower case."""
+    """Returns a flag for each row that meets all conditions (bool[rows]); ``columns``: by name in lower case."""
     found = np.ones(rows, bool)
     for condition in conditions:
         verdict = condition.evaluate({name: columns[name.lower()] for name in condition.columns}, rows)
@@ -111,8 +115,9 @@ def met(conditions: Iterable[Expr], columns: Mapping[str, pa.Array], rows: int) 
 
 
 def demanded(atoms: Iterable[BagAtom]) -> tuple[list[Expr], ...]:
-    """Returns the conditions of each occurrence of a relation, of which a row that is read meets those of one. Nothing
-    if one of them has none: it reads all rows."""
+    """Returns the conditions of each occurrence of a relation. A row is read if it meets all conditions of one
+    occurrence. Empty if an occurrence has no condition, because it reads all rows.
+    """
     found = tuple(pushed(atom) for atom in atoms)
     return found if all(found) else ()
 

@@ -1,13 +1,13 @@
 """Places cells on a cluster: each on the executor that has its live engine.
 
-Spark gives a task behind a shuffle to whichever executor is free. With executors on several hosts a cell would change
-hosts in about half of the batches, and catch up there from the log. Here every cell has an *anchor*: a cached row of
-its own, whose block stays with one executor, and the rows of the cell are joined with it. Spark runs a task where the
-first of its inputs that has a place has it, and the anchor is the first.
+Spark gives a task after a shuffle to any free executor. With executors on several hosts, a cell would change hosts in
+about half of the batches, and replay its log there. So every cell has an *anchor*: a cached row of its own, whose block
+stays on one executor, and the rows of the cell are joined with the anchor. Spark runs a task at the preferred location
+of its first input that has one, and the anchor is the first input.
 
-The join is a sort-merge join over one key per cell: it lets every row through once, and sorts by a key that is the
-same for all rows of a cell. (The inputs of a hash join come in the other order.) If an executor is lost, Spark makes
-its anchors anew on another, and the cell is restored there.
+The join is a sort-merge join over one key per cell: it passes every row once, and sorts by a key that all rows of a
+cell share. (A hash join has its inputs in the other order.) If an executor is lost, Spark recreates its anchors on
+another executor, and the cells are restored there.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ANCHOR, _OWNER = "_anchor", "_anchored"
 
 
 def pins(spark: SparkSession, placement: str) -> bool:
-    """Returns True if cells are to stay on their executors: ``"pinned"``, or ``"auto"`` on a cluster.
+    """Returns True if cells are pinned to their executors: ``"pinned"``, or ``"auto"`` on a cluster.
 
-    Adaptive execution would leave out the join, and with it the cells, when a batch has no rows. Raises
-    :class:`SparkJobError` for ``"pinned"`` with it, and warns for ``"auto"``.
+    Adaptive execution would remove the join, and with it the cells, when a batch has no rows. Raises
+    :class:`SparkJobError` for ``"pinned"`` with adaptive execution, and warns for ``"auto"``.
     """
     local = cluster.master(spark).split("[")[0] == "local"
     if placement == ANYWHERE or (placement == AUTO and local):
@@ -48,16 +48,16 @@ def pins(spark: SparkSession, placement: str) -> bool:
 
 
 def pinned(rows: DataFrame, cells: int) -> DataFrame:
-    """Returns ``rows`` partitioned by cell, and each partition with a preference for one executor.
+    """Returns ``rows`` partitioned by cell, with a preferred executor for each partition.
 
     Cost: two small jobs now; per batch a sort of each cell's rows by one key.
     """
     spark = rows.sparkSession
     keys = F.array(*map(F.lit, _keys(spark, cells)))
-    owner = F.lit(uuid.uuid4().hex).alias(_OWNER)  # else Spark would share the anchors of all streams
+    owner = F.lit(uuid.uuid4().hex).alias(_OWNER)  # otherwise Spark would share the anchors of all streams
     anchors = spark.range(cells).select(keys[F.col("id").cast("int")].alias(_ANCHOR), owner)
     anchors = anchors.repartition(cells, _ANCHOR).persist()
-    anchors.count()  # from now on every anchor has a place
+    anchors.count()  # materializes the anchors, so that each has a location
     sent = rows.withColumn(_ANCHOR, keys[F.col(CELL) % cells]).repartition(cells, _ANCHOR)
     return anchors.hint("merge").join(sent, _ANCHOR).drop(_ANCHOR, _OWNER)
 

@@ -1,9 +1,9 @@
-"""From change DataFrames to the one DataFrame whose partitions are the cells' inputs.
+"""Turns change DataFrames into the one DataFrame whose partitions are the cells' inputs.
 
-Per relation: check → copy to the cells that want the row → mask (which atoms of the relation read it there), or tag
-(which relation of the cell's program it is a row of) → lay into slots; then the union of all relations, sent by
-``repartitionById``: the partition number is the cell (``groupBy`` would hash and collide). All of it is built-in
-expressions in generated code; no Python runs before the shuffle.
+Steps per relation: check the rows; copy each row to the cells that need it; add a mask (which atoms of the relation
+read the row there) or a tag (the relation of the cell's program); assign the columns to slots. Then the union of all
+relations is sent by ``repartitionById``, where the partition number is the cell (``groupBy`` would hash, and cells
+would collide). All steps are built-in expressions in generated code; no Python runs before the shuffle.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ def dispatched(
     ``envelope``.
 
     Without quarantine a bad row fails the stage before the shuffle with relation, row and reason in the message. One
-    cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which
-    saves 0.15 s of a 0.8 s batch; a bad row then fails it before the step has read its input, so before it touches
-    state. ``cores`` = 0: the rows come out of other cells, and each of those needs its own task. What the engine of the
-    only cell of a stream finds wrong itself is not looked for here.
+    cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which saves
+    0.15 s of a 0.8 s batch. A bad row then fails the task before the step has read its input, so before it touches
+    state. ``cores`` = 0: the rows come from other cells, each of which needs its own task. Faults that the engine of a
+    stream's only cell detects itself are not checked here.
 
-    ``counter``, for streams: a name under which Spark's progress tells the rows sent to cells. Spark optimizes a plan
-    over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
-    below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
+    ``counter``, for streams: a name under which Spark's progress reports the rows sent to cells. Spark removes a plan
+    over no rows up to the first node that counts, and also a projection above the shuffle. So with the counter below
+    the shuffle and nothing above it, every cell runs a task for every batch that is read, also for one without rows.
 
-    ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``. ``later``: the rows are those of
-    the round before, and need no check. ``files``: names of the files of those relations whose rows the cells read from
-    them; such a row is in the place of a file's.
+    ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``. ``later``: the rows come from
+    the round before, and need no check. ``files``: names of the files of relations whose rows the cells read
+    themselves; a row with a file's name then stands for the rows of the file.
     """
     cells = given.grid.cells
     by_engine = counter is not None and cells == 1 and not envelope.quarantine
@@ -94,16 +94,16 @@ def dispatched(
 def _began(cells: int) -> Column:
     """Returns the stamp of the micro-batch that a row was read for, see ``spark_jobs.dispatch.envelope.stamp``.
 
-    Spark writes the time into the plan of every batch. As a number in generated code it would have the code compiled
-    anew each time, 25 ms. ``zip_with`` generates none for what it works out, so the code is the same in every batch.
+    Spark writes the time into the plan of every batch. As a number in generated code it would cause a new compilation
+    in every batch, 25 ms. ``zip_with`` does not generate code for its values, so the code is the same in every batch.
     """
-    begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
+    begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # the start of the batch
     one = F.array(F.lit(0))
     return F.get(F.zip_with(one, one, lambda _x, _y: begun), F.lit(0))
 
 
 def base_relations(given: Exchange, envelope: Envelope) -> list[str]:
-    """Returns the relations whose changes the cells are made of, in the order in which they are first read."""
+    """Returns the relations from which the cells' relations are made, in the order in which they are first read."""
     return list(dict.fromkeys(_base(given, name) for name in envelope.relations))
 
 
@@ -112,7 +112,7 @@ def _base(given: Exchange, relation: str) -> str:
 
 
 def made_of(given: Exchange, envelope: Envelope, base: str) -> tuple[Table, list[int]]:
-    """Returns a base relation, and the tags of the relations of the cells that are made of it."""
+    """Returns a base relation, and the tags of the cells' relations that are made of it."""
     tags = [tag for tag, name in enumerate(envelope.relations) if _base(given, name) == base]
     return replace(given.maintained.table(envelope.relations[tags[0]]), name=base), tags
 
@@ -122,7 +122,7 @@ def _file_names(
 ) -> DataFrame:
     """Returns a row per file and cell for a base relation that the cells read from its files."""
     table, tags = made_of(given, envelope, base)
-    check(frame, table, list(envelope.placed[tags[0]]))  # that it has the columns
+    check(frame, table, list(envelope.placed[tags[0]]))  # checks that the frame has the columns
     if counter is not None:
         files = files.observe(f"{FILES}{counter}.{base}", F.count(F.lit(1)).alias("rows"))
     cells = F.explode(F.array(*map(F.lit, range(given.grid.cells))))
@@ -136,8 +136,8 @@ def _relation(
 ) -> DataFrame:
     """Returns the rows of a base relation, for all relations of the cells that are made of it.
 
-    ``by_engine``: the engine may be left to find faults of rows, if it gets all of them. ``beside_files``: other
-    relations are read from files.
+    ``by_engine``: the engine may detect faults of rows, if it receives all of them. ``beside_files``: other relations
+    are read from files.
     """
     plan, (table, tags) = given.maintained, made_of(given, envelope, base)
     names, placed = {envelope.relations[tag].lower() for tag in tags}, envelope.placed[tags[0]]
@@ -152,7 +152,7 @@ def _relation(
     if envelope.quarantine:
         made[BAD] = _bad(rows, table.name)
     sent = frame
-    if filtered or given.grid.cells > 1:  # else one projection does, which Spark need not put together anew every batch
+    if filtered or given.grid.cells > 1:  # else one projection is enough, which saves Spark time per batch
         sent = frame.select(*(value.alias(name) for name, value in made.items()))
         made = {name: F.col(name) for name in made}
     if filtered:
@@ -184,7 +184,7 @@ def _long(value: int) -> Column:
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:
-    """Returns the weight; without quarantine, evaluating it for a bad row is the error."""
+    """Returns the weight. Without quarantine, evaluating the weight of a bad row raises the error."""
     if rows.bad is None or quarantine:
         return rows.weight
     message = F.concat(F.lit(f"bad row in relation '{relation}': "), rows.reason, F.lit("; row: "), rows.text)
@@ -203,7 +203,8 @@ def _cut(
     given: Exchange, envelope: Envelope, typed: DataFrame, tags: list[int], column: Mapping[str, Column]
 ) -> DataFrame:
     """Returns the rows with ``_cell`` and ``_tag``: for each relation made of them, once in the cell that their hashed
-    columns name, or in every cell."""
+    columns determine, or once in every cell.
+    """
     cells, targets = given.grid.cells, []
     for tag in tags:
         hashed = (given.roles or {})[envelope.relations[tag]].hashed
@@ -211,14 +212,14 @@ def _cut(
         where = [F.pmod(F.xxhash64(F.lit(0), *values), F.lit(cells))] if hashed else map(F.lit, range(cells))
         targets += [F.struct(cell.cast("int").alias(CELL), F.lit(tag).alias(TAG)) for cell in where]
     places = F.array(*targets)
-    if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
+    if envelope.quarantine:  # a bad row goes to one fixed cell, which writes it to the quarantine
         home = F.pmod(F.xxhash64(F.col(BAD)), F.lit(cells)).cast("int").alias(CELL)
         places = F.when(F.col(BAD).isNotNull(), F.array(F.struct(home, F.lit(tags[0]).alias(TAG)))).otherwise(places)
     return typed.withColumn(_PLACE, F.explode(places)).select("*", f"{_PLACE}.{CELL}", f"{_PLACE}.{TAG}")
 
 
 def _hashable(value: Column, type_: str) -> Column:
-    """Returns a value such that equal ones have equal hashes: of the two zeros there is one left."""
+    """Returns a value such that equal values have equal hashes: -0.0 becomes 0.0."""
     return value.cast(carried_type(spark_type(type_))) if type_ != "float64" else value + F.lit(0.0)
 
 
@@ -231,23 +232,23 @@ def _masked(
     wanted: Mapping[int, Column | None],
     column: Mapping[str, Column],
 ) -> DataFrame:
-    """Returns the rows once per cell that wants them, with ``_cell`` and ``_mask``.
+    """Returns the rows once per cell that needs them, with ``_cell`` and ``_mask``.
 
-    In a cell the mask is a function of the tuple that an atom reads: the hashed columns are among the atom's own, and
-    what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
+    In a cell the mask is a function of the tuple that an atom reads. The hashed columns are columns of the atom, and
+    apart from them only the atom's predicate clears a bit; the engine drops such a row for the atom anyway.
     """
     hashed = {bit: _hashed(grid, atom) for bit, atom in atoms}
     ways = {way: _coordinates(plan, grid, dict(way), column) for way in dict.fromkeys(hashed.values())}
-    # Cells that a way finds by fewer columns are all of those that a way finds by these and others.
+    # The cells found by fewer hashed columns include all cells found by these columns and others.
     widest = [way for way in ways if not any(set(other) < set(way) for other in ways)]
     places: list[Column] | Column = _places([_targets(grid, ways[way]) for way in widest])
-    if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
+    if envelope.quarantine:  # a bad row goes to one fixed cell, which writes it to the quarantine
         home = F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int")
         places = _instead(F.col(BAD).isNotNull(), home, places)
     sent = typed.withColumn(CELL, places[0] if isinstance(places, list) else F.explode(places))
     mask = F.lit(0).cast("bigint")
     for bit, _ in atoms:
-        coordinates = ways[hashed[bit]] if len(ways) > 1 else {}  # with one way there, every row is in its place
+        coordinates = ways[hashed[bit]] if len(ways) > 1 else {}  # with one way, every row is where it belongs
         conditions = [_coordinate_of(grid, axis) == value for axis, value in coordinates.items()]
         condition = wanted[bit]
         if condition is not None:
@@ -258,10 +259,10 @@ def _masked(
 
 
 def _places(ways: list[list[Column]]) -> list[Column] | Column:
-    """Returns the cells of a row: a list of one if there is no more than one, else an array of distinct ones.
+    """Returns the cells of a row: a list of one column if there is at most one cell, else an array of distinct cells.
 
-    ``ways``: the targets of the row as each of its atoms finds them. Spark makes a hash set per row for
-    ``array_distinct``; two cells, and cells of one way, are told apart without.
+    ``ways``: the target cells of the row for each way of hashing it. ``array_distinct`` builds a hash set per row in
+    Spark, so two cells, and the cells of one way, are distinguished without it.
     """
     if len(ways) == 1:
         return ways[0] if len(ways[0]) == 1 else F.array(*ways[0])
@@ -272,20 +273,21 @@ def _places(ways: list[list[Column]]) -> list[Column] | Column:
 
 
 def _instead(condition: Column, cell: Column, places: list[Column] | Column) -> list[Column] | Column:
-    """Returns the places of a row, but only that cell under a condition."""
+    """Returns the places of a row, replaced by ``cell`` where the condition holds."""
     if isinstance(places, list):
         return [F.when(condition, cell).otherwise(places[0])]
     return F.when(condition, F.array(cell)).otherwise(places)
 
 
 def _noteworthy(envelope: Envelope) -> Column:
-    """Returns what a filter must let through, or look at, though no atom wants it: a bad row is kept, or is the error
-    it is."""
+    """Returns the condition for rows that a filter must pass although no atom reads them: a bad row is quarantined, or
+    must raise its error.
+    """
     return F.col(BAD).isNotNull() if envelope.quarantine else F.col(WEIGHT).isNull()
 
 
 def _hashed(grid: Grid, atom: BagAtom) -> tuple[tuple[int, str], ...]:
-    """Returns the axes along which a row of the atom has a coordinate, each with the column that says it."""
+    """Returns the axes along which a row of the atom has a coordinate, each with the column that determines it."""
     return tuple(
         (axis, atom.columns[atom.attributes.index(attribute)].lower())
         for axis, attribute in enumerate(grid.attributes)
@@ -294,7 +296,7 @@ def _hashed(grid: Grid, atom: BagAtom) -> tuple[tuple[int, str], ...]:
 
 
 def _coordinates(plan: Plan, grid: Grid, hashed: Mapping[int, str], column: Mapping[str, Column]) -> dict[int, Column]:
-    """Returns the coordinate of a row along every axis of which a column is ``hashed``."""
+    """Returns the coordinates of a row along the axes in ``hashed``."""
     found = {}
     for axis, name in hashed.items():
         value = column[name].cast(carried_type(spark_type(plan.attributes[grid.attributes[axis]].type)))
@@ -303,7 +305,7 @@ def _coordinates(plan: Plan, grid: Grid, hashed: Mapping[int, str], column: Mapp
 
 
 def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> list[Column]:
-    """Returns all cells with these coordinates: the row's own along its axes, every one along the others."""
+    """Returns all cells with these coordinates. Along an axis without a coordinate, every position counts."""
     base: Column = F.lit(0)
     offsets = [0]
     for axis, share in enumerate(grid.shares):
@@ -323,10 +325,10 @@ def _coordinate_of(grid: Grid, axis: int) -> Column:
 
 
 def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:
-    """Returns what the atom's predicate demands of a row, as far as Spark means the same by it; None if it demands
-    nothing.
+    """Returns the condition of the atom's predicate, as far as Spark evaluates it in the same way; None if there is
+    none.
 
-    It may let too much through (the engine tests again), never too little: conjuncts with arithmetic, LIKE or
+    The condition may pass too many rows (the engine tests again), never too few: conjuncts with arithmetic, LIKE or
     timestamps, where the two could differ, are left to the engine.
     """
     translated = [_translated(part, column) for part in pushed(atom)]

@@ -1,9 +1,9 @@
-"""Relations with windows, where the query has several cells: an operator of its own, in one cell, before them.
+"""Relations with windows, where the query has several cells: an operator of its own, in one cell, in front of them.
 
-    changes → the window → rows that come, go and leave → the cells of the query
+    changes → the window → inserted, deleted and expired rows → the cells of the query
 
-Why one cell: ``plans.search.window_cells``. It costs one shuffle of the changes and one log more. A query in one cell
-has its windows in that cell.
+``plans.search.window_cells`` explains why it has one cell. The cost is one more shuffle of the changes and one more
+log. A query in one cell has its windows in that cell.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from plans.search.window_cells import within
 from spark_jobs.dispatch.chain import ExchangeStep, strides, words_of
 
 WITHIN = ".window."
-"""What stands between the operator's name and that of the relation whose window it is."""
+"""Stands in an operator's name between the name of the query's operator and the relation of the window."""
 
 
 def strides_within(
     maintained: Program, behind: Sequence[Exchange], operator: str, **common: Any
 ) -> Mapping[str, ExchangeStep]:
-    """Returns, by relation in lower case, the operators that stand before a program for its relations with windows.
+    """Returns, by relation in lower case, the operators in front of a program for its relations with windows.
 
-    ``behind``: the rounds of the query, which have no windows if these stand before them. ``common``: as for
+    ``behind``: the rounds of the query. They have no windows themselves if these operators exist. ``common``: as for
     ``strides``.
     """
     if behind[0].maintained.windows:

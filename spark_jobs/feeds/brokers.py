@@ -1,12 +1,12 @@
-"""Asks Kafka's brokers for what a checkpoint keeps about its topics.
+"""Asks Kafka's brokers for facts about topics that a checkpoint stores.
 
-An offset means a record of one topic. If the topic was made anew under its old name, the offset means another record:
-what the new topic has before it is never read, and Spark notices that only while the new topic is the shorter one. So
-the checkpoint keeps the identifiers of its topics, ``crown/topics.json``. A topic that is compacted forgets records, so
-what its records add up to depends on when they are read; only of updates by key is the last one enough.
+An offset identifies a record of one topic. If a topic is deleted and created again under its old name, the offset
+identifies another record: earlier records of the new topic are never read, and Spark notices that only while the new
+topic is shorter. So the checkpoint stores the identifiers of its topics, ``crown/topics.json``. A compacted topic drops
+records, so the sum of its records depends on when they are read; the last record is enough only for updates by key.
 
-Brokers that do not say (they are older, or it is not allowed) are taken as they are. A broker that does not answer is
-told of by Spark. A session of Spark Connect has no client here.
+Brokers that do not give an identifier (old ones, or without permission) are accepted. Spark itself reports a broker
+that does not answer. A session of Spark Connect has no client here.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ from spark_jobs.storage.folder import Folder
 TOPICS = "topics.json"
 _CLIENT = "kafka."
 _PATIENCE = {"default.api.timeout.ms": "15000", "request.timeout.ms": "15000"}
-_UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # the identifier of a topic that was made before topics had one
+_UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # the identifier of a topic that is older than topic identifiers
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic, as its brokers describe it: its identifier, "" if they do not say, and whether it forgets records."""
+    """A topic, as its brokers describe it: its identifier, "" if they do not give one, and whether the topic is
+    compacted.
+    """
 
     identifier: str
     compacted: bool
 
 
 def check_topics(frames: Mapping[str, DataFrame], declared: Schema, checkpoint: Folder) -> None:
-    """Notes in a checkpoint which topics its stream reads. Raises :class:`CheckpointError` if one was made anew, and
-    :class:`SourceError` for a relation without upserts in a topic that is compacted.
+    """Stores the identifiers of a stream's topics in a checkpoint. Raises :class:`CheckpointError` if a topic was
+    created again, and :class:`SourceError` for a relation without upserts in a compacted topic.
 
-    O(nodes of the plans), and two questions to the brokers of each source.
+    O(nodes of the plans), and two requests to the brokers of each source.
     """
     found: dict[str, str] = {}
     for relation, frame in frames.items():
@@ -73,7 +75,7 @@ def _sources(frame: DataFrame) -> Iterator[dict[str, str]]:
 
 
 def described(spark: Any, options: Mapping[str, str]) -> dict[str, Topic]:
-    """Returns the topics that options of Spark's source name, by name; none if their brokers do not say."""
+    """Returns the topics that options of Spark's source name, by name; none if their brokers do not describe them."""
     kafka = spark._jvm.org.apache.kafka
     settings = spark._jvm.java.util.Properties()
     own = {name[len(_CLIENT) :]: value for name, value in options.items() if name.lower().startswith(_CLIENT)}
@@ -109,20 +111,22 @@ def _compacted(spark: Any, client: Any, name: str) -> bool:
     resource = kafka.common.config.ConfigResource(kafka.common.config.ConfigResource.Type.TOPIC, name)
     try:
         said = client.describeConfigs(_listed(spark, resource)).all().get().get(resource).get("cleanup.policy").value()
-    except Py4JError:  # it is not allowed
+    except Py4JError:  # no permission
         return False
     return "compact" in str(said)
 
 
 def _listed(spark: Any, member: Any) -> Any:
-    """Returns a list of Java's."""
+    """Returns a Java list of one element."""
     made = spark._jvm.java.util.ArrayList()
     made.add(member)
     return made
 
 
 def _compare(found: Mapping[str, str], checkpoint: Folder) -> None:
-    """Notes the identifiers of topics in a checkpoint; raises :class:`CheckpointError` if it knows others."""
+    """Stores the identifiers of topics in a checkpoint; raises :class:`CheckpointError` if it contains other
+    identifiers.
+    """
     here = checkpoint / HERE
     path = here.at(TOPICS)
     try:

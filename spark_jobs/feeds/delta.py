@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 def delta_changes(spark: SparkSession, table: str, *, after: int = -1, versions: int | None = None) -> DataFrame:
     """Returns the change data feed of a Delta table as a stream: its columns, ``_change_type``, ``_commit_version``.
 
-    ``maintain`` takes it as it is. A version of the table is in one micro-batch, whole. Spark's checkpoint keeps which
-    version was read last; another table at the same place is refused.
+    ``maintain`` accepts the stream as it is. A version of the table is in one micro-batch, as a whole. Spark's
+    checkpoint stores the last version that was read; another table at the same place is refused.
 
-    - ``table``: the folder, or a URI (credentials from the environment), which every worker reaches. It needs the
+    - ``table``: the folder, or a URI (credentials from the environment), which every worker can read. It needs the
       property ``delta.enableChangeDataFeed = true``, from the version ``after + 1`` on.
-    - ``after``: the version after which a new stream begins; −1: with all that the table ever had. A stream that goes
-      on from its checkpoint does so whatever is said here.
-    - ``versions``: at most so many per micro-batch, from Spark 4.2 on; default: all that there are.
+    - ``after``: the version after which a new stream begins; −1: from the first version of the table. A stream that
+      continues from its checkpoint ignores it.
+    - ``versions``: the greatest number of versions per micro-batch, from Spark 4.2 on; default: all that exist.
 
     Needs the package ``deltalake`` on the driver and the workers. Raises :class:`SourceError`. A micro-batch costs
-    O(changes), and what deltalake takes to read the table's log.
+    O(changes), and the time that deltalake needs to read the table's log.
     """
     where = _where(table)
     found = opened(where)
@@ -54,15 +54,15 @@ def delta_changes(spark: SparkSession, table: str, *, after: int = -1, versions:
 
 
 def delta_table(spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
-    """Returns a Delta table at a version as a batch DataFrame; default: the newest one there is now.
+    """Returns a Delta table at a version as a batch DataFrame; default: the newest version now.
 
-    It stays at that version, whatever is written meanwhile. ``table``: as for ``delta_changes``. Needs the package
-    ``deltalake`` on the driver and the workers. Raises :class:`SourceError`.
+    The frame stays at that version when the table is written later. ``table``: as for ``delta_changes``. Needs the
+    package ``deltalake`` on the driver and the workers. Raises :class:`SourceError`.
     """
     where = _where(table)
     found = opened(where, version)
     with telling(where):
-        data_files(found)  # what cannot be read is refused here, and not in a worker
+        data_files(found)  # refuses an unreadable table here, and not in a worker
     spark.dataSource.register(TableSource)
     reader = spark.read.format(TableSource.name()).option("table", where)
     return reader.option("version", str(found.version())).load()

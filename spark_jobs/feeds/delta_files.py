@@ -1,8 +1,8 @@
 """The files of a Delta table's version, or of its changes, for cells that read them.
 
-A version of a table with change data feed has change files, whose column ``_change_type`` says what became of a row. If
-it has none, it adds and removes whole files. The log says which; ``deltalake`` is not asked for their rows. Rows of a
-version that lacks a column of the table have NULL there.
+A version of a table with change data feed has change files, whose column ``_change_type`` says whether a row was
+inserted or deleted. A version without change files adds and removes whole files. Delta's log lists both; ``deltalake``
+does not read their rows. Rows of a version that lacks a column of the table have NULL there.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 
 COLUMNS, FILE, SIGN = "columns", "file", "sign"
 CODED = 0
-"""The sign of a change file, whose rows say themselves what becomes of them; else 1 or -1 for all rows of a file."""
+"""The sign of a change file, whose rows have codes of their own. Other files have the sign 1 or -1 for all their
+rows.
+"""
 
 
 def files_of(spark: SparkSession, source: str, options: Any, read: list[str]) -> DataFrame | None:
-    """Returns the names of the files that a frame over a Delta table reads, as a frame; None if there are others.
+    """Returns the names of the files that a frame over a Delta table reads, as a frame; None if the cells cannot read
+    these files.
 
-    ``source``: the name of its data source; ``options``: those of it; ``read``: columns that are wanted of the files.
+    ``source``: the name of its data source; ``options``: its options; ``read``: the columns that are read of the files.
     """
     if source not in (ChangesSource.name(), TableSource.name()):
         return None
@@ -54,12 +57,14 @@ def files_of(spark: SparkSession, source: str, options: Any, read: list[str]) ->
 
 
 def _plain(table: DeltaTable) -> bool:
-    """Returns True if the files of a table have all that its rows have, and no more rows than these."""
+    """Returns True if the files of a table contain all columns of its rows, and only rows that exist."""
     return not may_have_vectors(table) and not table.metadata().partition_columns
 
 
 class FilesSource(ChangesSource):
-    """What versions have changed, by files. Options as for the feed, and ``columns``: JSON of those that are read."""
+    """The files that versions have changed. Options as for the feed, and ``columns``: JSON of the columns that are
+    read.
+    """
 
     @override
     @classmethod

@@ -1,7 +1,7 @@
-"""The files of a version of a Delta table, and the rows in them that deletion vectors leave.
+"""The files of a version of a Delta table, and their rows that deletion vectors leave.
 
-``deltalake`` reads a table with deletion vectors whole or not at all. Its log says which files there are, its vectors
-which rows of them stay; Arrow reads the files.
+``deltalake`` cannot read single files of a table with deletion vectors. Its log lists the files, its vectors give the
+rows that stay, and Arrow reads the files.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _VECTORS = "deletionVectors"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a table: its path in it, its rows, and which of these are there; None: all are."""
+    """A file of a table: its path in the table, its rows, and flags for the rows that exist; None: all rows exist."""
 
     path: str
     _fragment: Any
     _kept: np.ndarray | None
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yields the rows that are there."""
+        """Yields the rows that exist."""
         if self._kept is None:
             yield from self._fragment.to_batches(schema=schema)
         else:
@@ -38,13 +38,13 @@ class DataFile:
             yield from rows.filter(pa.array(self._there(rows.num_rows))).to_batches()
 
     def changes(self, before: DataFile, schema: pa.Schema) -> tuple[pa.Table, np.ndarray]:
-        """Returns the rows that are there and were not, or the other way round, and their weights."""
+        """Returns the rows that exist in one of the two versions only, and their weights."""
         rows = self._all(schema)
         weights = self._there(rows.num_rows).astype(np.int64) - before._there(rows.num_rows)
         return rows.filter(pa.array(weights != 0)).cast(schema), weights[weights != 0]
 
     def same(self, before: DataFile) -> bool:
-        """Returns True if the rows that are there are those that were."""
+        """Returns True if the same rows exist in both versions."""
         if self._kept is None or before._kept is None:
             return self._kept is before._kept
         return np.array_equal(self._kept, before._kept)
@@ -55,12 +55,12 @@ class DataFile:
     def _there(self, rows: int) -> np.ndarray:
         found = np.ones(rows, bool)
         if self._kept is not None:
-            found[: len(self._kept)] = self._kept  # a vector ends with the last row that it takes away, or later
+            found[: len(self._kept)] = self._kept  # a vector ends with the last deleted row, or later
         return found
 
 
 def data_files(table: DeltaTable) -> list[DataFile]:
-    """Returns the files of a version. Raises what ``deltalake`` raises for a table that it cannot read."""
+    """Returns the files of a version. Raises the errors of ``deltalake`` for a table that it cannot read."""
     protocol = table.protocol()
     if _VECTORS not in (protocol.reader_features or ()):
         return [DataFile(found.path, found, None) for found in table.to_pyarrow_dataset().get_fragments()]

@@ -1,6 +1,6 @@
 """Delta tables as data sources of Spark without Delta's jar; ``spark_jobs.feeds.delta`` registers them.
 
-The package ``deltalake`` reads the table and its change data feed, in Spark's Python processes; rows go to Spark as
+The package ``deltalake`` reads the table and its change data feed in Spark's Python processes, and rows go to Spark as
 Arrow. Offsets are versions of the table, so a micro-batch that is executed again reads the same rows.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _AvailableNow
 
-    BATCHES_END = True  # a source may say where a micro-batch ends, given where it starts
+    BATCHES_END = True  # a source may choose the end of a micro-batch, given its start
 except ImportError:  # before Spark 4.2, where such a trigger takes one micro-batch
     BATCHES_END = False
 
@@ -41,13 +41,13 @@ except ImportError:  # before Spark 4.2, where such a trigger takes one micro-ba
 
 CHANGE_TYPE, COMMIT_VERSION = "_change_type", "_commit_version"
 PARTITIONS = 8
-"""Into how many tasks the versions of one micro-batch are cut, at most."""
+"""The greatest number of tasks that read the versions of one micro-batch."""
 _FEED = "delta.enableChangeDataFeed"
 
 
 @contextmanager
 def telling(table: str) -> Iterator[None]:
-    """Has what deltalake raises end in one sentence."""
+    """Turns the errors of deltalake into a :class:`SourceError` of one sentence."""
     with needs("a Delta table"):
         from deltalake.exceptions import DeltaError, TableNotFoundError
     try:
@@ -63,7 +63,7 @@ def telling(table: str) -> Iterator[None]:
 
 
 def opened(table: str, version: int | None = None) -> DeltaTable:
-    """Returns the table, at a version or as it is. Raises :class:`SourceError` if it cannot be read."""
+    """Returns the table at a version, or at its newest version. Raises :class:`SourceError` if it cannot be read."""
     with telling(table):
         from deltalake import DeltaTable
 
@@ -83,7 +83,7 @@ def has_feed(table: DeltaTable) -> bool:
 
 
 def columns(table: DeltaTable) -> T.StructType:
-    """Returns the columns of a table as Spark's: Delta writes them down as Spark does."""
+    """Returns the columns of a table as Spark types. Delta stores them in Spark's JSON format."""
     return T.StructType.fromJson(json.loads(table.schema().to_json()))
 
 
@@ -102,7 +102,7 @@ class Files(datasource.InputPartition):
 
 
 class ChangesSource(datasource.DataSource):
-    """``table``: where it is; ``after``: the version after which the feed begins; ``versions``: at most, per batch."""
+    """``table``: its address; ``after``: the version after which the feed begins; ``versions``: maximum per batch."""
 
     @override
     @classmethod
@@ -123,7 +123,7 @@ class ChangesSource(datasource.DataSource):
 
 
 class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
-    """Reads the feed. An offset is a version that was read, and the identity of the table."""
+    """Reads the feed. An offset is the last version that was read, and the identity of the table."""
 
     def __init__(self, table: str, schema: T.StructType, after: int, most: int | None) -> None:
         self._table, self._schema, self._after, self._most = table, schema, after, most
@@ -134,9 +134,9 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
         return {"version": self._after, "table": str(opened(self._table).metadata().id)}
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """Returns the newest position. Raises :class:`SourceError` if the table is another one.
+        """Returns the newest position. Raises :class:`SourceError` if the table was replaced by another one.
 
-        Spark before 4.2 does not say where the batch starts; ``partitions`` finds out then.
+        Spark before 4.2 does not pass the start of the batch; then ``partitions`` makes the check.
         """
         found = opened(self._table)
         newest: dict[str, Any] = {"version": int(found.version()), "table": str(found.metadata().id)}
@@ -160,7 +160,7 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
         self._target = int(opened(self._table).version())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Versions]:
-        """Returns the parts of a batch. Raises :class:`SourceError` if the table is another one."""
+        """Returns the parts of a batch. Raises :class:`SourceError` if the table was replaced by another one."""
         self._refuse_another(start, end)
         first, count = start["version"] + 1, end["version"] - start["version"]
         parts = min(count, PARTITIONS)
@@ -178,7 +178,7 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
 
 
 class TableSource(datasource.DataSource):
-    """``table``: where it is; ``version``: which one is read."""
+    """``table``: its address; ``version``: the version that is read."""
 
     @override
     @classmethod
@@ -218,7 +218,7 @@ class TableReader(datasource.DataSourceReader):
 
 
 def weights_of(codes: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Returns the weights that the codes of a change data feed stand for. Raises :class:`SourceError` for others."""
+    """Returns the weights of the codes of a change data feed. Raises :class:`SourceError` for an unknown code."""
     whole = codes.combine_chunks() if isinstance(codes, pa.ChunkedArray) else codes
     found = whole.dictionary_encode()
     words = found.dictionary.to_pylist()
@@ -231,8 +231,9 @@ def weights_of(codes: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def fitted(batches: Any, schema: pa.Schema, table: str) -> Iterator[pa.RecordBatch]:
-    """Yields the columns of ``schema`` of every batch, with its types. Raises :class:`SourceError` if one is
-    missing."""
+    """Yields the columns of ``schema`` of every batch, with its types. Raises :class:`SourceError` for a missing
+    column.
+    """
     for batch in batches:
         for name in schema.names:
             if name not in batch.schema.names:

@@ -1,8 +1,8 @@
 """The changes of a Delta table between two versions, as Arrow on the driver.
 
-Of a table with a change data feed that is the feed. Of any other it is the rows of the files that were added, less
-those of the files that were removed, and the rows that deletion vectors have taken away or given back: exact while the
-removed files are there, which VACUUM deletes.
+For a table with a change data feed, they are read from the feed. For any other table they are the rows of the added
+files, minus the rows of the removed files, and the rows that deletion vectors deleted or restored. That is exact as
+long as the removed files exist; VACUUM deletes them.
 """
 
 from __future__ import annotations
@@ -59,26 +59,26 @@ class DeltaVersions:
             return _read(data_files(opened(self._table, version)), schema, self._table)
 
     def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
-        """Returns the changes that lead from a version to another one, with ``_weight``, and how they were found.
+        """Returns the changes from version ``first`` to version ``last``, with ``_weight``, and how they were found.
 
-        ``schema``: the columns that are read, with their types. None if the versions in between do not say it: their
-        files or their log are gone. Raises :class:`SourceError` for a table that cannot be read.
+        ``schema``: the columns that are read, with their types. None if the changes are not available because files or
+        log of the versions in between were deleted. Raises :class:`SourceError` for a table that cannot be read.
         """
-        if first > last:  # an older copy was put back
+        if first > last:  # an older copy of the table was restored
             return None
         newest = opened(self._table, last)
         if has_feed(newest):
             try:
                 return _fed(newest, self._table, schema, first, last), "change data feed"
             except SourceError:
-                pass  # the feed was turned on later, or is gone
+                pass  # the feed was enabled later, or was deleted
         try:
             return _by_files(opened(self._table, first), newest, self._table, schema)
         except SourceError:
             return None
 
     def behind(self, version: int) -> Mapping[str, float]:
-        """Returns how many versions came after one, and for how many seconds the oldest of them has been there."""
+        """Returns the number of versions after ``version``, and the age of the oldest of them in seconds."""
         table = opened(self._table)
         ahead = max(int(table.version()) - version, 0)
         oldest = min((commit["timestamp"] for commit in table.history(ahead)), default=0) / 1000 if ahead else 0.0

@@ -1,10 +1,10 @@
-"""Hands over from a load to a stream without gap or overlap: both use one noted position of the source.
+"""Hands over from a load to a stream without gap or overlap: both use one stored position of the source.
 
     source ──up to the position──→ tables  → bulk_load ─┐
            ──after the position──→ changes → maintain  ─┴→ one checkpoint
 
-The position is in the checkpoint, ``crown/handover.json``, made before anything is read. So a load that is repeated
-reads the same rows, and the stream begins where the load ended, however much was written meanwhile.
+The position is stored in the checkpoint, ``crown/handover.json``, before anything is read. So a repeated load reads the
+same rows, and the stream begins where the load ended, even if the source is written meanwhile.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 class Feed(Protocol):
-    """A source that has positions: what there is up to one, and what comes after it."""
+    """A source with positions: it can be read up to a position, and after it."""
 
     def named(self) -> str:
-        """Returns which source it is, for the checkpoint."""
+        """Returns a text that identifies the source, for the checkpoint."""
 
     def position(self, spark: SparkSession) -> Any:
-        """Returns the position of the newest that there is now, as JSON can hold it."""
+        """Returns the newest position of the source, as a value that JSON can represent."""
 
     def table(self, spark: SparkSession, position: Any) -> DataFrame:
-        """Returns what there is up to a position, as a batch DataFrame."""
+        """Returns the rows up to a position, as a batch DataFrame."""
 
     def changes(self, spark: SparkSession, position: Any) -> DataFrame:
-        """Returns what comes after a position, as a stream."""
+        """Returns the changes after a position, as a stream."""
 
 
 @dataclass(frozen=True)
 class DeltaFeed(Feed):
-    """A Delta table with a change data feed; its positions are versions. ``versions``: at most, per micro-batch."""
+    """A Delta table with a change data feed; its positions are versions. ``versions``: maximum per micro-batch."""
 
     path: str
     versions: int | None = None
@@ -73,9 +73,9 @@ class DeltaFeed(Feed):
 
 @dataclass(frozen=True)
 class KafkaFeed(Feed):
-    """Topics of Kafka; a position is the offset of every partition. ``options``: those of Spark's source.
+    """Kafka topics; a position is the offset of every partition. ``options``: options of Spark's source.
 
-    The frames have Spark's columns (``value``, ``topic``, ...): parse them, or ``split`` them, the same way twice.
+    The frames have Spark's columns (``value``, ``topic``, ...): parse or ``split`` both frames in the same way.
     """
 
     options: Mapping[str, str] = field(repr=False)
@@ -88,7 +88,7 @@ class KafkaFeed(Feed):
         return f"kafka {json.dumps(said)}"
 
     def position(self, spark: SparkSession) -> dict[str, dict[str, int]]:
-        """Asks Spark's own source, which notes where it would begin; reads no record."""
+        """Returns the newest offsets. Spark's own source writes them to a temporary checkpoint; no record is read."""
         if cluster.remote(spark):
             raise SourceError(
                 "the offsets of Kafka cannot be asked through Spark Connect: call handover() in a classic session first"
@@ -126,7 +126,9 @@ _OFFSETS = ("startingoffsets", "endingoffsets")
 
 @dataclass(frozen=True)
 class Handover:
-    """``tables``: batch DataFrames up to the ``positions``; ``changes``: streams of what comes after. By feed."""
+    """``tables``: batch DataFrames up to the ``positions``; ``changes``: streams of the changes after them. Keyed by
+    feed.
+    """
 
     positions: Mapping[str, Any]
     tables: Mapping[str, DataFrame]
@@ -140,14 +142,15 @@ def handover(
     checkpoint: str,
     storage_options: Mapping[str, str] | None = None,
 ) -> Handover:
-    """Returns what to load and the stream that goes on after it, of ``DeltaFeed`` and ``KafkaFeed``.
+    """Returns the tables to load and the streams that continue after them, for each ``DeltaFeed`` and ``KafkaFeed``.
 
-    The first call notes in ``checkpoint`` where every feed is now; later ones, also of another process, give frames of
-    the same positions. So give ``tables`` to ``bulk_load`` and ``changes`` to ``maintain``, with this checkpoint: no
-    change is in both or in neither. The names are the relations, or what you make relations of.
+    The first call stores the newest position of every feed in ``checkpoint``. Later calls, also in another process,
+    return frames of the same positions. Pass ``tables`` to ``bulk_load`` and ``changes`` to ``maintain``, with this
+    checkpoint: no change is in both or in neither. The names of the feeds are the relations, or names from which you
+    make relations.
 
-    Raises :class:`CheckpointError` if the checkpoint has been begun with other feeds, and :class:`SourceError`. Every
-    feed is asked for its position once; nothing is read.
+    Raises :class:`CheckpointError` if the checkpoint was started with other feeds, and :class:`SourceError`. Every feed
+    is asked for its position once; nothing is read.
     """
     if not feeds:
         raise SourceError("no feeds are given: pass a DeltaFeed or KafkaFeed by name")
@@ -158,7 +161,7 @@ def handover(
         ready(folder, "checkpoint")
         if not here.has(HANDOVER):
             found = {name: {"feed": named[name], "position": feed.position(spark)} for name, feed in feeds.items()}
-            here.make()  # if another was first, its positions count
+            here.make()  # if another process was first, its positions count
             here.create(HANDOVER, json.dumps(found, sort_keys=True).encode())
         noted = json.loads(here.read(HANDOVER))
         positions = {name: each["position"] for name, each in noted.items()}

@@ -1,8 +1,8 @@
-"""Iceberg tables by pyiceberg: the rows of a snapshot, and the changes between two, as Arrow on the driver.
+"""Iceberg tables by pyiceberg: the rows of a snapshot, and the changes between two snapshots, as Arrow on the driver.
 
-A snapshot is a set of data files, each with the files that delete rows of it. What changed between two snapshots are
-the rows of the files that came, less those of the files that went; of a file whose deletes are others, both. That is
-exact while both snapshots and their files are there, which expiring snapshots takes away.
+A snapshot is a set of data files, each with the files that delete rows of it. The changes between two snapshots are the
+rows of the added files minus the rows of the removed files. A data file whose delete files changed counts as both. That
+is exact as long as both snapshots and their files exist; expiring snapshots deletes them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class IcebergVersions:
-    """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog pyiceberg's own configuration describes.
+    """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog is described by pyiceberg's own configuration.
 
-    See ``spark_jobs.pipelines.sources.Versions``. A version is a snapshot's number, 0 for a table without one.
+    See ``spark_jobs.pipelines.sources.Versions``. A version is the number of a snapshot, 0 for a table without one.
     """
 
     def __init__(self, name: str) -> None:
@@ -67,22 +67,23 @@ class IcebergVersions:
             return _read(table, _tasks(table, version).values(), schema)
 
     def between(self, schema: pa.Schema, first: int, last: int) -> tuple[pa.Table, str] | None:
-        """Returns the changes that lead from a version to another one, and how they were found; None if the table does
-        not tell."""
+        """Returns the changes from one version to another, and how they were found; None if the table no longer has
+        them.
+        """
         table = self._opened()
         try:
             before, after = _tasks(table, first), _tasks(table, last)
             fresh, gone = after.keys() - before.keys(), before.keys() - after.keys()
             added = _read(table, (after[key] for key in fresh), schema)
             removed = _read(table, (before[key] for key in gone), schema)
-        except (ValueError, OSError):  # expired, or its files are gone
+        except (ValueError, OSError):  # a snapshot expired, or its files were deleted
             return None
         weights = np.repeat(np.array([1, -1], np.int64), [len(added), len(removed)])
         rows = pa.concat_tables([added, removed]).append_column(WEIGHT, pa.array(weights))
         return rows, f"{len(fresh)} files added, {len(gone)} removed"
 
     def behind(self, version: int) -> Mapping[str, float]:
-        """Returns how many versions came after one, and for how many seconds the oldest of them has been there."""
+        """Returns the number of versions after ``version``, and the age of the oldest of them in seconds."""
         with self._telling():
             later = []
             table = self._opened()
@@ -98,7 +99,7 @@ class IcebergVersions:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Has what pyiceberg raises end in one sentence."""
+        """Turns the errors of pyiceberg into a :class:`SourceError` of one sentence."""
         with needs("an Iceberg table"):
             import pyiceberg  # noqa: F401
 
@@ -115,20 +116,20 @@ def _newest(table: Table) -> int:
 
 
 def _tasks(table: Table, version: int) -> dict[tuple[str, ...], FileScanTask]:
-    """Returns what is to be read for a version, by its data file and the files that delete rows of it.
+    """Returns the scan tasks of a version, keyed by data file and the files that delete rows of it.
 
-    ValueError if it has expired.
+    Raises ValueError if the version has expired.
     """
     if not version:
         return {}
     if table.snapshot_by_id(version) is None:
-        raise ValueError(f"snapshot {version} has expired")  # a scan of it would find no file
+        raise ValueError(f"snapshot {version} has expired")  # a scan of it would find no files
     found = table.scan(snapshot_id=version).plan_files()
     return {(task.file.file_path, *sorted(one.file_path for one in task.delete_files)): task for task in found}
 
 
 def _read(table: Table, tasks: Iterable[FileScanTask], schema: pa.Schema) -> pa.Table:
-    """Returns the rows of some files, by the columns that the table has now."""
+    """Returns the rows of some files, in the columns of the current schema."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
@@ -138,7 +139,7 @@ def _read(table: Table, tasks: Iterable[FileScanTask], schema: pa.Schema) -> pa.
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Returns rows whose texts and bytes have the type that Spark gives them."""
+    """Returns rows whose strings and binaries have the types that Spark gives them."""
     small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
     fields = [pa.field(field.name, small.get(field.type, field.type)) for field in rows.schema]
     return rows.cast(pa.schema(fields))

@@ -1,11 +1,11 @@
-"""Several relations in one stream: a topic with the changes of many tables, as one frame per relation.
+"""Several relations in one stream: splits a topic with the changes of many tables into one frame per relation.
 
     topic → records → (its table is "orders") → orders
                     → (its table is "items")  → items
 
-All frames come from one source of Spark's. It is asked once per micro-batch how far to read, and its offsets are one
-entry of the checkpoint, so what is in one micro-batch of the topic is in one micro-batch of every relation. Spark
-reads the records once per relation, though.
+All frames share one source in Spark. It is asked once per micro-batch how far to read, and its offsets are one entry of
+the checkpoint, so the records of one micro-batch of the topic are in the same micro-batch of every relation. Spark
+reads the records once per relation.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from spark_jobs.ingest.sources import envelopes
 
 RAISE, IGNORE = "raise", "ignore"
 SOURCE = "source.table"
-"""Where Debezium says of which table a record is."""
+"""The field in which Debezium stores the table of a record."""
 _PARTITION, _OFFSET = "partition", "offset"
-"""Columns of Spark's source for Kafka: where a record is in its topic."""
+"""Columns of Spark's source for Kafka: the position of a record in its topic."""
 
 
 def split(
@@ -46,22 +46,22 @@ def split(
     value: str = "value",
     others: str = RAISE,
 ) -> dict[str, DataFrame]:
-    """Returns a change frame per relation, out of one frame with the changes of all of them.
+    """Returns a change frame per relation, from one frame with the changes of all of them.
 
-    The result is what ``maintain``, ``bulk_load`` and ``write_deltas`` take. One source of Spark stands behind it, so a
-    micro-batch has the same records for every relation, and a checkpoint one position.
+    ``maintain``, ``bulk_load`` and ``write_deltas`` accept the result. All frames share one source in Spark, so a
+    micro-batch has the same records for every relation, and a checkpoint has one position.
 
-    - ``into``: which table a relation is, by relation: ``{"orders": "shop.orders"}``, several names for shards; or the
-      relations alone, if their tables are called so.
-    - ``by``: the column that says the table, or an expression; ``"source.table"`` reads within a struct. Default:
-      Debezium's ``source.table``. A plain column is left out of the frames.
+    - ``into``: the table of each relation: ``{"orders": "shop.orders"}``, several names for shards; or a list of
+      relations whose tables have the same names.
+    - ``by``: the column that contains the table's name, or an expression; ``"source.table"`` reads within a struct.
+      Default: Debezium's ``source.table``. A plain column is left out of the frames.
     - ``schema``: declared relations. If given, the column ``value`` has Debezium's envelopes as JSON texts, with or
-      without a ``payload`` around them (a topic of Kafka as it is), and each relation's columns are taken out of them.
-      A ``sequence`` that no record has is a column of ``frame``: ``offset``, for one, is Kafka's.
+      without a ``payload`` around them (a Kafka topic as it is), and each relation's columns are extracted from them. A
+      ``sequence`` that the records do not contain is a column of ``frame``, such as Kafka's ``offset``.
     - ``others``: records of another table, or of none, are bad rows of the first relation (``"raise"``), which stop the
-      stream or go to its quarantine; or they are left out (``"ignore"``). Tombstones say nothing and are left out.
+      stream or go to its quarantine; or they are dropped (``"ignore"``). Tombstones contain no change and are dropped.
 
-    Warns of relations in a topic that have no key: a topic may bring a record again, which then counts twice.
+    Warns of relations in a topic that have no key: a topic may repeat a record, which then counts twice.
 
     Raises :class:`SourceError`. O(1); Spark reads and parses every record once per relation.
     """
@@ -115,8 +115,9 @@ def _check(tables: Mapping[str, Sequence[str]], others: str) -> None:
 
 
 def _check_positions(frame: DataFrame, tables: Sequence[Table]) -> None:
-    """Warns of tables in a topic whose records are not told apart. Raises :class:`SourceError` for tombstones that are
-    forgotten by offsets."""
+    """Warns of tables in a topic whose records have no key. Raises :class:`SourceError` for tombstones that are dropped
+    by offsets.
+    """
     if not {_PARTITION, _OFFSET} <= set(frame.columns):
         return
     for table in tables:
@@ -138,9 +139,10 @@ def _check_positions(frame: DataFrame, tables: Sequence[Table]) -> None:
 def _texts(
     frame: DataFrame, value: str, by: str | Column | None, tables: Sequence[Table]
 ) -> tuple[DataFrame, Column, Column]:
-    """Returns the records of a column of texts, parsed as far as their members; their table; and which say nothing.
+    """Returns the records of a column of JSON texts, parsed into their members; the table of each record; and a
+    condition for tombstones.
 
-    Beside them stand the columns of the frame that are sequences of ``tables``.
+    The columns of the frame that are sequences of ``tables`` are kept.
     """
     if value not in frame.columns:
         raise SourceError(
@@ -163,7 +165,7 @@ def _texts(
 
 
 def _columns(frame: DataFrame, by: str | Column | None) -> tuple[DataFrame, Column, Column]:
-    """Returns the records as they are; their table; and which of them say nothing."""
+    """Returns the records unchanged; the table of each record; and a condition for tombstones."""
     envelope = enveloped(frame.schema)
     if by is None:
         source = next((field.dataType for field in frame.schema.fields if field.name == "source"), None)
@@ -179,7 +181,7 @@ def _columns(frame: DataFrame, by: str | Column | None) -> tuple[DataFrame, Colu
 
 
 def _told(frame: DataFrame, by: str | Column) -> Column:
-    """Returns the expression that says the table. Raises :class:`SourceError` if the frame has no such column."""
+    """Returns the expression for the name of the table. Raises :class:`SourceError` if the frame has no such column."""
     told = F.col(quoted(by) if by in frame.columns else by) if isinstance(by, str) else by
     try:
         type_ = frame.select(told.alias("told")).schema[0].dataType

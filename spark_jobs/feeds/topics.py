@@ -22,10 +22,10 @@ _OURS = ("kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign")
 
 @dataclass(frozen=True)
 class Topics:
-    """Topics of the brokers ``servers``, split ``into`` relations: the tables of each, by its name.
+    """Topics of the brokers ``servers``, split ``into`` relations: by relation, its tables.
 
-    ``settings``: of Spark's source, and, with names that begin with ``kafka.``, of its client: passwords may be among
-    them, so they are never shown.
+    ``settings``: options of Spark's source, and, with names that begin with ``kafka.``, of its client. They may contain
+    passwords, so they are never shown.
     """
 
     servers: str
@@ -42,8 +42,9 @@ class Topics:
         settings: Mapping[str, str] | None = None,
         config: str | None = None,
     ) -> Topics:
-        """Returns what the options of the command say: brokers, topics, declared relations that are not read elsewhere,
-        ``NAME=TABLE,TABLE`` for those whose tables are called otherwise, settings, and a file of the client's.
+        """Returns the topics that the command's options describe: brokers, topics, declared relations that are not read
+        from other inputs, ``NAME=TABLE,TABLE`` for relations whose tables have other names, settings, and a properties
+        file of the client.
 
         Raises :class:`SourceError`.
         """
@@ -71,9 +72,10 @@ class Topics:
         return Topics(servers, names, into, every)
 
     def options(self, most: int) -> dict[str, str]:
-        """Returns the options of Spark's source. ``most``: records per micro-batch, unless the settings say otherwise.
+        """Returns the options of Spark's source. ``most``: records per micro-batch, unless the settings contain another
+        number.
 
-        A new job reads from the beginning: without the earlier changes its result would be another one.
+        A new job reads from the beginning, because its result would lack the earlier changes otherwise.
         """
         own = {"kafka.bootstrap.servers": self.servers, "subscribe": ",".join(self.topics)}
         return {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(most), **self.settings, **own}
@@ -98,12 +100,12 @@ class Topics:
 
 
 def _reason(report: str) -> str:
-    """Returns the first sentence of what Spark said, without its class."""
+    """Returns the first sentence of Spark's message, without its class."""
     return report.strip().splitlines()[0].partition("] ")[2].partition(". ")[0] or "Spark does not know the source"
 
 
 def _properties(path: str) -> dict[str, str]:
-    """Returns the lines of a client's file of properties as settings of Spark's source."""
+    """Returns the lines of a client's properties file as settings of Spark's source."""
     try:
         lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:

@@ -1,8 +1,9 @@
-"""Rejects frames that are no changes: rows that replace others, or that differ each time they are read.
+"""Rejects frames that are not changes: rows that replace others, or that differ each time they are read.
 
-Every row of a frame is a change, and Spark reads a frame once per relation that is made of it. So a stream whose later
-rows replace earlier ones would be added up, and an expression like ``rand()`` below two relations gives each of them
-other rows. Both are in the frame's plan. A session of Spark Connect has no plan here: there neither is looked for.
+Every row of a frame is a change, and Spark reads a frame once per relation that is made of it. If later rows of a
+stream replaced earlier ones, both would be added. If two relations are made of one frame with an expression such as
+``rand()``, they receive different rows. Both are visible in the frame's plan. A session of Spark Connect has no plan
+here, so nothing is checked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spark_jobs.errors import SourceError
 _BY_GROUP = re.compile(r"FlatMapGroups\w*State|TransformWithState\w*")
 _VIEW = re.compile(r"View \((.+?), \[")
 _REWRITES = "ignorechanges"
-"""An option of Delta's own source: it reads rewritten files whole, rows that were there before included."""
+"""An option of Delta's own source: it reads rewritten files as a whole, including rows that existed before."""
 
 
 def check_plans(changes: Mapping[str, DataFrame]) -> None:
@@ -45,10 +46,10 @@ def check_plans(changes: Mapping[str, DataFrame]) -> None:
 
 
 def plan_of(frame: DataFrame) -> Any:
-    """Returns the plan of a frame in the JVM, with what is cached for batches; None without a JVM."""
+    """Returns the plan of a frame in the JVM, with cached data for batches; None without a JVM."""
     if getattr(frame, "_jdf", None) is None:
         return None
-    execution = frame.select("*")._jdf.queryExecution()  # of its own: that of the frame may be from before it was kept
+    execution = frame.select("*")._jdf.queryExecution()  # a new execution, since the frame's may precede its cache
     return execution.analyzed() if frame.isStreaming else execution.withCachedData()
 
 
@@ -60,12 +61,12 @@ def nodes_of(plan: Any) -> Iterator[Any]:
 
 
 def _each(sequence: Any) -> Iterator[Any]:
-    """Yields the members of a sequence of Scala's."""
+    """Yields the members of a Scala sequence."""
     return (sequence.apply(i) for i in range(sequence.length()))
 
 
 def _replacing(relation: str, node: Any) -> SourceError | None:
-    """Returns the error for a streaming node whose later rows replace earlier ones; None if they do not."""
+    """Returns the error for a streaming node whose later rows replace earlier ones, or None."""
     kind = node.nodeName()
     if kind in ("Aggregate", "Distinct"):
         return SourceError(
@@ -93,15 +94,15 @@ def _replacing(relation: str, node: Any) -> SourceError | None:
 
 
 def pairs(options: Any) -> list[tuple[str, str]]:
-    """Returns the options of a source, a map of Scala's."""
+    """Returns the options of a source, a Scala map, as pairs."""
     return [(str(pair._1()), str(pair._2())) for pair in _each(options.toSeq())]
 
 
 def _drawn(plan: Any) -> Iterator[str]:
-    """Yields what in a plan is not deterministic: its expressions, and the views that have some.
+    """Yields the nondeterministic parts of a plan: expressions, and views that contain some.
 
-    An expression is told by its number in the plan (``rand(7) AS k#12``), which frames made of one frame have in
-    common. A view is analyzed anew, with other numbers, whenever it is named.
+    An expression is identified by its number in the plan (``rand(7) AS k#12``), which frames made of one frame share. A
+    view is analyzed again, with other numbers, each time it is named.
     """
     if plan.deterministic():
         return

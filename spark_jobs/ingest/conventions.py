@@ -1,9 +1,9 @@
-"""Change conventions, found from a frame's columns or named by ``change=``, converted to ``_weight``.
+"""Change conventions, recognized by a frame's columns or named by ``change=``, converted to ``_weight``.
 
-Found without a word: ``_change_type`` (Spark's CHANGES, Delta, Iceberg) and ``_row_kind``, unless the schema declares
-such a column; and Debezium's envelopes (``op`` with structs ``before`` and ``after``). Any other column with codes or
-weights is named: ``change="op"``. A column that looks like one, and is not named, is an error
-(``crown.ingest.columns.doubtful``): every row would be an insert.
+Recognized without ``change=``: ``_change_type`` (Spark's CHANGES, Delta, Iceberg) and ``_row_kind``, unless the schema
+declares such a column; and Debezium's envelopes (``op`` with structs ``before`` and ``after``). Any other column with
+codes or weights must be named: ``change="op"``. A column that looks like one, and is not named, is an error
+(``crown.ingest.columns.doubtful``), because every row would be an insert.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DEBEZIUM = "debezium"
 def normal(changes: Mapping[str, DataFrame], change: str | None, declared: Schema) -> dict[str, DataFrame]:
     """Returns the change frames with ``_weight`` as the only column that says whether a row is inserted or deleted.
 
-    ``change``: a column with weights or change codes, or ``"debezium"``; None looks for what is known by its name. A
-    frame that has neither is all inserts. Raises :class:`SourceError` if the column is not there, if two columns say
-    it, or if a frame is no change stream (``spark_jobs.ingest.append_only``). Frames that are in this form already
-    come back as they are.
+    ``change``: a column with weights or change codes, or ``"debezium"``; None recognizes known columns by their names.
+    A frame without such a column is all inserts. Raises :class:`SourceError` if the column does not exist, if there are
+    two such columns, or if a frame is not a change stream (``spark_jobs.ingest.append_only``). Frames that are in this
+    form already are returned unchanged.
     """
     check_plans(changes)
     return {name: _normal(name, frame, change, declared) for name, frame in changes.items()}
@@ -74,22 +74,23 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
 
 
 def _unwrapped(frame: DataFrame, table: Table | None) -> DataFrame:
-    """Returns the rows of envelopes. Raises :class:`SourceError` if the table is declared without twins, but believed:
-    what sends envelopes sends some again after a fault."""
+    """Returns the rows of envelopes. Raises :class:`SourceError` if the table is declared without duplicates but not
+    enforced: a sender of envelopes repeats some of them after a fault.
+    """
     if table is not None and (wrong := counted_twice(table)):
         raise SourceError(wrong)
     return unwrapped(frame, table)
 
 
 def check_names(plan: Program, changes: Mapping[str, DataFrame], declared: Schema) -> None:
-    """Raises :class:`SourceError` if a frame, of which nothing is declared, has a column that may be meant for weights.
+    """Raises :class:`SourceError` if a frame of an undeclared relation has a column that may be meant for weights.
 
-    A column that the query reads is one of the relation's, whatever it is called.
+    A column that the query reads is a column of the relation, whatever its name.
     """
     atoms = occurrences(plan)
     for name, frame in changes.items():
         if name in declared:
-            continue  # looked at where its rows are checked
+            continue  # its columns are checked together with its rows
         read = {
             column.lower()
             for atom in atoms

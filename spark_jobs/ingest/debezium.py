@@ -1,9 +1,9 @@
 """Debezium's envelopes as rows with weights: each record has the row before a change, the row after it, or both.
 
-``c`` and ``r`` (a snapshot read) insert the row after, ``d`` deletes the row before, ``u`` does both: so a record gives
-up to two rows. Of a relation with upserts an update is the row after it alone. Tombstones (nothing but NULL, for log
-compaction) and messages (``m``) give none. Without upserts an update or delete that lacks the row before it cannot be
-applied, since the engine takes away the row that was there: it is a bad row.
+``c`` and ``r`` (a snapshot read) insert the row after, ``d`` deletes the row before, ``u`` does both: so a record
+yields up to two rows. In a relation with upserts an update is only the row after it. Tombstones (all NULL, for log
+compaction) and messages (``m``) yield no row. Without upserts, an update or delete that lacks the row before it is a
+bad row, because the engine needs the row that it deletes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ def enveloped(schema: T.StructType) -> bool:
 
 
 def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
-    """Returns the rows of the envelopes of ``frame``: the columns of ``after``, ``_weight`` and, for a bad one, why.
+    """Returns the rows of the envelopes of ``frame``: the columns of ``after``, ``_weight`` and, for a bad row, the
+    reason.
 
-    Other columns of the envelope (``source``, ``ts_ms``) are left out; those of this package (``_file``) are kept. If
-    ``table`` has upserts, an update is the row after it alone, and a delete needs no more than the key; a column beside
-    the envelope that is its sequence is kept.
+    Other columns of the envelope (``source``, ``ts_ms``) are dropped; those of this package (``_file``) are kept. If
+    ``table`` has upserts, an update is only the row after it, and a delete needs only the key. A column beside the
+    envelope that is the table's sequence is kept.
     """
     upserts = table is not None and table.upserts
     sequence = (table.sequence or "").lower() if table is not None else ""
@@ -69,7 +70,7 @@ def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
     whole = F.concat(why, F.lit(": "), F.substring(F.to_json(F.struct("op", "before", "after")), 1, 300))
 
     def row(image: str, weight: int, reason: Column) -> Column:
-        """Returns one row as a struct; a column that this image lacks, or all of a bad row, is NULL."""
+        """Returns one row as a struct. A column that this image lacks is NULL; so are all columns of a bad row."""
         own = {field.name.lower(): field.name for field in fields} if image == "after" else before
         values = [
             (F.col(f"{image}.{quoted(own[f.name.lower()])}") if f.name.lower() in own else F.lit(None))

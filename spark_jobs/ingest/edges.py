@@ -2,7 +2,7 @@
 
 A file is read once (``plans.files``) and written as a folder of change files (Parquet, ``--batch-rows`` updates each,
 in order), from which a stream then reads one file per micro-batch. With a window the updates are those of a sliding
-window over the list (``crown.ingest.streams.window``). The folder is part of the checkpoint: a restarted job goes on
+window over the list (``crown.ingest.streams.window``). The folder is part of the checkpoint: a restarted job continues
 with the same files.
 """
 
@@ -22,18 +22,18 @@ from plans.files.rows import RowsFile
 from plans.schema import CHANGE_TYPE, ROW_KIND, WEIGHT, Table
 from spark_jobs.errors import SourceError
 
-_FIRST_FILE = 1_000_000_000  # seconds since 1970: the first file's time; the stream takes files in the order of time
+_FIRST_FILE = 1_000_000_000  # seconds since 1970, the first file's time; the stream reads files in the order of time
 
 
 def stage(
     path: Path, table: Table, folder: Path, *, batch_rows: int, span: str | None = None, change: str | None = None
 ) -> int:
-    """Writes the list as change files into ``folder``, unless it is there already; returns the number of updates.
+    """Writes the list as change files into ``folder``, unless the folder exists; returns the number of updates.
 
-    ``span``: the window, in rows or as a fraction of the list; None for the rows as they are. ``change``: a column of
-    the list that says whether a row is inserted or deleted. Raises :class:`SourceError` if the list cannot be read, or
-    if the folder was staged from another list or with another window. O(updates); the list itself is held in memory
-    while it is staged.
+    ``span``: the window, in rows or as a fraction of the list; None for no window. ``change``: a column of the list
+    that says whether a row is inserted or deleted. Raises :class:`SourceError` if the list cannot be read, or if the
+    folder was staged from another list or with another window. O(updates); the whole list is in memory while it is
+    staged.
     """
     status = path.stat()
     wanted = {
@@ -82,8 +82,9 @@ def stage(
 
 
 def columns(path: Path) -> pa.Schema | None:
-    """Returns the columns that a file names; None if it is a list without a header. SourceError if it cannot be read.
-    Cost: of a file with a header all of its values are looked at."""
+    """Returns the columns that a file names; None for a list without a header. Raises SourceError if the file cannot be
+    read. Cost: all values of a file with a header are read.
+    """
     try:
         return RowsFile(path).columns()
     except FileError as error:
@@ -91,8 +92,9 @@ def columns(path: Path) -> pa.Schema | None:
 
 
 def notes(name: str, folder: Path, batch_rows: int, span: str | None) -> list[str]:
-    """Returns what to say of a list that is staged in ``folder``: fields that are ignored, and a window that is shorter
-    than a batch."""
+    """Returns notes about a list that is staged in ``folder``: fields that are ignored, and a window that is shorter
+    than a batch.
+    """
     manifest = json.loads((folder / "_manifest.json").read_text())
     told = list(manifest["notes"])
     if span is not None:

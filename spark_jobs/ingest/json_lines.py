@@ -1,7 +1,7 @@
 """Reads JSON lines with members as texts, so that no digit and no row is lost.
 
-Spark reads numbers as doubles where it makes texts of them, and of two objects in one line the first. Lines in which
-that may matter are few, and are read in another way, which takes longer.
+When Spark converts numbers to texts, it reads them as doubles, and of two objects in one line it reads only the first.
+Lines for which that may matter are rare, and are read in another way, which is slower.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from pyspark.sql import functions as F
 
 _MEMBERS = "map<string,string>"
 _LONG = "[0-9][0-9.]{16}"
-"""A number with more digits than a double has, or what looks like one."""
+"""Matches a number with more digits than a double has, or a text that looks like one."""
 _MORE = r"\}\s*(?:[^\s},\]]|,\s*[^\"\s])"
-"""Something behind an object, or what looks like it."""
+"""Matches text after an object, or text that looks like it."""
 
 
 def parsed_lines(lines: DataFrame) -> DataFrame:
-    """Returns the lines that are not empty, ``value``, and their members as texts in ``fields``: NULL if it is no JSON
-    object, or not one alone."""
+    """Returns the nonempty lines, ``value``, and their members as texts in ``fields``, which is NULL if the line is not
+    exactly one JSON object.
+    """
     value = F.col("value")
     several = F.from_json(F.concat(F.lit("["), value, F.lit("]")), f"array<{_MEMBERS}>")
     alone = value.rlike(_MORE) & ~F.coalesce(F.size(several) == 1, F.lit(False))
@@ -26,7 +27,8 @@ def parsed_lines(lines: DataFrame) -> DataFrame:
 
 
 def members(text: Column) -> Column:
-    """Returns the members of an object, the text of a line's ``value`` or of a part of it, as texts; NULL if it is no
-    object. Numbers keep the digits of a decimal."""
+    """Returns the members of an object as texts; NULL if the text is not an object. ``text``: a line's ``value`` or a
+    part of it. Numbers keep the digits of a decimal.
+    """
     exact = F.try_variant_get(F.try_parse_json(text), "$", _MEMBERS)
     return F.when(F.col("value").rlike(_LONG), exact).otherwise(F.from_json(text, _MEMBERS))

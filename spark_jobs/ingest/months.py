@@ -1,7 +1,8 @@
-"""INTERVAL YEAR TO MONTH between Spark and Python: PySpark has no Arrow type for it, so it goes as a number of months.
+"""INTERVAL YEAR TO MONTH between Spark and Python. PySpark has no Arrow type for it, so it is passed as a number of
+months.
 
-In front of a task the columns of a DataFrame become numbers, and behind it intervals again; in the task they are
-Arrow's. Only columns at the top, and fields of structs there, can be such lengths: the parts of a value are none.
+Before a task the columns of a DataFrame become numbers, and after it intervals again; inside the task they are Arrow
+intervals. Only top-level columns, and fields of top-level structs, can be such intervals.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spark_jobs.ingest.names import plainly_named
 
 
 def carried_type(type_: T.DataType) -> Any:
-    """Returns the type in which values of a Spark type go between Spark and Python."""
+    """Returns the type in which values of a Spark type are passed between Spark and Python."""
     if isinstance(type_, T.YearMonthIntervalType):
         return T.IntegerType()
     if isinstance(type_, T.StructType):
@@ -28,14 +29,14 @@ def carried_type(type_: T.DataType) -> Any:
 
 
 def carried(value: Column, type_: T.DataType) -> Column:
-    """Returns a value of a Spark type as it goes to Python."""
+    """Returns a value of a Spark type in the form that is passed to Python."""
     return value.cast("interval month").cast("int") if isinstance(type_, T.YearMonthIntervalType) else value
 
 
 def in_arrow(
     frame: DataFrame, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], wanted: T.StructType
 ) -> DataFrame:
-    """Returns ``frame.mapInArrow``, whose result has the types that are wanted."""
+    """Returns ``frame.mapInArrow`` with a result of the types ``wanted``."""
     frame = plainly_named(frame)
     if _has_months(frame.schema):
         given = ((field.name, carried(F.col(field.name), field.dataType)) for field in frame.schema)
@@ -53,7 +54,7 @@ def _has_months(schema: T.StructType) -> bool:
 
 
 def _shown(value: Column, type_: T.DataType) -> Column:
-    """Returns what comes from Python as a value of a Spark type."""
+    """Returns a value from Python as a value of a Spark type."""
     if isinstance(type_, T.YearMonthIntervalType):
         return F.make_ym_interval(F.lit(0), value)
     if carried_type(type_) == type_:
@@ -64,7 +65,7 @@ def _shown(value: Column, type_: T.DataType) -> Column:
 
 
 def numbered(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows as they go to Spark."""
+    """Returns rows in the form that is passed to Spark."""
     columns = rows.columns
     arrays = [_numbered(column) for column in columns]
     if all(new is old for new, old in zip(arrays, columns, strict=True)):

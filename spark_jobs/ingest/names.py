@@ -1,4 +1,4 @@
-"""Names of columns: as Spark reads them, within backticks, and in the keys of tables."""
+"""Column names: quoted for Spark with backticks, and in the keys of tables."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from spark_jobs.errors import SourceError
 
 
 def quoted(name: str) -> str:
-    """Returns the text by which Spark finds the column of that name, whatever characters the name has.
+    """Returns the text by which Spark finds the column ``name``, which may have any characters.
 
-    A backtick that is part of the name stands twice.
+    A backtick in the name is doubled.
     """
     return "`" + name.replace("`", "``") + "`"
 
 
 def key_of(text: str, where: str) -> tuple[str, ...]:
-    """Returns the columns that ``?key=a,b`` names; ``where``: what they are the key of."""
+    """Returns the columns that ``?key=a,b`` names; ``where``: the table, for the error."""
     if "&key=" in text:
         raise SourceError(f"{where}: it names its key twice; name all of its columns in one, key=a,b")
     return key_columns(text.split(","), where)
@@ -37,10 +37,11 @@ def key_columns(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def plainly_named(frame: DataFrame) -> DataFrame:
-    """Returns the frame with names that ``mapInArrow`` finds its columns by, for a function that goes by position.
+    """Returns the frame with names that ``mapInArrow`` can resolve, for a function that reads columns by position.
 
-    It looks every column up by its bare name: one with a dot is a field of another column to it, and of two that differ
-    in case only it does not know which. A frame that has no such name comes back as it is, without one more projection.
+    ``mapInArrow`` looks every column up by its bare name: a name with a dot looks like a field of another column, and
+    two names that differ only in case are ambiguous. A frame without such names is returned unchanged, which saves a
+    projection.
     """
     names = frame.columns
     if all(name.isidentifier() for name in names) and len({name.lower() for name in names}) == len(names):

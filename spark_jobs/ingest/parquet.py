@@ -1,7 +1,7 @@
-"""Parquet files that Arrow reads as Spark does: in the columns of a relation, without a job of Spark.
+"""Reads Parquet files with Arrow as Spark would read them: in the columns of a relation, without a Spark job.
 
-Alike are files whose columns have the type of the relation, or a narrower one. Spark reads a column that a file lacks
-as NULL. It converts times that old versions of it have written in another calendar, which Arrow does not.
+The results are equal for files whose columns have the type of the relation, or a narrower one. Spark reads a column
+that a file lacks as NULL. Spark converts times that its old versions have written in another calendar; Arrow does not.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ParquetRows:
 
     @property
     def old(self) -> bool:
-        """Returns True if its times may be in another calendar."""
+        """Returns True if the times in the file may be in another calendar."""
         return bool(_OLD.intersection(self._file.metadata.metadata or ()))
 
     def type_of(self, column: str) -> pa.DataType | None:
-        """Returns the type that a column has for Spark; None if the file lacks it."""
+        """Returns the type of a column as Spark reads it; None if the file lacks the column."""
         name = self._names.get(column.lower())
         if name is None:
             return None
@@ -51,22 +51,23 @@ class ParquetRows:
         return arrow_type("timestamp") if physical == "INT96" else found
 
     def table(self, wanted: pa.Schema) -> pa.Table:
-        """Returns all rows, in columns of these names and types, which the file has."""
+        """Returns all rows, in columns of these names and types. The file must have all of them."""
         names = [self._names[name.lower()] for name in wanted.names]
         return self._file.read(names).select(names).rename_columns(wanted.names).cast(wanted)
 
     @property
     def rows(self) -> int:
-        """Returns how many rows the file has."""
+        """Returns the number of rows of the file."""
         return int(self._file.metadata.num_rows)
 
     def batches(
         self, wanted: pa.Schema, rows: int, reads: Callable[[Mapping[str, ValueRange]], bool] = lambda _: True
     ) -> Iterator[pa.RecordBatch]:
-        """Yields the rows, so many at a time, in columns of these names and types; those that the file lacks are NULL.
+        """Yields the rows in batches of ``rows``, in columns of these names and types; columns that the file lacks are
+        NULL.
 
-        ``reads``: whether a row group is read, by what the file says of the values of its columns, in lower case.
-        Raises :class:`SourceError` for columns of types that Spark reads otherwise.
+        ``reads``: decides whether a row group is read, given the statistics of its columns by name in lower case.
+        Raises :class:`SourceError` for columns of types that Spark reads differently.
         """
         for field in wanted:
             self._demand(field)
@@ -81,7 +82,7 @@ class ParquetRows:
             raise SourceError(f"{self._path} cannot be read ({_said(error)}): put it back as it was") from None
 
     def _ranges(self, group: int, wanted: pa.Schema) -> dict[str, ValueRange]:
-        """Returns what the file says of the values of a row group, by column in lower case."""
+        """Returns the statistics of a row group, by column in lower case."""
         said = self._file.metadata.row_group(group)
         places = {said.column(i).path_in_schema: i for i in range(said.num_columns)}
         found = {}
@@ -120,7 +121,7 @@ def _as(column: pa.Array | None, wanted: pa.DataType, rows: int) -> pa.Array:
 
 
 def _widens(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Returns True if every value of a type is one of another type, and means the same."""
+    """Returns True if every value of type ``given`` is a value of type ``wanted`` with the same meaning."""
     if given == wanted:
         return True
     if pa.types.is_dictionary(given):

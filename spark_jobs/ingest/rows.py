@@ -1,14 +1,14 @@
 """Checks change rows with Spark expressions before any cell applies a row of the batch.
 
-A row is bad if it could not be read at all, if its weight or change code is not one, or if a value does not fit its
-column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2), NULL where the schema says NOT NULL.
-Values are cast with ``try_cast`` and
-compared with what they were; nothing is nulled, truncated or rounded silently. All of it is generated JVM code.
+A row is bad if it could not be read at all, if its weight or change code is invalid, or if a value does not fit its
+column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2), NULL for a NOT NULL column. Values are
+cast with ``try_cast`` and compared with their source; nothing is nulled, truncated or rounded silently. All checks are
+generated JVM code.
 
-Spark analyzes and optimizes these expressions anew for every micro-batch: each node less is time of a small one. So
-there are no casts to the type that is there, and text is put together only where it is not known beforehand. What the
-engine of a cell looks at anyway is left to it where there is one cell (``by_engine``): it refuses such a row before its
-state changes, too.
+Spark analyzes and optimizes these expressions again for every micro-batch, so each node costs time in a small batch.
+Therefore a value that has its type is not cast, and text is concatenated only if it is not known beforehand. With one
+cell, checks that its engine makes anyway are left to the engine (``by_engine``), which also rejects such a row before
+its state changes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _BELOW_MICROSECONDS = r"\.\d{6}\d*[1-9]"
 class CheckedRows:
     """The rows of one relation, as expressions over ``frame``.
 
-    ``columns``: typed values by declared column name; ``weight``: bigint; ``bad``: true of a bad row, false or NULL of
-    a good one (None if none of this frame can be bad); ``reason``: why a bad row is bad, anything for a good one;
-    ``text``: the row as it came, as JSON.
+    ``columns``: typed values by declared column name; ``weight``: bigint; ``bad``: true for a bad row, false or NULL
+    for a good one (None if no row of this frame can be bad); ``reason``: why a row is bad, undefined for a good row;
+    ``text``: the row as it arrived, as JSON.
     """
 
     frame: DataFrame
@@ -57,12 +57,11 @@ class CheckedRows:
 
 
 def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool = False) -> CheckedRows:
-    """Returns expressions that bring ``frame`` to the types of ``table``; ``needed`` names the columns that matter.
+    """Returns expressions that convert ``frame`` to the types of ``table``; ``needed`` names the columns that are used.
 
-    The column ``_weight`` holds weights or change codes; without it every row is an insert. ``by_engine``: the faults
-    of values that are of their type already (a weight that is NULL or out of range, the int64 that stands for NULL) are
-    left to the engine that the rows go to. Raises :class:`SourceError` if a column is missing from the frame
-    altogether.
+    The column ``_weight`` holds weights or change codes; without it every row is an insert. ``by_engine``: faults of
+    values that have their type already (a weight that is NULL or out of range, the int64 that stands for NULL) are left
+    to the engine that receives the rows. Raises :class:`SourceError` if the frame lacks a column.
     """
     declared = {column.name.lower() for column in table.columns}
     wrong = doubtful(frame.columns, declared)
@@ -84,7 +83,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
                 "Rename a column, or give the schema that the input has"
             )
         value, bad = _fit(F.col(quoted(field.name)), field.dataType, column.type, by_engine, column.rounded)
-        unseen = table.upserts and column.name.lower() not in named  # in a row that goes
+        unseen = table.upserts and column.name.lower() not in named  # not checked in a deleted row
         columns[column.name] = carried(value, spark_type(column.type))
         if bad is not None:
             bad = bad & (weight > 0) if unseen else bad
@@ -98,7 +97,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
 
 
 def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
-    """Returns the same for the rows of a round of cells: they have their types and weights, and none can be bad."""
+    """Returns the same for rows that other cells produced: they have their types and weights, and none can be bad."""
     columns = {name: carried(F.col(quoted(name)), frame.schema[name].dataType) for name in needed}
     return CheckedRows(frame, columns, F.col(quoted(WEIGHT)), None, _no_text(), _no_text())
 
@@ -108,7 +107,7 @@ def _no_text() -> Column:
 
 
 def _first(faults: Sequence[tuple[Column, Column]]) -> Column:
-    """Returns the reason of the first fault that a row has, if it has one."""
+    """Returns the reason of the first fault of a row, if it has a fault."""
     if not faults:
         return _no_text()
     *others, (_, last) = faults
@@ -118,13 +117,13 @@ def _first(faults: Sequence[tuple[Column, Column]]) -> Column:
 
 
 def _long(value: int) -> Column:
-    """Returns a bigint literal, also of a number that is an int to ``F.lit``."""
+    """Returns a bigint literal, also for a number that ``F.lit`` would make an int."""
     return F.expr(f"{value}L")
 
 
 def _misfit(name: str, value: Column, source: T.DataType, type_: str) -> Column:
     begin, end = f"column '{name}': '", f"' is not a value of type {type_}"
-    if isinstance(source, T.LongType) and type_ == "int64":  # one value is none of an int64
+    if isinstance(source, T.LongType) and type_ == "int64":  # only one value of a bigint is not an int64
         return F.lit(f"{begin}{_RESERVED}{end}")
     return F.concat(F.lit(begin), F.substring(value.cast("string"), 1, 100), F.lit(end))
 
@@ -137,7 +136,7 @@ def _bigint(value: Column, source: T.DataType) -> Column:
 def _weight(
     fields: dict[str, T.StructField], table: Table, by_engine: bool
 ) -> tuple[Column, list[tuple[Column, Column]]]:
-    """Returns the weight of a row, and the conditions under which it has none, each with the reason."""
+    """Returns the weight of a row, and the conditions under which the weight is invalid, each with the reason."""
     codes = weights_of_codes(table.upserts)
     field = fields.get(WEIGHT.lower())
     if field is None:
@@ -180,13 +179,16 @@ def _weight(
 
 
 def _beyond(weight: Column, most: int) -> Column:
-    """Returns whether a weight is too far from 0. The least bigint has no absolute value."""
+    """Returns a condition for weights beyond ±``most``. It avoids the absolute value, which the least bigint does not
+    have.
+    """
     return (weight > _long(most)) | (weight < _long(-most))
 
 
 def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded: bool) -> tuple[Column, Column | None]:
-    """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does, or
-    the engine looks). ``rounded``: more digits than the type has are no fault."""
+    """Returns the value in the planner's type, and the condition under which it does not fit (None: it always fits, or
+    the engine checks it). ``rounded``: more digits than the type has are not a fault.
+    """
     target = spark_type(type_)
     reserved = value == _long(_RESERVED)
     if isinstance(source, T.StringType) and source.collation != "UTF8_BINARY":
@@ -194,7 +196,7 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded
             f"a column of type {source.simpleString()} cannot be read as {type_}: texts are compared byte by byte "
             "here, as in UTF8_BINARY; cast it to string first, and fold what is to be equal (lower, trim)"
         )
-    if is_nested(type_) and type_of_spark(source) == type_:  # of what is reserved in a part the engine says
+    if is_nested(type_) and type_of_spark(source) == type_:  # the engine reports reserved values inside
         return value.cast(target), None
     plain = not isinstance(target, T.DecimalType) and not is_nested(type_)
     if type(source) is type(target) and plain:
@@ -216,7 +218,7 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool, rounded
 
 
 def _parse(text: Column, type_: str, rounded: bool) -> tuple[Column, Column]:
-    """Returns a value read from text, and the condition under which the text is not one."""
+    """Returns a value parsed from text, and the condition under which the text is invalid."""
     if type_ == "binary":
         value = F.try_to_binary(text, F.lit("base64"))
         return value, text.isNotNull() & value.isNull()
@@ -225,13 +227,13 @@ def _parse(text: Column, type_: str, rounded: bool) -> tuple[Column, Column]:
     value = text.try_cast(spark_type(type_))
     bad = value.isNull()
     parts = None if rounded else decimal_parts(type_)
-    if parts is not None:  # the cast rounds; the widest scale that holds the same whole digits does not
+    if parts is not None:  # the cast rounds; a cast to the widest scale with the same whole digits does not
         precision, scale = parts
         exact = text.try_cast(T.DecimalType(38, 38 - (precision - scale)))
         bad = bad | (~exact.eqNullSafe(value))
     elif type_ == "float64":  # 1e400 overflows to infinity without a word; 1d and 0x1p3 are numbers of Java
         bad = bad | ((F.abs(value) == float("inf")) & ~F.lower(text).contains("inf")) | text.rlike(_OF_JAVA)
-    elif type_ == "date":  # the cast drops a time of day
+    elif type_ == "date":  # 1e400 silently overflows to infinity; 1d and 0x1p3 are numbers in Java
         bad = bad | (~text.try_cast("timestamp_ntz").eqNullSafe(value.cast("timestamp_ntz")))
     elif type_ == "int64":
         bad = bad | (value == _long(_RESERVED))
@@ -239,11 +241,11 @@ def _parse(text: Column, type_: str, rounded: bool) -> tuple[Column, Column]:
 
 
 def _parse_time(text: Column, type_: str) -> tuple[Column, Column]:
-    """Returns the same for a time. Without a zone it is one of UTC, whatever the zone of the session: a text means the
-    same in every run of a checkpoint.
+    """Returns the same for a time. A text without a zone is a time in UTC, whatever the zone of the session, so that a
+    text has the same meaning in every run of a checkpoint.
 
-    Bad are, beside what is no time, a zone where there is none to be kept, parts of microseconds, and a time of day
-    alone, which Spark takes for one of the day on which the job runs.
+    Besides texts that are not times, these are bad: a zone where the type has none, digits below microseconds, and a
+    time of day alone, for which Spark would take the date of the job's run.
     """
     wall = text.try_cast("timestamp_ntz")  # drops a zone; NULL for a time of day alone
     zoneless = text.rlike(_ZONELESS)
@@ -256,7 +258,7 @@ def _parse_time(text: Column, type_: str) -> tuple[Column, Column]:
 
 
 def _wall_clock(instant: Column) -> Column:
-    """Returns what a clock in UTC shows at an instant, whatever the zone of the session, as TIMESTAMP_NTZ."""
+    """Returns the time that a clock in UTC shows at an instant, whatever the zone of the session, as TIMESTAMP_NTZ."""
     micros, day = F.unix_micros(instant), _long(86_400_000_000)
     within = F.pmod(micros, day)
     days = ((micros - within) / day).cast("int")

@@ -1,7 +1,7 @@
 """Finds the batch of each input file in the logs of Spark's file sources.
 
-``sources/<n>/<entry>`` lists the files that the n-th source found at once; ``offsets/<batch>`` says up to which entry a
-batch went. The n-th source is that of the query's n-th relation.
+``sources/<n>/<entry>`` lists the files that the n-th source found at once; ``offsets/<batch>`` contains the last entry
+that a batch read. The n-th source belongs to the query's n-th relation.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from spark_jobs.log.history import SparkHistory
 from spark_jobs.storage.folder import Folder
 
 LOCAL = "^file:/+"
-"""How Spark's names of local files begin, with one slash or three: ``/`` is put in its place."""
+"""Prefix of Spark's names of local files, with one slash or three: it is replaced by ``/``."""
 
 
 def files_in_order(checkpoint: Path, source: int) -> dict[str, int]:
-    """Returns the files that batches of the stream have read from a source, with numbers in the order of the batches.
+    """Returns the files that batches of the stream have read from a source, numbered in the order of the batches.
 
-    Files of one batch have one number. Raises :class:`CheckpointError` if the log cannot be read. O(files).
+    Files of one batch have the same number. Raises :class:`CheckpointError` if the log cannot be read. O(files).
     """
     folder = checkpoint / "sources" / str(source)
     entries: dict[str, int] = {}
@@ -37,14 +37,15 @@ def files_in_order(checkpoint: Path, source: int) -> dict[str, int]:
         raise CheckpointError(f"{folder} is not the log of a source of files: --verify needs it") from None
     if not ends:
         return {}
-    oldest = -1 if (checkpoint / "offsets" / "0").exists() else ends[0]  # up to there an entry was a batch
+    oldest = -1 if (checkpoint / "offsets" / "0").exists() else ends[0]  # up to this entry, entries were batches
     kept = {path: entry for path, entry in entries.items() if entry <= ends[-1]}
     return {path: ends[bisect_left(ends, entry)] if entry > oldest else entry for path, entry in kept.items()}
 
 
 def read_after(checkpoint: Folder, batch: int) -> dict[Folder, int]:
-    """Returns the logs of the sources of files of a stream, and the newest entry of each that batches up to ``batch``
-    have read; −1 if they have read none."""
+    """Returns the logs of a stream's file sources, and the newest entry of each log that batches up to ``batch`` have
+    read; −1 if they have read none.
+    """
     history = SparkHistory(checkpoint)
     now, then = history.offsets(history.begun()) or [], history.offsets(batch) or []
     found = {}
@@ -57,7 +58,7 @@ def read_after(checkpoint: Folder, batch: int) -> dict[Folder, int]:
 
 
 def _entry(line: str) -> int | None:
-    """Returns the entry up to which a source of files has been read; None for another source, and for none."""
+    """Returns the last entry that a file source has read; None for another source, or if nothing was read."""
     try:
         return int(json.loads(line)["logOffset"])
     except (ValueError, KeyError, TypeError):
@@ -65,7 +66,7 @@ def _entry(line: str) -> int | None:
 
 
 def _ends(checkpoint: Path, source: int) -> list[int]:
-    """Returns the newest entry of each batch whose offsets Spark still keeps, ascending."""
+    """Returns the last entry of each batch whose offsets Spark still has, ascending."""
     found = set()
     folder = checkpoint / "offsets"
     for path in folder.iterdir() if folder.is_dir() else ():

@@ -1,8 +1,8 @@
 """Inputs of a job: folders of change files (CSV, JSON lines, Parquet) and edge lists, as change DataFrames.
 
-Text is read as text. Spark's readers would turn a value that does not fit its type, or a missing field, into NULL
-without a word; here every value arrives as it stands and is checked in ``spark_jobs.ingest.rows``. What is wrong with
-a record as a whole (fields missing, not JSON) goes into the column ``_unreadable``.
+Text is read as text. Spark's readers would silently turn a value that does not fit its type, or a missing field, into
+NULL. Here every value is read unchanged, and checked in ``spark_jobs.ingest.rows``. A fault of a record as a whole
+(missing fields, not JSON) is written to the column ``_unreadable``.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ BINARY = T.StructType([
     T.StructField(PATH, T.StringType()), T.StructField("modificationTime", T.TimestampType()),
     T.StructField("length", T.LongType()), T.StructField("content", T.BinaryType()),
 ])  # fmt: skip
-"""What Spark's source of whole files has; what is not selected is not read."""
-_UTF8 = "utf-8-sig"  # without the mark that some programs begin a file with; Spark leaves it out, too
+"""The columns of Spark's source of whole files; columns that are not selected are not read."""
+_UTF8 = "utf-8-sig"  # without the byte order mark, which Spark drops, too
 _GOES = [code for code, weight in CODES.items() if weight < 0]
 FILE = "_file"
-"""Column of a batch frame: the file that a row is from."""
+"""Column of a batch frame: the file of a row."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """One ``--input``: a relation's name, where its changes are, their format, and options for the reader.
+    """One ``--input``: a relation's name, the path of its changes, their format, and options for the reader.
 
-    ``files``: change files per micro-batch, None for all there are.
+    ``files``: change files per micro-batch, None for all existing files.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Input:
         """Returns the input that ``name=path`` or ``name=path:option=value,...`` describes.
 
         Options: ``format`` (csv, json, parquet, edges; default: by the name of the file, or of the first file in the
-        folder), ``files`` (per micro-batch), ``sep`` and ``header`` of CSV, and those of Spark's sources of files.
+        folder), ``files`` (per micro-batch), ``sep`` and ``header`` of CSV, and the options of Spark's file sources.
         Raises :class:`SourceError`.
         """
         match = _SPEC.fullmatch(text)
@@ -140,7 +140,7 @@ def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, st
 
 
 def _text_files(given: Input, table: Table, change: str | None) -> TextFiles:
-    """Returns how the files of an input are read, by its first file."""
+    """Returns how to read the files of an input, given its first file."""
     mark, header = given.options.get("sep"), given.options.get("header", "true").lower() == "true"
     if mark is not None and len(mark) != 1:
         raise SourceError(f"relation {given.name!r}: sep={mark}: give one character")
@@ -188,14 +188,14 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
 
 
 def _says(first: set[str] | None, names: Sequence[str]) -> str | None:
-    """Returns the member that says whether a record is inserted or deleted; None: all are inserted."""
+    """Returns the member that says whether a record is inserted or deleted; None: all records are inserted."""
     if first is None or WEIGHT in first:
         return WEIGHT
     return code_column(first, {name.lower() for name in names})
 
 
 def _first_record(given: Input) -> set[str] | None:
-    """Returns the members of the first record of the first file; None if there is no file yet, or no record in it."""
+    """Returns the members of the first record of the first file; None if there is no file or no record yet."""
     first = next(_files(given.path), None)
     if first is None:
         return None
@@ -203,7 +203,7 @@ def _first_record(given: Input) -> set[str] | None:
         with io.TextIOWrapper(opened(first), encoding=_UTF8) as file:
             found = json.loads(next((line for line in file if line.strip()), "null"))
     except (FileError, OSError, ValueError, RecursionError):
-        return None  # its rows are bad, or the file cannot be read: Spark will say so
+        return None  # its rows are bad, or Spark reports that the file cannot be read
     inner = found.get("payload") if isinstance(found, dict) else None
     return set(inner if isinstance(inner, dict) else found) if isinstance(found, dict) else None
 
@@ -211,9 +211,9 @@ def _first_record(given: Input) -> set[str] | None:
 def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     """Returns Debezium's envelopes, with or without a ``payload`` around them, as ``op`` and structs of texts.
 
-    ``parsed``: as ``parsed_lines`` makes it; a line with a reason in ``_unreadable`` keeps that. The sequence of a
-    table with upserts may stand beside the rows, where Debezium has what orders them, or in them, or beside the texts,
-    where Kafka has the offset.
+    ``parsed``: the result of ``parsed_lines``; a line with a reason in ``_unreadable`` keeps that reason. The sequence
+    of a table with upserts may be a member of the envelope, as in Debezium, a column of the rows, or a column beside
+    the texts, such as Kafka's offset.
     """
     sequence = (table.sequence or "").lower()
     names = [column.name for column in table.columns if column.name.lower() != sequence]
@@ -254,7 +254,7 @@ def _parquet_schema(spark: SparkSession, given: Input, table: Table | None) -> T
         )
     declared = None if table is None else {column.name.lower() for column in table.columns}
     schemas = {file: _columns(given.name, file) for file in _files(given.path)}
-    for file, columns in schemas.items():  # Spark would read a column that a file lacks as NULL, without a word
+    for file, columns in schemas.items():  # Spark would silently read a column that a file lacks as NULL
         for name in sorted(schemas[first] ^ columns):
             if declared is None or name in declared or name.startswith("_"):
                 one, other = (first, file) if name in schemas[first] else (file, first)
@@ -292,8 +292,8 @@ def _load(
 
 
 def _guess(name: str, path: Path) -> str:
-    """Returns the format, by the name of the file or of the first file in the folder; another file is read as a list,
-    without Spark.
+    """Returns the format, by the name of the file or of the first file in the folder. A file with another name is read
+    as a list, without Spark.
     """
     first = next(_files(path), None)
     if first is None:
@@ -306,8 +306,8 @@ def _guess(name: str, path: Path) -> str:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yields the data files of a folder in order of name, or the file itself; hidden files and those that start with _
-    are none.
+    """Yields the data files of a folder in order of name, or the file itself. Skips hidden files and those that start
+    with _.
     """
     if path.is_file():
         yield path

@@ -1,7 +1,8 @@
-"""CSV and TSV on Spark: Spark says which files a batch has, and its workers read them as the embedded engine does.
+"""CSV and TSV on Spark: Spark lists the files of a batch, and its workers read them with the reader of the embedded
+engine.
 
-Spark's own reader takes a quote that is not closed for the end of a value, an empty text for NULL, and bytes that are
-no UTF-8 for other characters, without a word.
+Spark's own reader silently takes an unclosed quote for the end of a value, an empty text for NULL, and bytes that are
+not UTF-8 for other characters.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ from spark_jobs.ingest.source_log import LOCAL
 
 PATH = "path"
 READ, FILES = "crown_read.", "crown_files."
-"""How Spark's progress of a stream calls the rows that were read from files of a relation, and these files."""
+"""Prefixes of the names of two counters in a stream's progress: rows that were read from files of a relation, and
+files.
+"""
 _HEAD = 1 << 20
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """How the files of an input are read: the names of the columns, those of the first file, the mark between fields
-    (None: found), and whether there is a header."""
+    """How the files of an input are read: the names of the columns in the first file, the separator (None: detected),
+    and whether there is a header.
+    """
 
     table: Table
     names: tuple[str, ...]
@@ -40,8 +44,9 @@ class TextFiles:
     header: bool
 
     def layout_of(self, path: Path, data: bytes) -> Layout:
-        """Returns the layout of a file that begins with this text. FileError if its columns are not those of the first
-        file."""
+        """Returns the layout of a file that begins with ``data``. Raises FileError if its columns differ from the first
+        file.
+        """
         if not self.header:
             return Layout(self.mark or ",", 0, self.names, False)
         found = first_layout(path, data, self.table, self.mark)
@@ -53,7 +58,9 @@ class TextFiles:
         return found
 
     def rows(self, path: Path, size: int = SIZE) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a file as texts, under ``names`` and ``_unreadable``. FileError if it cannot be read."""
+        """Yields the rows of a file as texts, in the columns ``names`` and ``_unreadable``. Raises FileError if it
+        cannot be read.
+        """
         found: Layout | None = None
         for place, data in _pieces(path, size):
             if found is None:
@@ -71,12 +78,12 @@ class TextFiles:
 
 
 def first_layout(path: Path, data: bytes, table: Table, mark: str | None) -> Layout:
-    """Returns the layout of a file that begins with this text."""
+    """Returns the layout of a file that begins with ``data``."""
     return layout(data, checked_format(data, named(path)[0] or CSV, path), table, Place(path), mark)
 
 
 def head(path: Path) -> bytes:
-    """Returns how a file begins. FileError if it cannot be read."""
+    """Returns the first bytes of a file. Raises FileError if it cannot be read."""
     return next((data for _, data in _pieces(path, _HEAD)), b"").removeprefix(BOM_UTF8)
 
 
@@ -85,15 +92,15 @@ def _pieces(path: Path, size: int) -> Iterator[tuple[Place, bytes]]:
         with opened(path) as stream:
             yield from pieces(stream, Place(path), size)
     except OSError as error:
-        if error.errno is None:  # not the system's, but that of what unpacks
+        if error.errno is None:  # raised by the decompressor, not by the system
             raise FileError(f"cannot read {path}: what is packed in it is damaged or cut off") from None
         raise unreadable(path, error) from None
 
 
 def reader(files: TextFiles) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns the function under ``mapInArrow``: from names of files to their rows, behind the name of the file.
+    """Returns the function for ``mapInArrow``: it maps names of files to their rows, followed by the name of the file.
 
-    It imports what it needs, so that a worker has one copy of it.
+    The function imports what it needs, so that a worker has one copy of it.
     """
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,8 +112,9 @@ def reader(files: TextFiles) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
 
 
 def run(files: TextFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the files of one partition. ``batches``: names of files, as Spark writes and as it logs
-    them."""
+    """Yields the rows of the files of one partition. ``batches``: names of files, as Spark writes them and as it logs
+    them.
+    """
     from spark_jobs.cell.worker_input import complete
 
     for batch in complete(batches):

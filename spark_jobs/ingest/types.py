@@ -1,4 +1,4 @@
-"""The planner's types as Spark's, and back."""
+"""Converts planner types to Spark types, and back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NARROW: dict[type[T.DataType], str] = {
 
 
 def spark_type(type_: str) -> T.DataType:
-    """Returns the Spark type that has the values of a planner type."""
+    """Returns the Spark type of a planner type."""
     inside = parts(type_) if is_nested(type_) else None
     if inside is not None:
         types = [spark_type(part) for part in inside.types]
@@ -47,7 +47,7 @@ def spark_type(type_: str) -> T.DataType:
 
 
 def type_of_spark(type_: T.DataType) -> str:
-    """Returns the planner type for a Spark type; narrow numbers widen. PlanError for types without one."""
+    """Returns the planner type of a Spark type; narrow numbers are widened. Raises PlanError for types without one."""
     if isinstance(type_, T.DecimalType):
         return f"decimal({type_.precision},{type_.scale})"
     if isinstance(type_, T.StructType) and type_.fields:

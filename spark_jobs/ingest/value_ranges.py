@@ -1,4 +1,4 @@
-"""Statistics of files: which conditions on a column they rule out without reading it."""
+"""Statistics of files: decides which conditions on a column cannot hold, without reading the column."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import pyarrow as pa
 
 from plans.expressions.build import MIRROR, Expr
 
-_ORDERED = {"int32", "int64", "string", "date", "bool"}  # not doubles: NaN is greater than what a file calls greatest
+_ORDERED = {"int32", "int64", "string", "date", "bool"}  # without doubles: NaN is greater than the maximum in a file
 
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The least and the greatest value of some rows, and how many of them are NULL; None: it is not known, or there is
-    none.
+    """The least and the greatest value of some rows, and the number of NULLs; None: not known, or no values.
 
-    Values are as Parquet stores them, a date as days since 1970 and a text as bytes: Python has no date behind the year
-    9999, and files have.
+    Values have Parquet's form, such as a date as days since 1970 and a text as bytes: Python has no dates after the
+    year 9999, but files have.
     """
 
     least: Any
@@ -63,7 +62,7 @@ def _may_compare(op: str, column: Expr, value: Expr, known: Mapping[str, ValueRa
 
 
 def _stored(value: Any) -> Any:
-    """Returns a value as Parquet stores it."""
+    """Returns a value in Parquet's form."""
     if pa.types.is_date(value.type):
         return value.value
     found = value.as_py()
@@ -71,7 +70,9 @@ def _stored(value: Any) -> Any:
 
 
 def _named(expr: Expr) -> str:
-    """Returns the name of the column that an expression is, in a wider type or not; an empty text if it is none."""
+    """Returns the name of the column that an expression reads, possibly widened; an empty text for any other
+    expression.
+    """
     while expr.op == "cast" and (expr.args[0].type, expr.type) == ("int32", "int64"):
         expr = expr.args[0]
     return str(expr.value).lower() if expr.op == "col" and expr.type in _ORDERED else ""

@@ -1,7 +1,7 @@
-"""Starting a stream from tables that are already there.
+"""Starts a stream from existing tables.
 
-``bulk_load`` runs the query once over batch tables and leaves each cell's engine as the snapshot that a stream with the
-same checkpoint starts from. The stream then needs to bring only what changed since.
+``bulk_load`` runs the query once over batch tables and saves each cell's engine as the snapshot from which a stream
+with the same checkpoint starts. The stream then reads only the changes since.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def bulk_load(
 
     Spark is lazy: the state is complete when an action has read the whole result (write it to the sink that the stream
     will write to). A stream that finds only some cells filled is refused. Options as for ``maintain``, as far as they
-    say what the state is; ``checkpoint`` is required. Bad rows are errors here: mend the table first. Cost O(tables +
+    determine the state; ``checkpoint`` is required. Bad rows are errors here: correct the table first. Cost O(tables +
     result), state in the workers' memory while it runs.
     """
     for name, frame in tables.items():

@@ -1,4 +1,4 @@
-"""Reports a failed stream: one sentence, and the name of the file with Spark's own report."""
+"""Reports a failed stream in one sentence, with the name of a file that contains Spark's own report."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from spark_jobs.folders import local_folder
 from spark_jobs.scratch import scratch_root
 from spark_jobs.storage.address import masked
 
-# An exception of ours in a worker's traceback, up to where Spark's own text goes on; and what raise_error reports.
+# Matches an error of this package in a worker's traceback, up to Spark's own text; and the message of raise_error.
 _OUR_ERROR = re.compile(
     r"^\s*(?:crown|plans|spark_jobs)\.\w+\.\w+: (.+?)(?=\n\s*(?:at |Driver stack|SQLSTATE: |=== )|\n\s*\n|\Z)",
     re.M | re.S,
 )
 _BAD_ROW = re.compile(r"USER_RAISED_EXCEPTION\] (.+?)(?= SQLSTATE|\n|\Z)")
 _FILE = r"(?:file:)?/*(/.+?)"
-# The traceback of a function that Spark called back; and what was raised: the line behind the indented ones.
+# Matches the traceback of a function that Spark called back; and its error, the line after the indented lines.
 _CALLED_BACK = re.compile(r"Python Proxy\. Return Message: (Traceback .*?)(?=\n\s*at |\n=== |\Z)", re.S)
 _RAISED = re.compile(r"^ .*\n([A-Za-z_][\w.]*(?:: .*)?)$", re.M)
 _KNOWN = [
@@ -115,11 +115,11 @@ _KNOWN = [
 
 @contextmanager
 def plain_errors(log: str | Path | None = None) -> Iterator[None]:
-    """Turns what Spark reports of a failed stream or batch into :class:`SparkJobError` with one sentence.
+    """Turns Spark's report of a failed stream or batch into a :class:`SparkJobError` with one sentence.
 
-    The sentence says what was found, where, and what to do. Spark's own report goes to a file that the sentence names,
-    in the folder ``log``; by default in the scratch folder. Use it around ``start()`` and ``awaitTermination()``.
-    Errors of ours, and Ctrl-C, pass as they are; so does the end of a pipe that is closed.
+    The sentence names the fault, its place, and the remedy. Spark's own report is written to a file that the sentence
+    names, in the folder ``log``; by default in the scratch folder. Use it around ``start()`` and
+    ``awaitTermination()``. Errors of this package, Ctrl-C, and the error of a closed pipe pass unchanged.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -134,7 +134,7 @@ def plain_errors(log: str | Path | None = None) -> Iterator[None]:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Returns True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
+    """Raises KeyboardInterrupt if the error results from Ctrl-C during a call to Spark; returns False otherwise."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -143,7 +143,7 @@ def _interrupted(error: BaseException | None) -> bool:
 
 
 def failure(error: BaseException) -> SparkJobError | None:
-    """Returns the sentence for the user inside Spark's report of a failed stream; None if it is not of our making."""
+    """Returns the error of this package inside Spark's report of a failed stream; None if there is none."""
     for pattern in (_OUR_ERROR, _BAD_ROW):
         found = pattern.search(str(error))
         if found is not None:
@@ -152,13 +152,13 @@ def failure(error: BaseException) -> SparkJobError | None:
 
 
 def reported(error: BaseException, folder: Path | None) -> SparkJobError:
-    """Returns one sentence for what Spark has reported; the report itself goes to a file that the sentence names.
+    """Returns one sentence for an error of Spark. Writes Spark's report to a file that the sentence names.
 
-    Neither has the passwords and queries of URIs.
+    Passwords and queries of URIs are removed from both.
 
-    ``folder``: where the file is written, if possible; else to the scratch folder.
+    ``folder``: where the file is written, if possible; else the scratch folder is used.
     """
-    text = "".join(traceback.format_exception(error)) + str(getattr(error, "_stackTrace", ""))  # the JVM's, with causes
+    text = "".join(traceback.format_exception(error)) + str(getattr(error, "_stackTrace", ""))  # with the JVM's causes
     text = masked(text)
     log = _written(folder, text)
     ours = failure(error)
@@ -180,7 +180,7 @@ def _known(report: str) -> str:
 
 
 def _written(folder: Path | None, text: str) -> Path:
-    """Writes the report where it can be written, and returns where that is."""
+    """Writes the report to the first folder that can be written, and returns its path."""
     name = f"crown-error-{time.strftime('%Y%m%d-%H%M%S')}.log"
     if folder is not None:
         with suppress(OSError):

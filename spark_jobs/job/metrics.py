@@ -1,7 +1,8 @@
 """The numbers of a running stream for Prometheus, written after every micro-batch by a listener in the driver.
 
-Spark says what it read, how long it took, and, by ``observe``, how many rows each operator sent to its cells; the cells
-say what they did in their notes (``spark_jobs.job.vitals``). Both go to one file of node-exporter's textfile collector.
+Spark reports what it read, how long it took, and, by ``observe``, how many rows each operator sent to its cells. The
+cells report their work in notes (``spark_jobs.job.vitals``). Both are written to one file for node-exporter's textfile
+collector.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from spark_jobs.log.state_location import located
 from spark_jobs.storage.folder import Folder
 
 OBSERVED = "crown."
-"""What the names of observed metrics begin with; the operator's follows."""
+"""Prefix of the names of observed metrics; the operator's name follows."""
 
 _log = logging.getLogger("crown")
 
 
 class Metrics(StreamingQueryListener):
-    """Writes ``file`` after every micro-batch of a stream on ``checkpoint``, whose state is where ``located`` says.
+    """Writes ``file`` after every micro-batch of a stream on ``checkpoint``, whose state ``located`` finds.
 
     A file that cannot be written, or state that cannot be read, does not stop the stream: one warning is logged.
     """
@@ -61,13 +62,13 @@ class Metrics(StreamingQueryListener):
         """Does nothing: the last numbers stay."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Writes the file, if the stream is one of the checkpoint's."""
+        """Writes the file, if the stream runs on the checkpoint."""
         self.take(json.loads(event.progress.json))
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Writes the file after a micro-batch with that progress, Spark's JSON. O(cells).
 
-        Spark's events come late, and the owner of the stream may know more: what is older than the newest is left out.
+        Spark's events arrive late, and the owner of the stream may pass newer progress: older progress is ignored.
         """
         with self._alone:
             self._take(str(progress["id"]), progress)
@@ -77,9 +78,9 @@ class Metrics(StreamingQueryListener):
         if known is not None and known["batchId"] > progress["batchId"]:
             return  # an older batch
         try:
-            root = located(*self._where).root  # where the checkpoint says it is, once the stream has begun
+            root = located(*self._where).root  # the checkpoint contains the place once the stream has begun
             if not _operators(root / stream):
-                return  # a stream of something else
+                return  # a stream without cells
             self._newest[stream] = progress
             cells = [cell for stream in self._newest for state in _operators(root / stream) for cell in vitals(state)]
             filed = {id_: rows_of_files(root / id_, newest["batchId"]) for id_, newest in self._newest.items()}
@@ -107,7 +108,7 @@ def metrics(
     """Returns a listener, already added, that writes the numbers of the streams on ``checkpoint`` to ``file``.
 
     Call it before the stream is started. ``state`` and ``storage_options``: as for ``maintain``.
-    ``spark.streams.removeListener`` ends it. Raises :class:`FolderError` for what is no folder.
+    ``spark.streams.removeListener`` ends it. Raises :class:`FolderError` for a path that cannot be used.
     """
     listener = Metrics(checkpoint, file, state, storage_options)
     spark.streams.addListener(listener)
@@ -127,9 +128,9 @@ _SENT = Metric("crown_stream_sent_rows", "gauge", "Rows that an operator sent to
 
 
 def of_streams(newest: Mapping[str, Mapping[str, Any]], filed: Mapping[str, int]) -> Iterator[str]:
-    """Yields what Spark says of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format.
+    """Yields Spark's numbers of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format.
 
-    ``filed``: how many rows of it the cells have read from files.
+    ``filed``: the number of its rows that the cells have read from files.
     """
     newest = {stream: {**progress, **_in_rows(progress, filed.get(stream, 0))} for stream, progress in newest.items()}
     for metric, field in _STREAM:
@@ -147,7 +148,7 @@ def _sent(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[Sample]:
 
 
 def _in_rows(progress: Mapping[str, Any], filed: int) -> dict[str, float]:
-    """Returns what Spark's progress says of rows, of which a file that others read is one to it, in rows."""
+    """Returns Spark's counts and rates of rows, corrected for files: Spark counts a file that cells read as one row."""
     given, rows = progress.get("numInputRows") or 0, rows_read(progress, filed)
     rate = progress.get("processedRowsPerSecond") or 0
     return {"numInputRows": rows, "processedRowsPerSecond": rate * rows / given if given else 0}

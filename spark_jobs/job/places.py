@@ -1,11 +1,11 @@
 """Checks that the folders of a job, its checkpoint and its output, belong together.
 
-A job is known by a word of its own, which is in its checkpoint (``output.json``) and in its output folder
-(``_crown.json``, which readers pass over). Spark's file sink alone would take any folder, and skip the batches whose
-numbers are there already.
+A job has a random identifier, which is stored in its checkpoint (``output.json``) and in its output folder
+(``_crown.json``, which readers ignore). Spark's file sink alone would accept any folder, and skip the batches whose
+numbers exist there already.
 
-An output on an object store is held by that word alone: there are no locks. Of two jobs that begin at once on an empty
-one, one is refused with its first batch: the table says whose it is (``spark_jobs.tables``).
+An output on an object store is protected by that identifier alone, because there are no locks. If two jobs begin at
+once on an empty output, one of them is refused with its first batch: the table names its owner (``spark_jobs.tables``).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ OPERATOR = "crown"
 """The name of the operator of a whole job."""
 
 _OWN, _MARK = "output.json", "_crown.json"
-_NOTED = {LOCK, _OWN}  # of a job that has not begun, too
+_NOTED = {LOCK, _OWN}  # files of a job that has not begun, too
 _STATE = {"metadata", "offsets", "commits", "sources", "crown"}
 
 
 def check_apart(checkpoint: Path | None, output: Folder | None, inputs: Mapping[str, Path]) -> None:
     """Raises :class:`SparkJobError` if a job would write among its changes, or its output over its checkpoint.
 
-    ``inputs``: files and folders by relation. What begins with ``_`` or ``.`` in a folder, Spark passes over.
+    ``inputs``: files and folders by relation. Spark ignores names in a folder that begin with ``_`` or ``.``.
     """
     given = {"--checkpoint": checkpoint, "--output": output.path if isinstance(output, LocalFolder) else None}
     kept = {option: Path(os.path.realpath(folder)) for option, folder in given.items() if folder is not None}
@@ -58,7 +58,7 @@ def check_apart(checkpoint: Path | None, output: Folder | None, inputs: Mapping[
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raises :class:`SparkJobError` if a checkpoint holds files, and none of a job."""
+    """Raises :class:`SparkJobError` if a checkpoint contains files, but none of a job."""
     found = sorted(name for name in os.listdir(folder) if name not in _NOTED and not name.startswith("crown-error-"))
     if found and not _STATE & {*found}:
         raise SparkJobError(
@@ -68,12 +68,12 @@ def check_checkpoint(folder: Path) -> None:
 
 
 def output_of(checkpoint: Folder) -> str | None:
-    """Returns where the job of a checkpoint writes to; None if it writes no files, or is no job of ``crown submit``."""
+    """Returns the output of a checkpoint's job; None if it writes no files, or is not a job of ``crown submit``."""
     return (_read(checkpoint, _OWN) or {}).get("output")
 
 
 def without_output(checkpoint: Path) -> None:
-    """Raises unless a run of the job that writes no files leaves no gap in its output."""
+    """Raises SparkJobError if the job has an output: a run without that output would leave a gap in it."""
     mine = _read(LocalFolder(checkpoint), _OWN)
     if mine is not None:
         raise SparkJobError(
@@ -84,9 +84,10 @@ def without_output(checkpoint: Path) -> None:
 
 @contextmanager
 def held_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
-    """Holds an output folder, claimed for this job, as long as the job runs. See ``held`` and ``claim_output``.
+    """Locks an output folder, and claims it for this job, while the job runs. See ``held`` and ``claim_output``.
 
-    Two jobs that begin at once both find the folder empty; each would skip the batches of the other.
+    Without a lock, two jobs that begin at once would both find the folder empty, and each would skip the batches of the
+    other.
     """
     folder = folder_at(output, "--output")
     alone: AbstractContextManager[None] = nullcontext()
@@ -102,7 +103,7 @@ def held_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> I
 
 @contextmanager
 def _reachable(folder: Folder) -> Iterator[None]:
-    """Has an object store that cannot be asked end in one sentence."""
+    """Turns the error of an unreachable object store into one sentence."""
     try:
         yield
     except OSError as error:
@@ -114,7 +115,7 @@ def _reachable(folder: Folder) -> Iterator[None]:
 
 
 def _claimable(folder: Folder, checkpoint: Path) -> None:
-    """Makes the folder if the job has written nothing yet."""
+    """Creates the folder if the job has not written anything yet. Raises SparkJobError if its output is missing."""
     if SparkHistory(checkpoint).committed() >= 0 and not _there(folder):
         written = SparkHistory(checkpoint).committed() + 1
         raise SparkJobError(
@@ -126,9 +127,9 @@ def _claimable(folder: Folder, checkpoint: Path) -> None:
 
 
 def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> None:
-    """Makes sure that an output folder is empty, or this job's with all of its batches; then marks it as this job's.
+    """Checks that an output folder is empty, or contains all batches of this job; then marks it as this job's.
 
-    An output from before there were marks is taken if its newest batch fits Spark's checkpoint. Raises
+    An output without a mark, from older versions, is accepted if its newest batch fits Spark's checkpoint. Raises
     :class:`SparkJobError`.
     """
     folder, committed = folder_at(output, "--output"), SparkHistory(checkpoint).committed()
@@ -175,7 +176,7 @@ def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> 
 
 
 def still_there(folder: Folder) -> None:
-    """Raises :class:`SparkJobError` if an output folder that was claimed is gone: Spark would go on in a new one."""
+    """Raises :class:`SparkJobError` if a claimed output folder no longer exists: Spark would continue in a new one."""
     with _reachable(folder):
         there = folder.has(_MARK)
     if not there:
@@ -198,7 +199,7 @@ def _where(mine: dict[str, Any] | None) -> str:
 
 
 def _written(folder: Folder, stream: str | None) -> int:
-    """Returns the newest batch in the log of Spark's file sink, or of a table of the stream's; −1 if there is none."""
+    """Returns the newest batch in the log of Spark's file sink, or in a table of the stream; −1 if there is none."""
     newest = compacted.newest(folder / LOG)
     if stream is not None and "_delta_log" in folder.folders():
         newest = max(newest, delta.newest_batch(folder, f"{stream}/{OPERATOR}"))
@@ -218,7 +219,7 @@ def _read(folder: Folder, name: str) -> dict[str, Any] | None:
 
 
 def _write(folder: Folder, name: str, content: dict[str, Any]) -> None:
-    """Writes a file that appears in one step, unless it says so already."""
+    """Writes a file atomically, unless it already has this content."""
     if _read(folder, name) == content:
         return
     folder.replace(name, json.dumps(content).encode())

@@ -1,7 +1,7 @@
 """Progress for people: one line per micro-batch, and a summary.
 
-The numbers come from Spark's own progress of the stream and from the notes that the cells leave beside their state
-(``spark_jobs.cell.step``); no extra job runs for them.
+The numbers come from Spark's progress of the stream and from the notes that the cells write beside their state
+(``spark_jobs.cell.step``); no extra job is run for them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 class BatchProgress:
     """One micro-batch. ``rows``: changes read; ``deltas``: changes of the result; ``seconds``: from trigger to commit.
 
-    ``state_rows`` and ``state_bytes``: live rows of all cells (copies of a self-join counted) and the bytes they take.
-    ``absent``: deletes that found nothing, since the stream began; ``expired`` and ``late``: rows that left their
-    windows, and that came too late for them, since then. ``bad``: rows quarantined. ``gone``: offsets of topics that
-    were passed over, since they have no record. ``sample``: a few deltas.
+    ``state_rows`` and ``state_bytes``: live rows of all cells (copies of a self-join counted) and their bytes.
+    ``absent``: deletes that found no row, since the stream began; ``expired`` and ``late``: rows that left their
+    windows, and rows that arrived too late for them, since then. ``bad``: rows quarantined. ``gone``: offsets of topics
+    that were skipped because they have no record. ``sample``: a few deltas.
     """
 
     batch: int
@@ -71,7 +71,9 @@ class BatchProgress:
         return said + (f"  ({', '.join(notes)})" if notes else "")
 
     def to_json(self, columns: Sequence[str], most: int) -> dict[str, Any]:
-        """Returns the numbers, and at most so many of the sampled deltas by the names of their ``columns``, as text."""
+        """Returns the numbers, and at most ``most`` of the sampled deltas by the names of their ``columns``, as
+        text.
+        """
         own = {name: value for name, value in asdict(self).items() if name != "sample"}
         rows = [dict(zip((*columns, WEIGHT), row, strict=True)) for row in self.sample[:most]]
         return {**own, "sample": rows}
@@ -79,7 +81,7 @@ class BatchProgress:
 
 @dataclass
 class Summary:
-    """The batches of one run, added up."""
+    """The batches of one run, and their totals."""
 
     batches: list[BatchProgress] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -137,7 +139,8 @@ class Summary:
 
 class Watcher:
     """Turns a running stream's progress into ``BatchProgress``. ``operator``: folder name under the state directory;
-    ``readers``: how many relations are made of the topics, each of which reads every record."""
+    ``readers``: the number of relations that are made of the topics, each of which reads every record.
+    """
 
     def __init__(self, query: StreamingQuery, root: Folder | Path, operator: str, readers: int = 0) -> None:
         self._query = query
@@ -188,7 +191,8 @@ class Watcher:
 
 
 def rows_read(progress: Mapping[str, Any], filed: int) -> int:
-    """Returns how many rows a batch has read, by Spark's progress, to which a file that others read is one row.
+    """Returns the number of rows that a batch has read, given Spark's progress, which counts a file that cells read as
+    one row.
 
     ``filed``: how many of them the cells have read from files.
     """
@@ -199,29 +203,31 @@ def rows_read(progress: Mapping[str, Any], filed: int) -> int:
 
 
 def rows_of_files(stream: Folder, batch: int) -> int:
-    """Returns how many rows the cells of a stream have read from files in a batch: all cells of an operator the same
-    ones. O(cells)."""
+    """Returns the number of rows that the cells of a stream have read from files in a batch. All cells of an operator
+    read the same rows. O(cells).
+    """
     operators = [_notes(stream / name, batch) for name in stream.folders()]
     return sum(max((note.get("filed", 0) for note in notes), default=0) for notes in operators)
 
 
 def without_record(source: Mapping[str, Any], readers: int) -> int:
-    """Returns how many offsets of topics a batch has passed over without a record, by Spark's progress of a source.
+    """Returns the number of topic offsets that a batch has skipped because they have no record, from Spark's progress
+    of a source.
 
-    0 if it is none of Kafka's, or in its first batch, of which Spark does not say where it began.
+    Returns 0 for other sources, and for the first batch, for which Spark does not report the start.
     """
     start, end = source["startOffset"], source["endOffset"]
     if not (source["description"].startswith("Kafka") and isinstance(start, dict) and isinstance(end, dict)):
         return 0
     passed = 0
     for topic, offsets in end.items():
-        before = start.get(topic, {})  # a partition that is new begins at 0
+        before = start.get(topic, {})  # a new partition begins at 0
         passed += sum(max(0, offset - before.get(number, 0)) for number, offset in offsets.items())
     return max(0, passed - source["numInputRows"] // readers)
 
 
 def _notes(operator: Folder, batch: int) -> list[dict[str, Any]]:
-    """Returns what the cells of an operator say about a batch."""
+    """Returns the notes of an operator's cells about a batch."""
     found = (read_note(cell, batch) for cell in cell_folders(operator))
     return [note for note in found if note is not None]
 

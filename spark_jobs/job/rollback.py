@@ -2,12 +2,12 @@
 
     tables, each in one step -> Spark's commits and offsets -> the logs of the cells
 
-A table of deltas loses those of later batches. A table that holds the result is given the difference between the result
-of the earlier batch and that of its newest one, both out of the state, in one transaction. So tables are first: when
-they are back, the state of later batches is needed no more.
+A table of deltas loses the deltas of later batches. A table that holds the result receives, in one transaction, the
+difference between the results of the earlier batch and of its newest batch, both computed from the state. So tables are
+rolled back first: afterwards the state of later batches is not needed.
 
-A note in the checkpoint is there from the first step to the last. While it is, no stream starts, and the same call
-again goes on: every step that was taken is one that has nothing to do.
+A note in the checkpoint exists from the first step to the last. While it exists, no stream starts, and the same call
+resumes the rollback: a step that is done already has no effect.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ _SET_ASIDE = re.compile(r"([0-9]+)\.[0-9]+\.jsonl")
 
 @dataclass(frozen=True)
 class RolledBack:
-    """What was done: the batch that is the newest now, the one that was, and the tables that went back with it.
+    """The result of a rollback: the batch that is the newest now, the newest batch before, and the tables that were
+    rolled back.
 
-    ``missing``: files that later batches had read from a folder, and that are not there. The others are read again.
+    ``missing``: files that later batches had read from a folder, and that no longer exist. The others are read again.
     """
 
     batch: int
@@ -71,20 +72,20 @@ def rollback(
     storage_options: Mapping[str, str] | None = None,
     operator: str = OPERATOR,
 ) -> RolledBack:
-    """Takes a stopped stream back to the end of an earlier batch: its tables, Spark's checkpoint and its state.
+    """Rolls a stopped stream back to the end of an earlier batch: its tables, Spark's checkpoint and its state.
 
-    ``batch``: one that Spark has committed and still keeps (``minBatchesToRetain``, 100 by default); −1 is before the
-    first one, and takes no tables. ``into``: the tables that the stream writes, as texts. A folder or URI is that of
-    Spark's file sink or of ``to_table``; a table elsewhere is named as ``to_table`` knows it. The result's key stands
-    behind them, ``?key=a,b``, if it has one. The output of ``crown submit`` and the table of ``write_deltas`` are
+    ``batch``: a batch that Spark has committed and still keeps (``minBatchesToRetain``, 100 by default); −1 is before
+    the first batch, and allows no tables. ``into``: the tables that the stream writes, as texts. A folder or URI is a
+    table of Spark's file sink or of ``to_table``; a table elsewhere has the name that ``to_table`` uses. Append the
+    result's key, ``?key=a,b``, if it has one. The output of ``crown submit`` and the table of ``write_deltas`` are
     known. ``state``, ``storage_options`` and ``operator`` as for ``maintain``.
 
-    The sources give again what came after the batch; of a folder, the files that are there then. Whatever stops this,
-    the same call finishes it; until then no stream starts on the checkpoint. O(state + result) for a table that holds a
-    result, else O(files).
+    The sources deliver the changes after the batch again; a folder delivers the files that exist then. If an error
+    interrupts the rollback, the same call finishes it; until then no stream starts on the checkpoint. O(state + result)
+    for a table that holds a result, else O(files).
 
-    Raises ``CheckpointError`` and its kin if the stream runs, or one of its tables cannot go back: nothing has changed
-    then.
+    Raises ``CheckpointError`` and its subclasses if the stream runs, or one of its tables cannot be rolled back.
+    Nothing has changed then.
     """
     named = [into] if isinstance(into, str) else into
     if not isinstance(named, (list, tuple)) or not all(isinstance(text, str) for text in named):
@@ -108,7 +109,7 @@ def rollback(
 
 
 class _Stream:
-    """A stopped stream, and the batch that it goes back to."""
+    """A stopped stream, and the batch to which it is rolled back."""
 
     def __init__(
         self, where: Whereabouts, stream: str, operator: str, batch: int, options: Mapping[str, str] | None
@@ -123,7 +124,7 @@ class _Stream:
         self._operators = [states / name for name in sorted(states.folders())]
 
     def back(self, named: Sequence[str]) -> RolledBack:
-        """Goes back, with these tables and those that are known."""
+        """Rolls back, including these tables and the known tables."""
         begun = self._where.rolling_back()
         if begun is None:
             self._demand_batch()
@@ -163,14 +164,14 @@ class _Stream:
         return place_at(text, storage_options=self._options)
 
     def _known(self) -> list[Place]:
-        """Returns the tables that the stream is known to write, as far as they have batches of it."""
+        """Returns the tables that the stream is known to write, if they contain batches of the stream."""
         output = output_of(self._where.checkpoint)
         texts = [*([] if output is None else [output]), *self._where.outside(TABLES)]
         places = [self._place(text) for text in dict.fromkeys(texts)]
         return [place for place in places if place.folder is not None and self._deltas(place.folder)[0] >= 0]
 
     def _asides(self) -> list[Folder]:
-        """Returns the folders in which the operators of the stream have set rows aside."""
+        """Returns the folders in which the operators of the stream have quarantined rows."""
         own = [folder_at(text, "quarantine", self._options) for text in self._where.outside(QUARANTINES)]
         return [folder / self._name for folder in (self._where.quarantine, *own)]
 
@@ -189,7 +190,7 @@ class _Stream:
             )
 
     def _table(self, place: Place, newest: int) -> Step:
-        """Returns what takes a table back. Raises if that cannot be done."""
+        """Returns the step that rolls a table back. Raises CheckpointError or SourceError if that is impossible."""
         if self._batch < 0:
             raise CheckpointError(f"{place.name} cannot go back to before its first batch: delete it, and leave it out")
         at, step = self._result(place) if place.folder is None else self._in_folder(place, place.folder)
@@ -205,13 +206,14 @@ class _Stream:
         return step(at)
 
     def _in_folder(self, place: Place, folder: Folder) -> tuple[int, Callable[[int], Step]]:
-        """Returns the newest batch of the table in a folder, and what takes it back from there."""
+        """Returns the newest batch of the table in a folder, and a function that returns the step to roll it back."""
         at, step = self._deltas(folder)
         return (at, step) if at >= 0 else self._result(place)
 
     def _deltas(self, folder: Folder) -> tuple[int, Callable[[int], Step]]:
-        """Returns the newest batch of the table of deltas in a folder, −1 if there is none of the stream, and what
-        takes it back from there."""
+        """Returns the newest batch of the table of deltas in a folder, −1 if it has none of the stream, and a function
+        that returns the step to roll it back.
+        """
         if sinks.LOG in folder.folders():
             return compacted.newest(folder / sinks.LOG), lambda at: sinks.back(folder, self._batch)
         writer = f"{self._name}/{self._operator}"
@@ -222,7 +224,9 @@ class _Stream:
         return delta.newest_batch(folder, writer), lambda at: delta.back(folder, writer, self._batch)
 
     def _result(self, place: Place) -> tuple[int, Callable[[int], Step]]:
-        """Returns the newest batch of a table that holds the result, and what takes it back from there."""
+        """Returns the newest batch of a table that holds the result, and a function that returns the step to roll it
+        back.
+        """
         target = place.target()
 
         def step(at: int) -> Step:
@@ -235,7 +239,7 @@ class _Stream:
 
 
 def _missing(files: Iterable[str]) -> tuple[str, ...]:
-    """Returns the files of this host that are not there."""
+    """Returns the local files that do not exist."""
     paths = {path for path in map(compacted.local_path, files) if path is not None}
     return tuple(sorted(path for path in paths if not os.path.exists(path)))
 
@@ -266,13 +270,13 @@ def _weighted(rows: pa.Table, weight: int) -> pa.Table:
 
 
 def _delete(folder: Folder, names: re.Pattern[str], batch: int) -> None:
-    """Deletes the files whose names are those of batches after ``batch``, the newest first."""
+    """Deletes the files of batches after ``batch``, the newest first."""
     found = [(int(match[1]), match[0]) for match in map(names.fullmatch, folder.files()) if match is not None]
     folder.delete(name for number, name in sorted(found, reverse=True) if number > batch)
     _synced(folder)
 
 
 def _synced(folder: Folder) -> None:
-    """Sees that what was deleted is gone for good before the note is."""
+    """Syncs a folder, so that its deletions are durable before the note is deleted."""
     if isinstance(folder, LocalFolder) and folder.path.exists():
         sync(folder.path)

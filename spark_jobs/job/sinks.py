@@ -1,4 +1,4 @@
-"""Where deltas go: a folder of files (exactly once), the console, or nowhere."""
+"""Sinks of deltas: a folder of files (exactly once), the console, or none."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from spark_jobs.storage.folder import Folder
 
 CONSOLE, NOOP = "console", "noop"
 SPARK = "spark"
-"""The sink that is Spark's own; the others are the formats of ``write_deltas``."""
+"""Spark's own sink; the other sinks are the formats of ``write_deltas``."""
 FILE_FORMATS = ("parquet", "json", "csv", "orc")
 CONSOLE_ROWS = 10
 LOG = "_spark_metadata"
-"""The folder in which Spark's file sink keeps which files are of which batch."""
+"""The folder in which Spark's file sink lists the files of each batch."""
 
 
 def when(trigger: str | None) -> dict[str, Any]:
-    """Returns arguments of Spark's ``trigger()``: for an interval, or for what is there now."""
+    """Returns arguments of Spark's ``trigger()``: for an interval, or for the data available now."""
     return {"availableNow": True} if trigger is None else {"processingTime": trigger}
 
 
 def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigger: str | None) -> StreamingQuery:
-    """Starts writing ``deltas``; ``trigger``: ``"5 seconds"``, or None to take what is there and stop.
+    """Starts writing ``deltas``; ``trigger``: ``"5 seconds"``, or None to process the available data and stop.
 
-    Files go through Spark's file sink, whose log makes every micro-batch appear once. The console shows the deltas that
-    the cells put aside (``sample=``): Spark's own would bring all of them to the driver, and ``show`` would run only
-    some cells.
+    Files are written by Spark's file sink, whose log makes every micro-batch appear once. The console shows the deltas
+    that the cells sampled (``sample=``): Spark's console sink would bring all of them to the driver, and ``show`` would
+    run only some cells.
     """
     writer: DataStreamWriter = deltas.writeStream.option("checkpointLocation", str(checkpoint)).outputMode("append")
     writer = writer.trigger(**when(trigger))
@@ -44,10 +44,10 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
 
 
 def back(folder: Folder, batch: int) -> Callable[[], None]:
-    """Returns what deletes the files of all batches after ``batch``, and then their entries in the log of Spark's file
-    sink.
+    """Returns a function that deletes the files of all batches after ``batch``, and then their entries in the log of
+    Spark's file sink.
 
-    Raises :class:`CheckpointError` if the log does not tell them any more.
+    Raises :class:`CheckpointError` if the log no longer lists them.
     """
     log = folder / LOG
     files = [path for path in map(compacted.local_path, compacted.files_after(log, batch)) if path is not None]
@@ -61,8 +61,8 @@ def back(folder: Folder, batch: int) -> Callable[[], None]:
 
 
 def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> list[str]:
-    """Returns some deltas of a batch as lines: ``+ (1, 5, 7)``, or ``- …`` for a retraction, with the weight if it is
-    not ±1.
+    """Returns some deltas of a batch as lines: ``+ (1, 5, 7)``, or ``- …`` for a deletion, with the weight if it is not
+    ±1.
     """
     lines = []
     for *values, weight in progress.sample[:most]:

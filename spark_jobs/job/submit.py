@@ -1,4 +1,6 @@
-"""A whole job: inputs → ``maintain`` → sink, with progress, a summary and, if asked, a check against a recompute."""
+"""Runs a whole job: inputs → ``maintain`` → sink, with progress, a summary and an optional comparison with a
+recompute.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,9 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """What to run; the fields are the options of ``crown submit``. ``options``: those of ``maintain``, but for the
-    checkpoint, which a job that writes no files may do without."""
+    """The configuration of a job; the fields are the options of ``crown submit``. ``options``: the options of
+    ``maintain``, except the checkpoint, which is optional for a job that writes no files.
+    """
 
     query: str
     inputs: tuple[Input, ...]
@@ -79,7 +82,9 @@ class Job:
         return self.output not in (sinks.CONSOLE, sinks.NOOP)
 
     def target(self) -> Folder:
-        """Returns the folder that the deltas are written to. Raises ``FolderError`` if its sink cannot."""
+        """Returns the folder to which the deltas are written. Raises ``FolderError`` if the sink does not support
+        it.
+        """
         if self.sink == sinks.SPARK:
             return LocalFolder(local_folder(self.output, "--output"))
         return folder_at(self.output, "--output", spool=self.options.place.scratch)
@@ -87,7 +92,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it. ``verified`` is None unless a check was asked for."""
+    """The result of a job. ``verified`` is None unless the job was to be verified."""
 
     summary: Summary
     verified: bool | None
@@ -96,10 +101,10 @@ class Outcome:
 def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     """Runs a job to its end, or, with a trigger, until interrupted.
 
-    ``say`` gets every line meant for people, or, if the job asks for ``json``, a line of JSON in place of each.
+    ``say`` receives every line of output, or, if the job asks for ``json``, a line of JSON in place of each.
 
-    Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the mistake
-    shows here, in Spark or in a worker process. What Spark reported is then in a file that the sentence names.
+    Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the error
+    occurs here, in Spark or in a worker process. Spark's report is then in a file that the sentence names.
     """
     _check(job)
     if job.checkpoint is not None:
@@ -231,8 +236,9 @@ def _check_topics(job: Job) -> None:
 
 
 def _schema(job: Job) -> Schema:
-    """Returns the declared relations, and of other files that are read without Spark the columns that they name; src
-    and dst for an edge list."""
+    """Returns the declared relations and, for other files that are read without Spark, the columns that they name; src
+    and dst for an edge list.
+    """
     tables = [job.options.schema[name] for name in job.options.schema]
     for given in job.inputs:
         if given.format == "edges" and given.name not in job.options.schema:
@@ -251,7 +257,7 @@ def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, str
 
 
 def _notes(job: Job, checkpoint: Path) -> list[str]:
-    """Returns what to say of edge lists and of windows over them."""
+    """Returns notes about edge lists and the windows over them."""
     lists = [given.name for given in job.inputs if given.format == "edges"]
     told = (edges.notes(name, checkpoint / "staging" / name, job.batch_rows, job.window) for name in lists)
     return [note for notes in told for note in notes]
@@ -305,19 +311,19 @@ def _follow(
         query.stop()
         report()
     except PySparkException:
-        report()  # if the output is gone, that is why
+        report()  # reports a missing output, which may be the cause
         raise
     finally:
-        if listener is not None and query.lastProgress is not None:  # its event may come after the end of the job
+        if listener is not None and query.lastProgress is not None:  # its event may arrive after the job has ended
             listener.take(json.loads(query.lastProgress.json))
-        if query.isActive:  # the reader of our output is gone
+        if query.isActive:  # the reader of the output has ended
             with suppress(Exception):
                 query.stop()
     return summary
 
 
 def _ended(query: StreamingQuery) -> bool:
-    """Waits a moment; True if the stream is over. Raises what it died of."""
+    """Waits a moment; returns True if the stream has ended. Raises the error that ended it."""
     if query.isActive:
         time.sleep(POLL_SECONDS)
         return False
@@ -334,7 +340,7 @@ def _verified(
     summary: Summary,
     say: Callable[[str], None],
 ) -> bool:
-    """Compares the accumulated output with a recompute from scratch, and says how it came out."""
+    """Compares the accumulated output with a recompute from scratch, and reports the outcome."""
     aside = located(str(checkpoint), job.options.place.state).quarantine
     if job.options.checks.quarantine is not None:
         aside = folder_at(str(job.options.checks.quarantine), "--quarantine")

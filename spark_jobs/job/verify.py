@@ -1,8 +1,8 @@
 """Compares the maintained result with a recompute by Spark.
 
-What was maintained is the sum of the written delta stream. What it should be is the query, run by Spark SQL over the
-net contents of the inputs, as far as they were applied: without files that came later, without quarantined rows, and
-with deletes that take away what was there and no more. Compared are the number of rows and the sum of their 64-bit
+The maintained result is the sum of the written delta stream. The expected result is the query, run by Spark SQL over
+the net contents of the inputs, as far as they were applied: without files that arrived later, without quarantined rows,
+and with deletes that remove existing rows only. The comparison is by the number of rows and the sum of their 64-bit
 hashes.
 """
 
@@ -34,7 +34,9 @@ BATCH = "_batch"
 
 @dataclass(frozen=True)
 class Digest:
-    """A result in two numbers: how many rows, and the sum of their hashes (of name-less values, in column order)."""
+    """A result in two numbers: the number of rows, and the sum of their hashes (of the values in column order, without
+    names).
+    """
 
     rows: int
     checksum: int
@@ -51,9 +53,9 @@ def digest(result: DataFrame) -> Digest:
 
 
 def accumulated(deltas: DataFrame, columns: Sequence[str], bag: bool = False) -> DataFrame:
-    """Returns the result that a delta stream adds up to, each row as often as it is there.
+    """Returns the sum of a delta stream, each row repeated as often as its weight.
 
-    Raises :class:`SparkJobError` if some row adds up to less than 0 or, unless the result is a ``bag``, to more than 1.
+    Raises :class:`SparkJobError` if the weight of a row is below 0 or, unless the result is a ``bag``, above 1.
     """
     total = deltas.groupBy(*(F.col(quoted(name)) for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
     strange = total.filter((F.col(WEIGHT) < 0) | (F.col(WEIGHT) > (2**62 if bag else 1))).limit(1).collect()
@@ -63,7 +65,7 @@ def accumulated(deltas: DataFrame, columns: Sequence[str], bag: bool = False) ->
 
 
 def _repeated(counted: DataFrame) -> DataFrame:
-    """Returns every row as often as its weight says, without the weight."""
+    """Returns every row as often as its weight, without the weight."""
     copies = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col(WEIGHT))).alias(WEIGHT)
     others = [F.col(quoted(name)) for name in counted.columns if name != WEIGHT]
     return counted.filter(F.col(WEIGHT) > 0).select(*others, copies).drop(WEIGHT)
@@ -105,11 +107,12 @@ def demand_readable(spark: SparkSession, program: Program, dialect: str) -> None
 
 
 def recomputed(program: Program, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
-    """Returns what Spark SQL answers to the program's own text, over the net contents of the change tables ``frames``.
+    """Returns the result of Spark SQL for the program's own text, over the net contents of the change tables
+    ``frames``.
 
-    ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
-    are worked out batch by batch. Columns that the program does not read are NULL. One join of distinct rows is
-    recomputed by its plan, if its predicates mean the same in Spark SQL. ``demand_readable`` lets the program through.
+    ``frames``: results of ``applied``. ``clamped``: some delete found fewer copies than it was to remove, so the
+    contents are computed batch by batch. Columns that the program does not read are NULL. One join of distinct rows is
+    recomputed by its plan, if its predicates mean the same in Spark SQL. ``demand_readable`` must accept the program.
     """
     if program.plan is not None:
         return _recomputed(program, program.plan, frames, clamped=clamped)
@@ -174,10 +177,10 @@ def _typed(plan: Program, relation: str, frames: Mapping[str, DataFrame]) -> Dat
 
 
 def _net(changes: DataFrame, key: list[Column], clamped: bool) -> DataFrame:
-    """Returns how many copies of each row there are after all batches.
+    """Returns the number of copies of each row after all batches.
 
-    Each batch takes away what is there at most: n ← max(0, n + w). That is the sum of all w, less the smallest of its
-    partial sums if that is negative.
+    A batch removes existing copies only: n ← max(0, n + w). The result is the sum of all w, minus the smallest partial
+    sum if that is negative.
     """
     total = F.sum(WEIGHT).alias(WEIGHT)
     if not clamped:

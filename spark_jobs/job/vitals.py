@@ -1,4 +1,4 @@
-"""Health of a running job, from notes of its cells and Spark's checkpoint, without Spark.
+"""Health of a running job, from the notes of its cells and Spark's checkpoint, without Spark.
 
 Reading the checkpoint is enough to watch the job. The notes are those of the newest batches (``state_log.NOTES``).
 """
@@ -34,11 +34,12 @@ _NOTE = re.compile(r"(0|[1-9][0-9]{0,17})\.json")
 class Vitals:
     """One cell of an operator after its newest batch; times in milliseconds.
 
-    ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: how long one took in the cell, how
-    many found no live engine of the batch before, and how many were executed again. ``late`` and ``expired``: rows of
-    relations with windows, since the stream began; ``watermarks``: of those by event time. ``outdated``: changes of
-    relations with upserts that were older than the last one of their key. ``amplified``: what was said of changes that
-    gave too many deltas. ``resident_bytes``: of the state in memory, −1 if that has no limit.
+    ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: the median time of a batch in the
+    cell, the number that found no live engine of the batch before, and the number that were executed again. ``late``
+    and ``expired``: rows of relations with windows, since the stream began; ``watermarks``: of relations with windows
+    by event time. ``outdated``: changes of relations with upserts that were older than the last change of their key.
+    ``amplified``: notes about changes that yielded too many deltas. ``resident_bytes``: of the state in memory, −1 if
+    the memory has no limit.
     """
 
     stream: str
@@ -83,7 +84,7 @@ class Vitals:
 
 
 def vitals(operator: Folder) -> list[Vitals]:
-    """Returns how the cells of an operator's folder are doing, by number; cells without a note are left out."""
+    """Returns the health of an operator's cells, by number; cells without a note are left out."""
     found = ((cell, _notes(cell)) for cell in cell_folders(operator))
     return [_vitals(operator, cell.name, notes) for cell, notes in found if notes]
 
@@ -108,7 +109,7 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
         milliseconds=note["total_ms"],
         median_ms=statistics.median(each["total_ms"] for each in notes.values()),
         seen=len(notes),
-        restored=sum(each["restored"] >= 0 for number, each in notes.items() if number),  # the first found nothing
+        restored=sum(each["restored"] >= 0 for number, each in notes.items() if number),  # not the first batch
         redone=sum(each["redone"] for each in notes.values()),
         quarantined=sum(each["bad"] for each in notes.values()),
         state_rows=state["input_rows"],
@@ -124,9 +125,9 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
 
 
 def balance(cells: Sequence[Vitals]) -> str:
-    """Returns a line about how evenly the rows of the state are spread over the cells; "" if there is one, or no row.
+    """Returns a line about the balance of the state's rows over the cells; "" if there is one cell, or no row.
 
-    A key with most of the rows puts them into one cell, and the job is then as fast as that cell.
+    If most rows have one key, they are in one cell, and the job is as fast as that cell.
     """
     rows = sum(cell.state_rows for cell in cells)
     if len(cells) < 2 or not rows:
@@ -139,8 +140,9 @@ def balance(cells: Sequence[Vitals]) -> str:
 
 
 def behind(operator: Folder, checkpoint: Folder | None = None) -> str:
-    """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, or in the folder that the
-    state is in; else ""."""
+    """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, or in the parent folder of
+    the state; else "".
+    """
     stream = operator.parent
     places = [checkpoint, stream.parent.parent]
     found = (SparkHistory.of(place, stream.name) for place in places if place is not None)
@@ -181,7 +183,7 @@ _METRICS = (
 def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
     """Yields the lines of Prometheus' text format: a metric per number, labelled by stream, operator and cell.
 
-    A number below 0 is none, and has no line.
+    A number below 0 means that there is none, and has no line.
     """
     cells = list(cells)
     for metric, number in _METRICS:

@@ -1,1 +1,1 @@
-"""Durable files: the logs of the cells, and what Spark's checkpoint says about them."""
+"""Durable files: the logs of the cells, and readers of Spark's checkpoint."""

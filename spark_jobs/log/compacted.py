@@ -1,7 +1,7 @@
-"""The logs in which Spark keeps files by number: those of its file sink, and of its file sources.
+"""The logs in which Spark lists files by number: the log of its file sink, and those of its file sources.
 
-An entry ``N`` has the files of one batch. From time to time Spark writes ``N.compact``, which has those of all entries
-up to it, and later deletes the single ones.
+An entry ``N`` lists the files of one batch. From time to time Spark writes ``N.compact``, which lists the files of all
+entries up to ``N``, and later deletes the single entries.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def newest(log: Folder) -> int:
 
 
 def split(log: Folder, last: int) -> tuple[list[str], list[str]]:
-    """Returns the entries up to ``last``, and those after it, the newest first.
+    """Returns the entries up to ``last``, and the entries after it, the newest first.
 
-    Raises :class:`CheckpointError` if those up to ``last`` are not there any more.
+    Raises :class:`CheckpointError` if the entries up to ``last`` no longer exist.
     """
     entries = _entries(log)
     kept = {number: name for number, name in entries.items() if number <= last}
@@ -39,7 +39,7 @@ def split(log: Folder, last: int) -> tuple[list[str], list[str]]:
 
 
 def files_after(log: Folder, last: int) -> set[str]:
-    """Returns the URIs of the files of the entries after ``last``. Raises as ``split`` does."""
+    """Returns the URIs of the files of the entries after ``last``. Raises the errors of ``split``."""
     kept, gone = split(log, last)
     return {*_files(log, gone)} - {*_files(log, kept)}
 
@@ -51,13 +51,13 @@ def cut(log: Folder, last: int) -> None:
 
 
 def local_path(uri: str) -> str | None:
-    """Returns the path of a file of this host; None for the URI of a file elsewhere."""
+    """Returns the path of a local file; None for the URI of any other file."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme in ("", "file") else None
 
 
 def _entries(log: Folder) -> dict[int, str]:
-    found = map(_ENTRY.fullmatch, sorted(log.files()))  # 9 before 9.compact, which has more
+    found = map(_ENTRY.fullmatch, sorted(log.files()))  # 9 before 9.compact, which lists more files
     return {int(match[1]): match[0] for match in found if match is not None}
 
 

@@ -1,10 +1,9 @@
 """The file of one batch of one cell: its identity, the input rows, and a checksum.
 
-The bytes are those of ``crown.durable.packing``. The header names format, plan fingerprint, stream, cut, cell, batch,
-the batch before with the digest of its file, and each relation with its rows and bytes. So the digests are a hash
-chain: a file fits one history only.
-Format 1 is that of a single cell. With several cells it is 2: a row has the mask of the atoms that read it there.
-Nothing is ever unpickled, so a foreign file is an error, not code.
+The bytes have the format of ``crown.durable.packing``. The header contains format, plan fingerprint, stream, cut, cell,
+batch, the batch before with the digest of its file, and each relation with its rows and bytes. So the digests are a
+hash chain: a file fits one history only. Format 1 is for a single cell. With several cells the format is 2: a row has
+the mask of the atoms that read it there. Nothing is ever unpickled, so a foreign file is an error, not code.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ Changes = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class Link:
-    """One batch of a cell: its number, the batch before it, and the rows the cell was given, by relation.
+    """One batch of a cell: its number, the batch before it, and the rows that the cell received, by relation.
 
     ``parent``: the digest of the batch before, "" if it is not known; ``digest`` and ``size``: of the link's own file,
-    once it has one.
+    once it exists.
     """
 
     batch: int
@@ -48,8 +47,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a file is: the plan's fingerprint, the cell, the stream as ``<stream id>/<operator>``, the format, and how
-    the state is cut into cells."""
+    """The owner of a file: the plan's fingerprint, the cell, the stream as ``<stream id>/<operator>``, the format, and
+    the cut of the state into cells.
+    """
 
     fingerprint: str
     cell: str
@@ -59,7 +59,7 @@ class Owner:
 
 
 def format_of(cells: int) -> int:
-    """Returns the format in which the state of that many cells is kept."""
+    """Returns the format of a state with ``cells`` cells."""
     return ONE_CELL if cells == 1 else MASKED
 
 
@@ -79,16 +79,16 @@ def pack(link: Link, owner: Owner) -> bytes:
 
 
 def digest_of(data: bytes) -> str:
-    """Returns the digest at the end of a file, by which the next batch names it."""
+    """Returns the digest at the end of a file, which the next batch stores as its parent."""
     return data[-DIGEST:].hex()
 
 
 def unpack(data: bytes, path: object, owner: Owner, batch: int) -> Link:
-    """Returns the link in the bytes of a file, which must be whole, and the one of that owner and batch.
+    """Returns the link in the bytes of a file, which must be complete and belong to that owner and batch.
 
-    ``path`` is what messages call the file. Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another
-    plan. A header without a stream or a cut, as written before there was one, is taken by plan, cell and batch alone;
-    one without the digest of the batch before, by the number of that.
+    ``path`` names the file in messages. Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another
+    plan. A header without a stream or a cut, of an older version, is accepted by plan, cell and batch alone; a header
+    without the digest of the batch before, by the number of that batch.
     """
     try:
         header, tables = packing.unpack(_MAGIC, data, lambda found: _link(found, path, owner, batch))
@@ -104,7 +104,7 @@ def unpack(data: bytes, path: object, owner: Owner, batch: int) -> Link:
 def unpack_head(read: Callable[[int, int], bytes], path: object, owner: Owner, batch: int) -> Link:
     """Returns the link of a file without its rows and digest, from its header alone. O(1); errors as for ``unpack``.
 
-    ``read(start, stop)`` gives bytes of the file; what it raises passes.
+    ``read(start, stop)`` returns bytes of the file; its errors pass.
     """
     try:
         return _link(packing.unpack_header(_MAGIC, read), path, owner, batch)
@@ -113,8 +113,7 @@ def unpack_head(read: Callable[[int, int], bytes], path: object, owner: Owner, b
 
 
 def _link(header: Mapping[str, Any], path: object, owner: Owner, batch: int) -> Link:
-    """Returns the link that a header tells of, without rows. Raises unless it is of this plan, stream, cell and
-    batch."""
+    """Returns the link of a header, without rows. Raises unless it belongs to this plan, stream, cell and batch."""
     if header["format"] != owner.format:
         raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {owner.format}")
     if header["fingerprint"] != owner.fingerprint:
@@ -147,7 +146,7 @@ def same_rows(a: Changes, b: Changes) -> bool:
 
 
 def _difference(a: pa.Table | None, b: pa.Table | None) -> int:
-    """Returns how many distinct rows have another weight in ``a`` than in ``b``."""
+    """Returns the number of distinct rows whose weights in ``a`` and ``b`` differ."""
     parts = []
     for table, sign in ((a, 1), (b, -1)):
         if table is not None and table.num_rows:

@@ -1,15 +1,16 @@
 """Compares the two sources of truth: Spark's offsets and commits, and the logs of the cells.
 
 Spark's checkpoint has ``offsets/b``, written before batch ``b`` is executed, and ``commits/b``, written after. A cell
-has ``b.delta`` of every batch that was executed: each executes a task per batch, also without rows, because nothing in
-the operator's plan can be optimized away (``spark_jobs.dispatch.shuffle``). So
+has ``b.delta`` of every batch that was executed: each batch runs a task per cell, also without rows, because nothing in
+the operator's plan can be optimized away (``spark_jobs.dispatch.shuffle``). Therefore:
 
-- a batch that Spark committed, with new data, and that a cell has not, was not applied to it, or its delta is lost;
-- a batch that a cell has and Spark has not begun means that offsets and commits are lost, or were set back.
+- If Spark committed a batch with new data and a cell does not have it, the batch was not applied to the cell, or its
+  delta is lost.
+- If a cell has a batch that Spark has not begun, offsets and commits are lost, or were set back.
 
-Compared are the whole histories when a stream is built and Spark's checkpoint is in the same folder (``reconcile``),
-and, by the cell itself, every batch with the one before it (``check_next``), which reads Spark's files only if batches
-are missing in between. Spark skips such batches itself if no source had anything new; their offsets do not move.
+The whole histories are compared when a stream is built and Spark's checkpoint is in the same folder (``reconcile``).
+The cell itself compares every batch with the one before it (``check_next``), which reads Spark's files only if batches
+are missing in between. Spark itself skips such batches if no source had new data; their offsets do not change.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 class SparkHistory:
-    """What Spark's own checkpoint in ``folder`` says about its batches."""
+    """The batches in Spark's own checkpoint in ``folder``."""
 
     def __init__(self, folder: Folder | Path) -> None:
         self.folder = folder_at(folder)
 
     @staticmethod
     def of(folder: Folder | Path, stream: str) -> SparkHistory | None:
-        """Returns the checkpoint in ``folder`` if it is that stream's, else None: then Spark keeps it in another
-        place."""
+        """Returns the checkpoint in ``folder`` if it belongs to that stream. Returns None otherwise: Spark keeps the
+        checkpoint in another folder.
+        """
         return SparkHistory(folder) if stream_of(folder) == stream else None
 
     def committed(self) -> int:
@@ -50,9 +52,9 @@ class SparkHistory:
         return self._newest("offsets")
 
     def had_data(self, batch: int) -> bool:
-        """Returns False if the sources had nothing new for the batch: their offsets are those of the batch before.
+        """Returns False if the sources had no new data for the batch: its offsets equal those of the batch before.
 
-        True also if that cannot be told, because Spark no longer keeps the offsets (see ``minBatchesToRetain``).
+        Also returns True if this is unknown, because Spark no longer has the offsets (see ``minBatchesToRetain``).
         """
         now, before = self.offsets(batch), self.offsets(batch - 1)
         if batch == 0:
@@ -60,7 +62,9 @@ class SparkHistory:
         return now is None or now != before
 
     def began(self, batch: int) -> int | None:
-        """Returns when a batch began, in milliseconds since 1970; None if Spark does not (yet, or any longer) say."""
+        """Returns the start time of a batch, in milliseconds since 1970; None if Spark does not have it (yet, or any
+        longer).
+        """
         try:
             return int(json.loads((self._lines(batch) or [])[1])["batchTimestampMs"])
         except (ValueError, KeyError, TypeError, IndexError):
@@ -72,13 +76,14 @@ class SparkHistory:
         return max((int(name) for name in names if _BATCH.fullmatch(name)), default=-1)
 
     def offsets(self, batch: int) -> list[str] | None:
-        """Returns the lines of ``offsets/<batch>`` that are the sources': all but the version and the batch's
-        settings."""
+        """Returns the lines of ``offsets/<batch>`` for the sources: all lines except the version and the batch's
+        settings.
+        """
         lines = self._lines(batch)
         return None if lines is None else lines[2:]
 
     def _lines(self, batch: int) -> list[str] | None:
-        """Returns the lines of ``offsets/<batch>``; None if it is not there, or no text."""
+        """Returns the lines of ``offsets/<batch>``; None if the file does not exist, or is not text."""
         with _readable(self.folder):
             try:
                 return (self.folder / "offsets").read(str(batch)).decode().splitlines()
@@ -87,7 +92,7 @@ class SparkHistory:
 
 
 def stream_of(folder: Folder | Path) -> str | None:
-    """Returns the id of the stream whose Spark checkpoint is in ``folder``; None if there is none that can be read."""
+    """Returns the id of the stream whose Spark checkpoint is in ``folder``; None if no checkpoint can be read."""
     folder = folder_at(folder)
     with _readable(folder):
         try:
@@ -99,7 +104,7 @@ def stream_of(folder: Folder | Path) -> str | None:
 
 @contextmanager
 def _readable(folder: Folder) -> Iterator[None]:
-    """Turns what the storage says into :class:`CheckpointError`: what cannot be read is not taken for absent."""
+    """Turns the storage's errors into :class:`CheckpointError`, so that an unreadable file does not count as absent."""
     try:
         yield
     except OSError as error:
@@ -110,17 +115,17 @@ def _readable(folder: Folder) -> Iterator[None]:
 
 
 def reconcile(folder: Folder | Path, stream: str, operator: str, root: Folder | None = None) -> None:
-    """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on;
-    then, in each cell, every delta since the newest snapshot with the one before it.
+    """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before the stream
+    goes on. Then compares, in each cell, every delta since the newest snapshot with the delta before it.
 
-    ``root``: where the state is, by default ``crown/`` in the folder.
+    ``root``: the folder of the state, by default ``crown/`` in the folder.
 
     Raises :class:`BrokenChainError` that names both, or :class:`DamagedStateError`. Cost: listings of Spark's folders
     and of the cells', and the headers of those deltas.
     """
     spark = SparkHistory(folder)
     state = (spark.folder / "crown" if root is None else root) / stream / operator
-    committed = spark.committed()  # in this order, so that a stream which is running meanwhile is no contradiction
+    committed = spark.committed()  # in this order, so that a stream that is running meanwhile causes no contradiction
     newest = {path.name: CellLog(path, "").newest() for path in cell_folders(state)}
     meta = read_meta(state)
     cells = range(meta["cells"]) if meta is not None else range(1)
@@ -143,14 +148,14 @@ def _after(version: int, stop: int) -> range:
     return range(max(version + 1, 0), stop)
 
 
-# -- when a cell is given a batch -------------------------------------------------------------------------------------
+# -- when a cell receives a batch -------------------------------------------------------------------------------------
 
 
 def check_next(log: CellLog, before: int, batch: int, spark_folder: Folder | None) -> None:
-    """Raises unless the cell, whose newest version before ``batch`` is ``before``, may take that batch now.
+    """Raises unless the cell, whose newest version before ``batch`` is ``before``, may apply that batch now.
 
-    ``spark_folder``: where Spark's checkpoint of the stream would be; without it, and if it is not there, every gap is
-    an error. Costs nothing when the batches are next to each other.
+    ``spark_folder``: the folder where Spark's checkpoint of the stream would be; if there is none, every gap is an
+    error. Costs nothing when the batches are consecutive.
     """
     missing = _after(before, batch)
     if not missing and before not in (EMPTY, BACKFILL):
@@ -174,7 +179,7 @@ def check_next(log: CellLog, before: int, batch: int, spark_folder: Folder | Non
 
 
 def _no_other_stream(state: Folder, spark: Folder) -> None:
-    """Raises if another stream has left state of the same operator in a checkpoint that is one stream's."""
+    """Raises if another stream has left state of the same operator in the checkpoint of one stream."""
     root, operator = state.parent.parent, state.name
     with _readable(root):
         streams = [name for name in root.folders() if name not in (state.parent.name, "backfill")]
@@ -196,14 +201,15 @@ def _siblings_have(log: CellLog, batch: int) -> bool:
     return any(CellLog(folder, "").has(batch) for folder in folders if folder != log.folder)
 
 
-# -- what is said -----------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 def behind(
     folder: Folder | None, batch: int, cell: str, state: Folder, committed: int, partial: bool
 ) -> BrokenChainError:
-    """Returns the error for a batch that Spark committed with data and a cell does not have; ``partial``: others have
-    it."""
+    """Returns the error for a batch that Spark committed with data and that a cell does not have; ``partial``: other
+    cells have it.
+    """
     where = folder / "offsets" if folder is not None else "Spark"
     repair = (
         f"To repair, stop the query, and run `crown state {folder or 'CHECKPOINT'} --rollback-to {batch - 1}`, with "
@@ -223,7 +229,7 @@ def behind(
 
 
 def ahead(folder: Folder | None, batch: int, version: int, cell: str, state: Folder) -> BrokenChainError:
-    """Returns the error for a cell that has a batch which Spark has not begun."""
+    """Returns the error for a cell with a batch that Spark has not begun."""
     where = f" ({folder / 'offsets'})" if folder is not None else ""
     return BrokenChainError(
         f"Spark goes on with batch {batch}{where}, but cell {cell} is at batch {version} already ({state}): offsets "
@@ -235,7 +241,7 @@ def ahead(folder: Folder | None, batch: int, version: int, cell: str, state: Fol
 
 
 def lost(log: CellLog, version: int) -> BrokenChainError:
-    """Returns the error for a live engine that is at a version which is gone from its log."""
+    """Returns the error for a live engine at a version that is no longer in its log."""
     return BrokenChainError(
         f"cell {log.cell} has applied batch {version}, but {log.folder} has no trace of it: files of the state were "
         "lost or removed, or an older copy of the checkpoint was put in its place. Put the files back from a copy; or, "
@@ -245,7 +251,7 @@ def lost(log: CellLog, version: int) -> BrokenChainError:
 
 
 def replaced(log: CellLog, version: int) -> DamagedStateError:
-    """Returns the error for a newest delta that is not the one that the live engine has applied."""
+    """Returns the error for a newest delta that differs from the one that the live engine has applied."""
     return DamagedStateError(
         f"cell {log.cell} has applied another batch {version} than the one in {log.delta_path(version)}: that file was "
         "replaced. Put the right one back from a copy, or start again with a new checkpoint"
@@ -253,7 +259,7 @@ def replaced(log: CellLog, version: int) -> DamagedStateError:
 
 
 def foreign_rows(cell: int, batch: int) -> BrokenChainError:
-    """Returns the error for rows that were read for another batch than the one that is being executed."""
+    """Returns the error for rows that were read for another batch than the one being executed."""
     return BrokenChainError(
         f"cell {cell}: the rows that were read in batch {batch} are not those of batch {batch}: a foreachBatch "
         "function kept the frame of an earlier batch and read it again. Read each frame in the call that it is given "

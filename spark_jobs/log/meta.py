@@ -19,10 +19,10 @@ _META = {"format": int, "fingerprint": str, "cells": int, "grid": dict, "query":
 
 
 def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
-    """Writes ``meta.json`` of an operator if it is the first, else demands that plan and cells are the same.
+    """Writes ``meta.json`` of an operator if there is none; otherwise checks that plan and cells are the same.
 
-    ``meta`` holds format, fingerprint, cells, grid, query. Raises :class:`PlanChangedError` with both sides and what to
-    do, and :class:`DamagedStateError` if there are cells without it.
+    ``meta`` holds format, fingerprint, cells, grid, query. Raises :class:`PlanChangedError` with both sides and the
+    remedy, and :class:`DamagedStateError` if there are cells without ``meta.json``.
     """
     folder = folder_at(folder)
     path = folder.at(_FILE)
@@ -32,7 +32,7 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
         data = json.dumps({"checksum": checksum_of(meta), **meta}, indent=1).encode()
         try:
             folder.make()
-            folder.create(_FILE, data)  # if another cell was first, its words are checked below like any others
+            folder.create(_FILE, data)  # if another cell was first, its file is checked below
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
         stored = read_meta(folder)
@@ -66,11 +66,11 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
 
 
 def read_meta(folder: Folder | Path) -> dict[str, Any] | None:
-    """Returns ``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we
-    write.
+    """Returns ``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it has other
+    contents than this package writes.
 
-    A file without a checksum, as written before there were any, is taken as it stands. (The checksum comes first in
-    the file: what is left when a cut has taken it away is either not JSON, or lacks a key, or is the same.)
+    A file without a checksum, of an older version, is accepted. (The checksum comes first in the file: a truncated file
+    without it is not JSON, or lacks a key, or has the same contents.)
     """
     folder = folder_at(folder)
     path = folder.at(_FILE)
@@ -93,7 +93,7 @@ def read_meta(folder: Folder | Path) -> dict[str, Any] | None:
 
 
 def _refuse_orphans(folder: Folder) -> None:
-    """Raises if the folder has cells, which are not made before ``meta.json`` is there."""
+    """Raises if the folder has cells but no ``meta.json``, which is written before any cell."""
     cells = cell_folders(folder)
     if cells and read_meta(folder) is None:
         raise DamagedStateError(
@@ -104,5 +104,5 @@ def _refuse_orphans(folder: Folder) -> None:
 
 
 def checksum_of(meta: Mapping[str, Any]) -> str:
-    """Returns the checksum that a file of JSON has of its other fields."""
+    """Returns the checksum of a JSON file's other fields."""
     return hashlib.blake2b(json.dumps(meta, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,10 +1,10 @@
 """The places of a job's files: Spark's checkpoint, and the state, inside it or elsewhere.
 
-A checkpoint whose state is elsewhere says where, in ``crown/elsewhere.json``; so it is not taken for one that has none,
-and is found by its place in the checkpoint.
+If the state is elsewhere, the checkpoint stores its place in ``crown/elsewhere.json``. So the checkpoint does not look
+like one without state, and the state is found from the checkpoint.
 
-A state that was cut anew (``spark_jobs.recell``) is in a folder of its own beside the one before, and ``current.json``
-says which of them counts. That file is written in one step, so one of them does, whole, whatever happens.
+A recut state (``spark_jobs.recell``) is in a folder of its own beside the one before, and ``current.json`` names the
+current one. That file is written atomically, so one of the states is current, and complete, even after a crash.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from spark_jobs.storage.opening import folder_at, ready
 HERE = "crown"
 _ELSEWHERE = "elsewhere.json"
 HANDOVER = "handover.json"
-"""Where feeds were when a load from them began, see ``spark_jobs.feeds.handover``."""
+"""The positions of feeds when a load from them began, see ``spark_jobs.feeds.handover``."""
 ROLLBACK = "rollback.json"
-"""That the stream is going back to an earlier batch, see ``spark_jobs.job.rollback``."""
+"""Exists while the stream is being rolled back, see ``spark_jobs.job.rollback``."""
 _OUTSIDE = "outside.json"
 QUARANTINES, TABLES = "quarantines", "tables"
-"""What is noted of a stream in ``outside.json``: folders outside of its checkpoint into which it writes."""
+"""The keys of ``outside.json``: folders outside of the checkpoint into which the stream writes."""
 CURRENT = "current.json"
 _CUT_ANEW = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
 
@@ -40,7 +40,8 @@ _Part = TypeVar("_Part")
 @dataclass(frozen=True)
 class Whereabouts:
     """``checkpoint``: the folder of Spark's checkpoint; ``root``: the folder of the state; ``home``: the folder that
-    was given for it, in which ``root`` is if the state was cut anew."""
+    was given for the state, which contains ``root`` if the state was recut.
+    """
 
     checkpoint: Folder
     root: Folder
@@ -48,14 +49,14 @@ class Whereabouts:
 
     @property
     def quarantine(self) -> Folder:
-        """Returns where bad rows are set aside, unless another folder is named."""
+        """Returns the default folder of bad rows."""
         return self.checkpoint / "quarantine"
 
     def stored(self, operator: str) -> tuple[Folder | None, bool]:
-        """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
+        """Returns the state that a stream on this checkpoint would continue, and whether that is certain.
 
-        Certain if Spark keeps its own metadata in the checkpoint: that names the stream. Otherwise the only state there
-        is.
+        It is certain if Spark keeps its own metadata, which names the stream, in the checkpoint. Otherwise the only
+        existing state is returned.
         """
         stream = stream_of(self.checkpoint)
         if stream is not None:
@@ -64,7 +65,9 @@ class Whereabouts:
         return (states[0], False) if len(states) == 1 else (None, False)
 
     def states(self, operator: str) -> list[Folder]:
-        """Returns the folders with state of an operator: of all streams, and of a backfill, which is ``backfill``."""
+        """Returns the folders with state of an operator: of all streams, and of a backfill, which is named
+        ``backfill``.
+        """
         try:
             found = [self.root / name / operator for name in sorted(self.root.folders())]
             return [state for state in found if state.has("meta.json")]
@@ -72,7 +75,7 @@ class Whereabouts:
             raise CheckpointError(f"cannot read the state in {self.root}: {error.strerror}") from None
 
     def loaded(self, operator: str) -> None:
-        """Raises :class:`CheckpointError` if the stream is to go on after a load that has not been made."""
+        """Raises :class:`CheckpointError` if the stream is to continue after a load that has not been run."""
         try:
             if (self.checkpoint / HERE).has(HANDOVER) and not self.states(operator):
                 raise CheckpointError(
@@ -83,26 +86,26 @@ class Whereabouts:
             raise CheckpointError(f"cannot read {self.checkpoint / HERE}: {error.strerror}") from None
 
     def rolling_back(self) -> dict[str, int] | None:
-        """Returns the batches ``to`` which and ``from`` which the stream is going back; None if it is not."""
+        """Returns the batches ``to`` and ``from`` of an unfinished rollback; None if there is none."""
         remedy = "put it back from a copy"
         return _said(self.checkpoint / HERE, ROLLBACK, lambda found: {"to": found["to"], "from": found["from"]}, remedy)
 
     def unfinished(self, batch: int) -> CheckpointError:
-        """Returns the error for a stream that is going back to a batch, which was not finished."""
+        """Returns the error for a stream whose rollback to a batch was not finished."""
         return CheckpointError(
             f"the stream of {self.checkpoint} was to go back to batch {batch}, which was not finished: run "
             f"`crown state {self.checkpoint} --rollback-to {batch}` again, with the same --into"
         )
 
     def demand_settled(self) -> None:
-        """Raises :class:`CheckpointError` if the stream is going back to an earlier batch."""
+        """Raises :class:`CheckpointError` if a rollback of the stream is unfinished."""
         begun = self.rolling_back()
         if begun is not None:
             raise self.unfinished(begun["to"])
 
     def claim(self) -> None:
-        """Sees that both folders can be written and no other process holds the checkpoint; then notes in the checkpoint
-        where the state is.
+        """Checks that both folders can be written and that no other process holds the checkpoint; then stores the place
+        of the state in the checkpoint.
 
         Raises :class:`FolderError` or :class:`CheckpointError`.
         """
@@ -120,7 +123,7 @@ class Whereabouts:
         return _said(self.checkpoint / HERE, _OUTSIDE, lambda found: list(found.get(kind, [])), remedy) or []
 
     def writes_to(self, kind: str, folder: str) -> None:
-        """Notes in the checkpoint that the stream writes into a folder."""
+        """Stores in the checkpoint that the stream writes into a folder."""
         here, known = self.checkpoint / HERE, {of: self.outside(of) for of in (QUARANTINES, TABLES)}
         if folder in known[kind]:
             return
@@ -143,10 +146,10 @@ class Whereabouts:
 def located(
     checkpoint: str, state: str | None, options: Mapping[str, str] | None = None, spool: str | None = None
 ) -> Whereabouts:
-    """Returns where the state of a checkpoint is, as it was given, or as the checkpoint says.
+    """Returns the place of a checkpoint's state, as given, or as stored in the checkpoint.
 
-    Raises :class:`FolderError` for what is no folder, and :class:`CheckpointError` if the checkpoint says another place
-    than the one given.
+    Raises :class:`FolderError` for a path that cannot be used, and :class:`CheckpointError` if the checkpoint names
+    another place than the given one.
     """
     folder = folder_at(checkpoint, "checkpoint", options, spool)
     root = folder / HERE if state is None else folder_at(state, "state", options, spool)
@@ -169,9 +172,9 @@ def located(
 
 
 def current(home: Folder) -> Folder:
-    """Returns the folder of the state that counts: ``home``, or the one in it that ``current.json`` names.
+    """Returns the folder of the current state: ``home``, or the folder in it that ``current.json`` names.
 
-    Raises :class:`CheckpointError` if the file cannot be read, or names none.
+    Raises :class:`CheckpointError` if the file cannot be read, or does not name a folder.
     """
     remedy = 'put it back from a copy, or write into it the folder beside it that has the state: {"state": "cells-..."}'
     name = _said(home, CURRENT, lambda found: _CUT_ANEW.fullmatch(found["state"])[0], remedy)  # type: ignore[index]
@@ -179,7 +182,7 @@ def current(home: Folder) -> Folder:
 
 
 def fresh(home: Folder, cells: int, batch: int) -> Folder:
-    """Returns a folder in ``home`` that is not there yet, for a state cut into so many cells after a batch."""
+    """Returns a new folder name in ``home`` for a state that is cut into ``cells`` cells after a batch."""
     taken, name, number = set(home.folders()), f"cells-{cells}-after-{batch}", 1
     while (found := name if number == 1 else f"{name}-{number}") in taken:
         number += 1
@@ -187,19 +190,20 @@ def fresh(home: Folder, cells: int, batch: int) -> Folder:
 
 
 def make_current(home: Folder, state: Folder) -> None:
-    """Lets the folder ``state`` in ``home`` count, from the one write on that this is."""
+    """Makes the folder ``state`` in ``home`` the current one, with one atomic write."""
     home.replace(CURRENT, json.dumps({"state": state.name}).encode())
 
 
 def elsewhere(checkpoint: Folder) -> str | None:
-    """Returns where the state of a checkpoint is, if the checkpoint says that it is not in it."""
+    """Returns the place of a checkpoint's state, if the state is outside of the checkpoint."""
     remedy = 'put it back from a copy, or write {"state": "<where it is>"}'
     return _said(checkpoint / HERE, _ELSEWHERE, lambda found: str(found["state"]), remedy)
 
 
 def _said(folder: Folder, name: str, part: Callable[[Any], _Part], remedy: str) -> _Part | None:
-    """Returns a part of what a file of JSON says; None if it is not there. Raises :class:`CheckpointError` if it cannot
-    be read, or is damaged, with the remedy for that."""
+    """Returns a part of a JSON file; None if the file does not exist. Raises :class:`CheckpointError` if it cannot be
+    read, or is damaged, with the remedy.
+    """
     try:
         return part(json.loads(folder.read(name)))
     except (FileNotFoundError, NotADirectoryError):

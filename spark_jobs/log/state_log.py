@@ -1,19 +1,19 @@
-"""The durable state of one cell: a chain of input deltas, and snapshots to start the chain from.
+"""The durable state of one cell: a chain of input deltas, and snapshots from which the chain can start.
 
 ``<cell>/`` holds, for batch ``b``::
 
-    b.delta       what the cell was given in batch b: one Arrow stream per relation, columns and ``_weight``
+    b.delta       the cell's input in batch b: one Arrow stream per relation, columns and ``_weight``
     v.snapshot    the engine as it was after batch v
-    b.json        what the batch did (rows in, deltas out, ...), for the driver to read
-    forgotten.json  the digests of deltas that were deleted to go back to an earlier batch, or are of cells before
+    b.json        statistics of the batch (rows in, deltas out, ...), for the driver to read
+    forgotten.json  the digests of deltas that a rollback deleted, or that belong to cells before a recut
 
-A delta is published once, by an atomic create-if-absent, and never changed; a second writer must bring the same
-rows. It names the batch before it (``prev``) and the digest of its file, so the chain has no silent gaps and no links
-of another history: the state after batch ``b`` is the newest snapshot before ``b`` plus every delta since. Version −2
-is the empty engine, −1 a backfill. Every cell has a delta of every batch that Spark executed, with or without rows; so
-a missing one is noticed (``spark_jobs.log.history``).
+A delta is published once, by an atomic create-if-absent, and never changed; a second writer must bring the same rows.
+It contains the batch before it (``prev``) and the digest of that batch's file, so gaps and links of another history are
+detected: the state after batch ``b`` is the newest snapshot before ``b`` plus every delta since. Version −2 is the
+empty engine, −1 a backfill. Every cell has a delta of every batch that Spark executed, with or without rows, so a
+missing delta is noticed (``spark_jobs.log.history``).
 
-Files of other names (copies, editors' backups) are not looked at. A delta's form: ``spark_jobs.log.delta_file``.
+Files with other names (copies, editors' backups) are ignored. ``spark_jobs.log.delta_file`` defines a delta's format.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _NAME = re.compile(r"(-1|0|[1-9][0-9]{0,17})\.(delta|snapshot|json)")
 _FORGOTTEN = "forgotten.json"
 _CELL = re.compile(r"0|[1-9][0-9]{0,8}")
 _WORDS = ("version", "cell", "stream", "cut")
-NOTES = 128  # newest notes that are kept
+NOTES = 128  # number of newest notes that are kept
 BATCH_WEIGHT = 128 << 10
-"""What a batch counts at least when the log is weighed against a snapshot, in bytes.
+"""The least weight of a batch when the log is compared with a snapshot, in bytes.
 
-A batch takes some time however small it is, as much as writing so many bytes of a snapshot does at most. Without this
-a stream of tiny batches would have files without end.
+Even a tiny batch takes time, at most as much as writing this many bytes of a snapshot. Without this weight a stream of
+tiny batches would accumulate files without bound.
 """
 
 
 @dataclass(frozen=True)
 class Load:
-    """What decides when a snapshot is due: the bytes of the newest, and what has been logged since."""
+    """Decides when a snapshot is due: the bytes of the newest snapshot, and the bytes logged since."""
 
     snapshot: int
     logged: int
@@ -58,9 +58,9 @@ class Load:
 class CellLog:
     """The log of one cell in ``folder``, which is ``<stream id>/<operator>/<cell>``.
 
-    ``fingerprint`` is the plan's, ``format`` and ``cut`` are those of ``meta.json``. They, the cell, the operator and
-    the stream are written into every file and demanded of every file that is read: a file of another cell or stream is
-    refused, also one with the same plan. Files written before streams or cuts were noted are taken without.
+    ``fingerprint`` is the plan's; ``format`` and ``cut`` are from ``meta.json``. They, the cell, the operator and the
+    stream are written into every file and checked in every file that is read: a file of another cell or stream is
+    refused, even with the same plan. Files of versions without streams or cuts are accepted.
     """
 
     def __init__(self, folder: Folder | Path, fingerprint: str, format: int = ONE_CELL, cut: str = "") -> None:
@@ -77,7 +77,8 @@ class CellLog:
         """Returns the log of a cell of the operator that ``meta.json`` describes."""
         return cls(folder, meta["fingerprint"], meta["format"], json.dumps(meta["grid"], sort_keys=True))
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- contents
+    # ---------------------------------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
         """Returns the numbers of the published deltas, ascending."""
@@ -98,20 +99,20 @@ class CellLog:
             return self.folder.files()
 
     def delta_path(self, batch: int) -> str:
-        """Returns where the delta of a batch is, for people."""
+        """Returns the path of the delta of a batch, for messages."""
         return self.folder.at(f"{batch}.delta")
 
     def snapshot_path(self, version: int) -> str:
-        """Returns where the snapshot of a version is, for people."""
+        """Returns the path of the snapshot of a version, for messages."""
         return self.folder.at(f"{version}.snapshot")
 
     def has(self, batch: int) -> bool:
-        """Returns True if the delta of a batch is there. O(1)."""
+        """Returns True if the delta of a batch exists. O(1)."""
         with self._readable(self.delta_path(batch)):
             return self.folder.has(f"{batch}.delta")
 
     def digest(self, batch: int) -> str:
-        """Returns the digest of a batch's delta, "" if it is not there. O(1)."""
+        """Returns the digest of a batch's delta, "" if there is none. O(1)."""
         with self._readable(self.delta_path(batch)):
             try:
                 return self.folder.tail(f"{batch}.delta", DIGEST).hex()
@@ -125,7 +126,9 @@ class CellLog:
 
     @contextmanager
     def _readable(self, path: str) -> Iterator[None]:
-        """Turns what the storage says into :class:`CheckpointError`: what cannot be read is not taken for absent."""
+        """Turns the storage's errors into :class:`CheckpointError`, so that an unreadable file does not count as
+        absent.
+        """
         try:
             yield
         except OSError as error:
@@ -134,10 +137,10 @@ class CellLog:
     # -- deltas -------------------------------------------------------------------------------------------------------
 
     def publish(self, link: Link) -> tuple[Link, bool]:
-        """Makes a delta durable, or checks that the one already there holds the same rows.
+        """Makes a delta durable, or checks that the existing delta holds the same rows.
 
-        Returns the one in the log, and whether it is this one. Raises :class:`InputChangedError` if another attempt of
-        the batch published other rows, :class:`BrokenChainError` if it did so after another history.
+        Returns the delta in the log, and True if it is this one. Raises :class:`InputChangedError` if another attempt
+        of the batch published other rows, :class:`BrokenChainError` if that attempt followed another history.
         """
         data = pack(link, self.owner)
         try:
@@ -151,11 +154,11 @@ class CellLog:
         return replace(link, digest=digest_of(data), size=len(data)), True
 
     def read(self, batch: int) -> Link:
-        """Returns the delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it is not
-        there.
+        """Returns the delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it does not
+        exist.
 
-        A file that is whole but of another cell, batch or stream is :class:`DamagedStateError`, one of another plan
-        :class:`PlanChangedError`.
+        Raises :class:`DamagedStateError` also for a complete file of another cell, batch or stream, and
+        :class:`PlanChangedError` for a file of another plan.
         """
         path = self.delta_path(batch)
         try:
@@ -185,10 +188,10 @@ class CellLog:
             )
 
     def troubles(self, whole: bool) -> Iterator[CheckpointError]:
-        """Yields an error for each delta of the chain that cannot be read, or does not follow the one before it.
+        """Yields an error for each delta of the chain that cannot be read, or does not follow the delta before it.
 
-        ``whole``: all deltas are read to their ends; otherwise only the headers of those since the newest snapshot,
-        which a restored cell needs. O(log), or O(deltas).
+        ``whole``: all deltas are read completely; otherwise only the headers of those since the newest snapshot, which
+        a restored cell needs. O(log), or O(deltas).
         """
         batches, snapshots = self.listed()
         version = None if whole or not snapshots else snapshots[-1]
@@ -236,7 +239,7 @@ class CellLog:
 
     @contextmanager
     def snapshot(self, version: int) -> Iterator[Path]:
-        """Yields a file of this host that holds the snapshot of a version."""
+        """Yields a local file that holds the snapshot of a version."""
         fetched = ExitStack()
         with self._readable(self.snapshot_path(version)):
             path = fetched.enter_context(self.folder.local(f"{version}.snapshot"))
@@ -244,13 +247,14 @@ class CellLog:
             yield path
 
     def snapshot_size(self, version: int) -> int:
-        """Returns the bytes of the snapshot of a version."""
+        """Returns the size of the snapshot of a version in bytes."""
         with self._readable(self.snapshot_path(version)):
             return self.folder.size(f"{version}.snapshot")
 
     def mark(self, version: int, digest: str) -> dict[str, Any]:
-        """Returns what a snapshot must say of itself: its version, cell, stream and cut, and where its history
-        ends."""
+        """Returns the description that a snapshot must contain: its version, cell, stream, cut, and the digest of its
+        history.
+        """
         return dict(zip(_WORDS, (version, self.cell, self.owner.stream, self.owner.cut), strict=True)) | {
             "digest": digest
         }
@@ -258,8 +262,9 @@ class CellLog:
     def demand_mark(self, source: object, found: Mapping[str, Any], version: int) -> str:
         """Returns the digest with which the history of a snapshot ends, "" if it is not known.
 
-        ``found``: what the snapshot says of itself; what it does not say, because it is older, is taken as it should
-        be. Raises :class:`DamagedStateError` if it is another's, or of another history than the delta of its version.
+        ``found``: the description in the snapshot; a missing field, of an older version, counts as correct. Raises
+        :class:`DamagedStateError` if the snapshot belongs to another cell or version, or to another history than the
+        delta of its version.
         """
         wanted = self.mark(version, self.digest(version))
         said = {**wanted, "version": None, **found}
@@ -277,7 +282,7 @@ class CellLog:
         return str(said["digest"])
 
     def weigh(self, version: int) -> Load:
-        """Returns what has been logged up to a version since the newest snapshot before it. One listing, O(files)."""
+        """Returns the load of the log up to a version since the newest snapshot before it. One listing, O(files)."""
         sizes = self.files()
         taken = max((v for v in _numbers(sizes, "snapshot") if v <= version), default=None)
         size = 0 if taken is None else sizes[f"{taken}.snapshot"]
@@ -288,16 +293,17 @@ class CellLog:
     def snapshot_due(self, load: Load, floor: int) -> bool:
         """Returns True when the deltas since the newest snapshot outweigh it (or ``floor`` bytes, whichever is more).
 
-        Writing O(state) bytes only after as much input, or as many batches, makes snapshots amortized O(Δ) and a
-        constant per batch. The log then has at most as many files as the state has blocks of ``BATCH_WEIGHT``.
+        A snapshot of O(state) bytes is written only after as much input, or as many batches, so snapshots cost
+        amortized O(Δ) and a constant per batch. The log then has at most as many files as the state has blocks of
+        ``BATCH_WEIGHT``.
         """
         return load.logged > max(floor, load.snapshot)
 
     def retain(self, batch: int, keep: int) -> None:
-        """Deletes what no replay of the last ``keep`` batches up to ``batch`` can need.
+        """Deletes files that no replay of the last ``keep`` batches up to ``batch`` can need.
 
-        Kept: the newest snapshot older than all of them, and every snapshot and delta since (a snapshot is not larger
-        than the deltas that led to it, so these are at most as much again).
+        Keeps the newest snapshot older than all of them, and every snapshot and delta since (a snapshot is not larger
+        than the deltas that led to it, so these at most double the size).
         """
         batches, snapshots = self.listed()
         old = [v for v in snapshots if v < batch - max(keep, 1)]
@@ -319,9 +325,10 @@ class CellLog:
             )
 
     def forget(self, batch: int) -> None:
-        """Deletes every delta, snapshot and note after a batch, and remembers the digests of the deltas.
+        """Deletes every delta, snapshot and note after a batch, and stores the digests of the deleted deltas.
 
-        Raises :class:`CheckpointError` if the state after that batch cannot be rebuilt."""
+        Raises :class:`CheckpointError` if the state after that batch cannot be rebuilt.
+        """
         self.demand_kept(batch)
         batches, snapshots = self.listed()
         gone = [number for number in batches if number > batch]
@@ -330,16 +337,18 @@ class CellLog:
         self._delete(f"{version}.snapshot" for version in snapshots if version > batch)
 
     def disown(self, digests: set[str]) -> None:
-        """Remembers the digests of deltas that are none of this history: a live engine that applied one is of no
-        use."""
+        """Stores the digests of deltas that do not belong to this history: a live engine that applied one of them
+        cannot be used.
+        """
         try:
             self.folder.replace(_FORGOTTEN, json.dumps(sorted(self.forgotten() | digests)).encode())
         except OSError as error:
             raise CheckpointError(f"cannot write {self.folder.at(_FORGOTTEN)}: {error.strerror}") from None
 
     def forgotten(self) -> set[str]:
-        """Returns the digests of deltas that were deleted to go back, or are of cells before these: a live engine that
-        applied one is out of date."""
+        """Returns the digests of deltas that a rollback deleted, or that belong to cells before a recut. A live engine
+        that applied one of them is out of date.
+        """
         with self._readable(self.folder.at(_FORGOTTEN)):
             try:
                 return set(json.loads(self.folder.read(_FORGOTTEN)))
@@ -355,9 +364,10 @@ class CellLog:
     # -- notes for the driver -----------------------------------------------------------------------------------------
 
     def write_note(self, batch: int, note: Mapping[str, Any]) -> None:
-        """Leaves a small JSON file about a batch; not durable, replaced when the batch is executed again.
+        """Writes a small JSON file about a batch. The file is not durable, and is replaced when the batch is executed
+        again.
 
-        Only the newest are kept.
+        Only the newest notes are kept.
         """
         try:
             self.folder.replace(f"{batch}.json", json.dumps(note).encode(), durable=False)
@@ -368,12 +378,12 @@ class CellLog:
 
 
 def weight(size: int) -> int:
-    """Returns what a delta of that many bytes adds to the load of the log."""
+    """Returns the weight of a delta of ``size`` bytes in the load of the log."""
     return max(size, BATCH_WEIGHT)
 
 
 def cell_folders(operator: Folder | Path) -> list[Folder]:
-    """Returns the folders of an operator's cells, by number; copies with other names are none."""
+    """Returns the folders of an operator's cells, by number; ignores copies with other names."""
     operator = folder_at(operator)
     try:
         found = [name for name in operator.folders() if _CELL.fullmatch(name)]
@@ -383,14 +393,13 @@ def cell_folders(operator: Folder | Path) -> list[Folder]:
 
 
 def strangers(log: CellLog) -> list[str]:
-    """Names in a cell's folder that are none of the log's, and so are not looked at."""
+    """Returns the names in a cell's folder that do not belong to the log, and are ignored."""
     entries = [*log.files(), *log.folder.folders()]
     return sorted(name for name in entries if name[0] != "." and name != _FORGOTTEN and not _NAME.fullmatch(name))
 
 
 def read_note(folder: Folder | Path, batch: int) -> dict[str, Any] | None:
-    """Returns what a cell's folder says about a batch; None if nothing (no rows, or no task for it), or nothing
-    readable."""
+    """Returns the note of a cell about a batch; None if there is none (no rows, or no task), or if it is unreadable."""
     try:
         note = json.loads(folder_at(folder).read(f"{batch}.json"))
     except (OSError, ValueError):  # a note is not durable: a crash of the machine can leave it empty

@@ -1,1 +1,1 @@
-"""Cutting the state of a stopped job into another number of cells."""
+"""Cuts the state of a stopped job into another number of cells."""

@@ -13,7 +13,7 @@ from spark_jobs.dispatch.hashing import xxhash64
 
 @dataclass(frozen=True)
 class Sum:
-    """Of results: the number of rows, and the sum of the hashes of all rows, modulo 2^64."""
+    """The number of rows of results, and the sum of the hashes of all rows, modulo 2^64."""
 
     rows: int = 0
     checksum: int = 0

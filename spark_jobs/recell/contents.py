@@ -1,8 +1,8 @@
-"""Reads the base rows of an operator out of the engines of its cells, each once.
+"""Reads the base rows of an operator from the engines of its cells, each row once.
 
-A row that several cells have is taken from the first of them. On the way everything is compared with the cut: a row
-that stands in a cell where it does not belong, or is not in each cell where it does, means that a file is damaged, or
-that rows are hashed otherwise than here. Then nothing is cut anew.
+A row that several cells have is taken from the first of them. All rows are compared with the cut: if a row is in a cell
+where it does not belong, or is missing in a cell where it does, a file is damaged, or Spark hashes differently than
+this module. Then the state is not recut.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from spark_jobs.dispatch.placed import lacking, of_plan, of_role
 from spark_jobs.errors import CheckpointError, DamagedStateError
 
 Load = Callable[[int], ProgramEngine]
-"""Gives the engine of a cell."""
+"""Returns the engine of a cell."""
 
 Rows = Mapping[str, pa.Table]
 """Rows by relation, each once, with ``_weight``."""
 
 
 def contents(given: Exchange, load: Load, where: object) -> Rows:
-    """Returns what the cells of a round hold, by base relation. O(state), and in memory once; ``load`` is called once
+    """Returns the rows in the cells of a round, by base relation. O(state), and in memory once; ``load`` is called once
     per cell.
 
-    Raises :class:`DamagedStateError` if a row is not where it belongs, :class:`CheckpointError` if the cells do not
-    keep their rows.
+    Raises :class:`DamagedStateError` if a row is in the wrong cell, :class:`CheckpointError` if the cells do not store
+    their rows.
     """
     if given.roles is None:
         assert given.maintained.plan is not None, "what has no roles is one join"
@@ -42,7 +42,7 @@ def contents(given: Exchange, load: Load, where: object) -> Rows:
 
 
 def _rows(engine: ProgramEngine, relation: str, name: str, where: object) -> pa.Table:
-    """Returns the rows of a relation of a cell, which it calls ``name``."""
+    """Returns the rows of a relation of a cell, where it has the name ``name``."""
     here = kept(engine, masks=True)
     if name not in here:
         raise CheckpointError(
@@ -86,7 +86,7 @@ def _of_plan(given: Exchange, plan: Plan, load: Load, where: object) -> Rows:
 def _of_roles(given: Exchange, roles: Mapping[str, Role], load: Load, where: object) -> Rows:
     cells = given.grid.cells
     chosen: dict[str, tuple[str, Role]] = {}
-    for name, role in roles.items():  # of a relation that is there in several roles one that is cut, if any is
+    for name, role in roles.items():  # if a relation has several roles, prefer a role that is cut
         if role.relation not in chosen or (role.hashed and not chosen[role.relation][1].hashed):
             chosen[role.relation] = (name, role)
     parts: dict[str, list[pa.Table]] = {relation: [] for relation in chosen}
@@ -99,8 +99,8 @@ def _of_roles(given: Exchange, roles: Mapping[str, Role], load: Load, where: obj
 
 
 def _taken(role: Role, rows: pa.Table, cell: int, cells: int, before: list[pa.Table], where: object) -> pa.Table:
-    """Returns the rows that are taken of a cell's."""
-    if cells > 1 and not role.hashed:  # each cell has them all
+    """Returns the rows that are taken from a cell."""
+    if cells > 1 and not role.hashed:  # each cell has all rows
         if before and _sizes(before[0]) != _sizes(rows):
             raise _lost(role.relation, cell, where)
         return rows if not before else rows.slice(0, 0)

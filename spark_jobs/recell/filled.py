@@ -1,4 +1,4 @@
-"""Fills the engines of new cells, one after the other, with their part of the old cells' rows."""
+"""Fills the engines of new cells, one at a time, with their part of the old cells' rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_jobs.recell.contents import Rows
 def filled(given: Exchange, step: Step, base: Rows) -> Iterator[ProgramEngine]:
     """Yields the engines of the cells of a round, in their order, each with its part of ``base``. O(state) each.
 
-    Raises :class:`CheckpointError` if the rows that there are do not say where they belong, or lack a column that is
+    Raises :class:`CheckpointError` if the stored rows lack a column that determines their cell, or a column that is
     read.
     """
     program = Program.from_json(step.program)
@@ -50,9 +50,9 @@ def _demand_columns(given: Exchange, program: Program, step: Step, base: Rows) -
 
 
 def changes_of(given: Exchange, program: Program, base: Rows, cell: int) -> dict[str, pa.Table]:
-    """Returns what a cell of a round gets of the changes of base relations, by the names of its relations.
+    """Returns the changes of base relations for a cell of a round, by the names of the cell's relations.
 
-    ``program``: what the cell runs. Raises :class:`CheckpointError` if columns that rows are cut by are not there.
+    ``program``: the cell's program. Raises :class:`CheckpointError` if columns by which rows are cut are missing.
     """
     if given.roles is None:
         return {table.name: _masked(given, program, table.name, base, cell) for table in program.tables}

@@ -1,8 +1,8 @@
-"""The operators of a job's query that are cut anew, with their cells before and after.
+"""The operators of a job's query that are recut, with their cells before and after.
 
-The query's own operator is the first round; ``.merge`` is the second, if there is one; ``.keys.*`` keep the rows of
-relations that are looked up by key, for an update or because it is enforced; ``.window.*`` are the windows of a query
-in several cells, which in one cell are in that cell. All are at the same batch.
+The query's own operator is the first round; ``.merge`` is the second, if there is one. ``.keys.*`` store the rows of
+relations that are looked up by key, for an update or because the key is enforced. ``.window.*`` are the windows of a
+query with several cells; a query with one cell has its windows in that cell. All operators are at the same batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_jobs.storage.folder import Folder
 
 @dataclass(frozen=True)
 class Old:
-    """An operator as it is: its folder, what ``meta.json`` says, what its cells run, and the round that they are."""
+    """An existing operator: its folder, its ``meta.json``, the program of its cells, and its round."""
 
     folder: Folder
     meta: dict[str, Any]
@@ -40,8 +40,9 @@ class Old:
     batch: int
 
     def load(self, note: Callable[[str], None]) -> Callable[[int], ProgramEngine]:
-        """Returns what gives the engine of a cell, and tells ``note`` the digest with which its history ends, and those
-        of what comes after."""
+        """Returns a function that loads the engine of a cell. It passes to ``note`` the digest with which the cell's
+        history ends, and the digests of later batches.
+        """
         backfill = self.folder.parent.parent / "backfill" / self.folder.name
 
         def loaded(cell: int) -> ProgramEngine:
@@ -58,9 +59,9 @@ class Old:
 
 @dataclass(frozen=True)
 class Job:
-    """A stopped job: the rounds of its query as they are and as they will be, and what keeps rows by key, both ways.
+    """A stopped job: the old and the new rounds of its query, and the old and the new operators that store rows by key.
 
-    ``was_within``, ``within``: the operators that are windows, by relation in lower case, as they are and will be.
+    ``was_within``, ``within``: the old and the new operators that are windows, by relation in lower case.
     """
 
     stream: str
@@ -73,9 +74,9 @@ class Job:
 
 
 def job_of(where: Whereabouts, cells: int) -> Job:
-    """Returns the job on a checkpoint, to be cut into so many cells.
+    """Returns the job on a checkpoint, to be cut into ``cells`` cells.
 
-    Raises :class:`CheckpointError` if it is not to be cut, ``PlanError`` if the query cannot be.
+    Raises :class:`CheckpointError` if the job cannot be recut, ``PlanError`` if the query cannot be.
     """
     stream = stream_of(where.checkpoint)
     if stream is None:
@@ -122,10 +123,10 @@ def job_of(where: Whereabouts, cells: int) -> Job:
 
 
 def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) -> int:
-    """Returns the newest batch that Spark has committed, which all cells have. Raises unless they do.
+    """Returns the newest batch that Spark has committed. Raises unless all cells have it.
 
-    One that was begun and not committed (it was refused, or the job was killed) is executed again by the new cells,
-    whatever the old ones have of it.
+    A batch that was begun and not committed (it was refused, or the job was killed) is executed again by the new cells,
+    even if the old cells have parts of it.
     """
     spark = SparkHistory(where.checkpoint)
     committed, begun = spark.committed(), spark.begun()
@@ -151,7 +152,7 @@ def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) 
 
 
 def _old(folder: Folder, stride: ExchangeStep, meta: dict[str, Any] | None, batch: int) -> Old:
-    """Returns an operator as it is. Raises if this version would not have cut it so."""
+    """Returns an existing operator. Raises if this version would cut it differently."""
     if meta is None:
         raise CheckpointError(f"{folder} is gone, which holds a part of the query's state: put it back from a copy")
     if meta["fingerprint"] != stride.step.fingerprint or meta["grid"] != stride.step.meta["grid"]:

@@ -1,13 +1,13 @@
-"""``crown state --recell``: the state of a stopped job, cut into another number of cells.
+"""``crown state --recell``: cuts the state of a stopped job into another number of cells.
 
-    old cells → base rows, each once → new cells → their snapshots in a folder of their own → the word which counts
+    old cells → base rows, each once → new cells → their snapshots in a folder of their own → the current state
 
-The old state is read and never written. The new one is written beside it, read back, and compared: its results must be
-those of the old one, by their number and a checksum. Then one write (``log.whereabouts.make_current``) lets it count.
-Whatever stops this before that write leaves the old state as it was, and a folder that is not looked at.
+The old state is read and never written. The new state is written beside it, read back, and compared: its results must
+equal the old ones in number and checksum. Then one write (``log.state_location.make_current``) makes it the current
+state. An error before that write leaves the old state as it was, and a folder that is ignored.
 
-The new cells begin with a snapshot of the batch that Spark committed last, so the next batch is the next one to them,
-too. Their live engines are made from it: those of the old cells are disowned.
+The new cells begin with a snapshot of the last batch that Spark committed, so they continue with the next batch. Their
+live engines are made from the snapshot: live engines of the old cells are disowned.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ MOST = 1024
 
 @dataclass(frozen=True)
 class Recelled:
-    """What was done: the numbers of cells, the batch after which, the result's sum, the folder that counts now, those
-    that are put aside, and the file that says which counts."""
+    """The result of a recut: the old and the new number of cells, the last batch, the result's sum, the current folder,
+    the folders that are put aside, and the file that names the current one.
+    """
 
     before: int
     after: int
@@ -56,11 +57,11 @@ class Recelled:
 
 
 def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = None) -> Recelled:
-    """Cuts the state of a stopped job into so many cells. O(state + result), in memory: all base rows once, and one
+    """Cuts the state of a stopped job into ``cells`` cells. O(state + result), in memory: all base rows once, and one
     engine at a time, twice. ``options``: of the state's object store, by default the environment's.
 
-    Raises :class:`CheckpointError` and its kin if the job runs, has not finished a batch, or its state is not whole;
-    ``PlanError`` if its query cannot be cut so. Then nothing has changed.
+    Raises :class:`CheckpointError` and its subclasses if the job runs, has not finished a batch, or its state is
+    damaged; ``PlanError`` if its query cannot be cut into that many cells. Then nothing has changed.
     """
     if not 1 <= cells <= MOST:
         raise CheckpointError(f"--recell {cells}: give a number of cells from 1 to {MOST:,}")
@@ -82,15 +83,16 @@ def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = N
 
 
 def _synced(state: Folder) -> None:
-    """Sees that the folders of a state are on the disk, before a file on the disk says that they count."""
+    """Syncs the folders of a state to disk, before a file on disk makes them current."""
     if isinstance(state, LocalFolder):
         for folder, _, _ in os.walk(state.path):
             sync(Path(folder))
 
 
 def _written(job: Job, state: Folder) -> Sum:
-    """Writes the new cells of all operators; returns the sum of the query's result. Raises if it is not the old
-    one's."""
+    """Writes the new cells of all operators; returns the sum of the query's result. Raises if it differs from the old
+    sum.
+    """
     for old, new in job.keys:
         digests: set[str] = set()
         base = contents(old.round, old.load(digests.add), old.folder)
@@ -111,10 +113,10 @@ def _written(job: Job, state: Folder) -> Sum:
 
 
 def _within(job: Job, base: Rows, state: Folder, digests: set[str]) -> Rows:
-    """Writes the cells that are windows, if the new state has such; returns what the query's own cells are made of.
+    """Writes the cells that are windows, if the new state has such cells; returns the rows of the query's own cells.
 
-    Windows are in the query's one cell, or before its several cells. So the rows of ``base`` become those of windows,
-    or the other way round, or it is windows that stay windows.
+    Windows are in the query's one cell, or in front of its several cells. So the rows of ``base`` become those of
+    windows, or the other way round, or windows stay windows.
     """
     rows = dict(base)
     for relation, old in job.was_within.items():
@@ -130,14 +132,17 @@ def _within(job: Job, base: Rows, state: Folder, digests: set[str]) -> Rows:
 
 
 def _result(old: Old, digests: set[str]) -> Sum:
-    """Returns the sum of an operator's result as it is; notes the digests with which its cells' histories end."""
+    """Returns the sum of an operator's old result; adds the digests with which its cells' histories end to
+    ``digests``.
+    """
     load = old.load(digests.add)
     return sum((sum_of(load(cell)) for cell in range(old.meta["cells"])), Sum())
 
 
 def _made(stride: ExchangeStep, base: Rows, state: Folder, digests: set[str], batch: int) -> tuple[Sum, list[pa.Table]]:
-    """Writes the cells of an operator, and reads them back; returns the sum of their results, and these, if a next
-    round is made of them."""
+    """Writes the cells of an operator, and reads them back; returns the sum of their results, and the results if the
+    next round is made of them.
+    """
     step, folder = stride.step, state / stride.step.operator
     check_meta(folder, step.meta)
     keep_plan(folder, fingerprint=step.fingerprint, program=step.program, on_missing=step.on_missing, whole=step.whole)

@@ -1,1 +1,1 @@
-"""Folders of files that outlive a job, on whatever storage: the local file system, or an object store."""
+"""Folders of files that outlive a job, on any storage: the local file system, or an object store."""

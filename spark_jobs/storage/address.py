@@ -1,6 +1,6 @@
-"""Parses every address that a user writes: a path of this host, or the URI of an object store.
+"""Parses every address that a user writes: a local path, or the URI of an object store.
 
-URIs never carry credentials: what is a user's name and password in one, or a query, is not shown, and refused.
+URIs must not carry credentials: a user name with a password, or a query, is refused, and never shown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _STORES = {
     "abfs": "abfs",
     "abfss": "abfss",
 }
-"""Schemes of object stores that have an atomic create, with what obstore calls them."""
+"""Schemes of object stores that have an atomic create, with obstore's names for them."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A place on an object store: ``bucket`` with its scheme, and the ``prefix`` under which it is."""
+    """A place on an object store: ``bucket`` with its scheme, and the ``prefix`` of the place in it."""
 
     bucket: str
     prefix: str
@@ -49,8 +49,9 @@ def masked(text: str) -> str:
 
 
 def in_a_line(error: BaseException) -> str:
-    """Returns what a library for object stores has said, whose causes stand on lines of their own, as one line without
-    credentials."""
+    """Returns the error of a library for object stores, whose causes are on lines of their own, as one line without
+    credentials.
+    """
     said = _COLOUR.sub("", str(error)).partition("\n\nDebug source")[0]
     lines = (line.strip().removeprefix("↳").strip() for line in masked(said).splitlines())
     return ": ".join(filter(None, lines)) or repr(error)
@@ -63,10 +64,11 @@ def scheme_of(path: str) -> str | None:
 
 
 def address(place: str | Path, option: str) -> Path | Address:
-    """Returns where a place is: a path of this host, or an address on an object store. ``option``: what the user calls
-    it.
+    """Returns the place as a local path, or as an address on an object store. ``option``: the user's name for the
+    place.
 
-    Raises :class:`FolderError` for what is neither, with the reason: no folder is ever called ``s3a:``.
+    Raises :class:`FolderError` for anything else, with the reason. A text such as ``s3a:`` is never taken for a
+    folder's name.
     """
     if not isinstance(place, (str, os.PathLike)):
         raise FolderError(f"{option} is the path or the URI of a folder, not {place!r:.100}")

@@ -1,9 +1,8 @@
 """The protocol of storage: folders of small and large files, each published atomically.
 
-A folder is known by where it is. It need not be made before a file is: object stores have no folders. All methods raise
-OSError, whose ``strerror`` is a reason in words, when the storage cannot do what it should; ``FileNotFoundError`` means
-that a file is surely not there, and nothing else does. So a storage that cannot be reached is never taken for an empty
-one.
+A folder is identified by its place. It need not be created before its files: object stores have no folders. All methods
+raise OSError, whose ``strerror`` is a reason in words, when the storage fails. ``FileNotFoundError``, and no other
+error, means that a file does not exist. So a storage that cannot be reached is never taken for an empty one.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from pathlib import Path
 
 
 class Folder(ABC):
-    """A folder: ``name`` is its own, ``parent`` the folder it is in, ``str()`` where it is, for people."""
+    """A folder. ``name``: its own name; ``parent``: its parent folder; ``str()``: its place, for messages."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Returns the last part of where it is."""
+        """Returns the last part of the folder's place."""
 
     @property
     @abstractmethod
     def parent(self) -> Folder:
-        """Returns the folder that this one is in."""
+        """Returns the parent folder."""
 
     @abstractmethod
     def __truediv__(self, name: str) -> Folder:
-        """Returns the folder of that name in this one; ``a/b`` is two folders down."""
+        """Returns the subfolder ``name``; ``a/b`` is two folders down."""
 
     @abstractmethod
     def at(self, file: str) -> str:
-        """Returns where a file of the folder is, for people."""
+        """Returns the place of a file in the folder, for messages."""
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -43,7 +42,7 @@ class Folder(ABC):
 
     @abstractmethod
     def folders(self) -> list[str]:
-        """Returns the names of the folders in it. O(entries)."""
+        """Returns the names of the subfolders. O(entries)."""
 
     @abstractmethod
     def read(self, file: str, start: int = 0, stop: int | None = None) -> bytes:
@@ -55,14 +54,14 @@ class Folder(ABC):
 
     @abstractmethod
     def size(self, file: str) -> int:
-        """Returns the bytes of a file."""
+        """Returns the size of a file in bytes."""
 
     @abstractmethod
     def local(self, file: str) -> AbstractContextManager[Path]:
-        """Yields a file of this host with the bytes of ``file``, for as long as the context lasts."""
+        """Yields a local file with the bytes of ``file``, while the context lasts."""
 
     def has(self, file: str) -> bool:
-        """Returns True if the file is there."""
+        """Returns True if the file exists."""
         try:
             self.size(file)
         except FileNotFoundError:
@@ -73,42 +72,46 @@ class Folder(ABC):
 
     @abstractmethod
     def make(self) -> None:
-        """Makes the folder, if that is anything to make."""
+        """Creates the folder, if the storage has folders."""
 
     @abstractmethod
     def create(self, file: str, data: bytes) -> bool:
-        """Writes a file durably, unless it is there: then returns False. Atomic: of any number of writers one wins."""
+        """Writes a file durably and returns True, or returns False if it exists. Atomic: of any number of writers one
+        wins.
+        """
 
     @abstractmethod
     def replace(self, file: str, data: bytes, durable: bool = True) -> None:
-        """Writes a file in one step, whether it is there or not; not ``durable``: a crash of the host may undo that."""
+        """Writes a file atomically, replacing an existing one. If not ``durable``, a crash of the host may undo the
+        write.
+        """
 
     @abstractmethod
     def publish(self, file: str, write: Callable[[Path], object]) -> None:
-        """Writes a large file durably, in one step. ``write`` is given a path of this host, and writes the file
-        there."""
+        """Writes a large file durably and atomically. ``write`` receives a local path, and writes the file there."""
 
     @abstractmethod
     def spooled(self, file: str) -> AbstractContextManager[Path]:
-        """Yields a path of this host; what is written there is the file, durably, when the context ends.
+        """Yields a local path; the data written there becomes the file, durably, when the context ends.
 
-        If the context is left by an exception there is no file. The file need not appear in one step: its name must be
-        one that no other writer knows.
+        If the context ends with an exception, there is no file. The file need not appear atomically: no other writer
+        may know its name.
         """
 
     @abstractmethod
     def adopt(self, files: Iterable[str], source: Folder) -> None:
-        """Gives files of another folder of the same storage their places in this one, durably, each in one step.
+        """Links or copies files of another folder of the same storage into this one, durably, each atomically.
 
-        They stay in the other folder, too. A file that is here already stays what it is. Raises FileNotFoundError,
-        whose ``filename`` says which, for one that is in neither folder.
+        The files stay in the other folder, too. A file that exists here is left unchanged. Raises FileNotFoundError,
+        whose ``filename`` names the file, if a file is in neither folder.
         """
 
     @abstractmethod
     def delete(self, files: Iterable[str]) -> None:
-        """Deletes files; one that is not there is none to delete."""
+        """Deletes files; ignores files that do not exist."""
 
     @abstractmethod
     def trial(self) -> None:
-        """Writes a file that is not needed, and deletes it: raises OSError unless the folder can be written, and a file
-        created once only."""
+        """Writes and deletes a file that is not needed. Raises OSError unless the folder can be written, and a file can
+        be created only once.
+        """

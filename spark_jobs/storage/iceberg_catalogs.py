@@ -1,4 +1,4 @@
-"""Catalogs of pyiceberg: names of tables in them, and errors when one cannot be used."""
+"""Catalogs of pyiceberg: resolves names of tables, and reports errors of catalogs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def opened(name: str) -> tuple[Catalog, str]:
 
 @contextmanager
 def telling(told: Callable[[str, str], Exception]) -> Iterator[None]:
-    """Has what pyiceberg raises end in one sentence: the error that ``told`` makes of the reason, and of where catalogs
-    are described."""
+    """Turns the errors of pyiceberg into the exception that ``told`` makes of the reason, and of the place where
+    catalogs are described.
+    """
     import pyiceberg.exceptions as raised
 
     ours = tuple(one for one in vars(raised).values() if isinstance(one, type) and issubclass(one, Exception))

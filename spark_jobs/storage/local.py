@@ -1,4 +1,4 @@
-"""A folder of this host's file systems: local disks and mounted ones with hard links (NFS)."""
+"""A folder on a local file system: local disks, and mounted ones with hard links (NFS)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.storage.folder import Folder
 
 
 class LocalFolder(Folder):
-    """The folder ``path``. What is written is on the disk when a method returns, and its owner's alone to read."""
+    """The folder ``path``. Data is on disk when a method returns, and readable by its owner only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -129,7 +129,7 @@ class LocalFolder(Folder):
             raise
 
     def adopt(self, files: Iterable[str], source: Folder) -> None:
-        """Makes hard links to the files."""
+        """Creates hard links to the files."""
         assert isinstance(source, LocalFolder), "folders of one storage"
         for file in files:
             try:

@@ -1,9 +1,9 @@
 """A folder of an object store (S3, Google Cloud Storage, Azure), through ``obstore``.
 
-An object appears whole or not at all, and ``put(mode="create")`` is refused if one is there: that is the atomic
-create-if-absent. Requests that fail are sent again by obstore, for up to three minutes unless it is told otherwise;
-what then still fails is an OSError. A create that was sent again may find the object that it has made itself: who
-creates must compare what is there (``CellLog.publish`` does).
+An object appears completely or not at all, and ``put(mode="create")`` fails if the object exists: that is the atomic
+create-if-absent. obstore repeats failed requests for up to three minutes unless configured otherwise; a request that
+still fails raises OSError. A repeated create may find the object that its first request has made, so the caller must
+compare the contents (``CellLog.publish`` does).
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ _METADATA = re.compile(r"://(169\.254\.169\.254|metadata\.google\.internal)/")
 _STORE = re.compile(r"\AGeneric \w+ error: ")
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _DELETES = 10
-"""So many files are deleted at a time."""
+"""The number of files that are deleted concurrently."""
 _stores: dict[tuple[int, str, tuple[tuple[str, str], ...]], Any] = {}
 """Connections of this process, by process, bucket and options."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket or container: its URI, and what is asked for with every request. Options are never shown."""
+    """A bucket or container: its URI, and the options of every request. Options are never shown."""
 
     uri: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     spool: str | None = None
 
     def store(self) -> Any:
-        """Returns obstore's client, one per process. Raises :class:`FolderError` if the options are none of its."""
+        """Returns obstore's client, one per process. Raises :class:`FolderError` if obstore rejects the options."""
         key = (os.getpid(), self.uri, tuple(sorted((k, str(v)) for k, v in self.options.items())))
         if key not in _stores:
             _stores[key] = self._connected()
@@ -97,11 +97,11 @@ class Bucket:
             ) from None
 
     def delta_options(self) -> dict[str, str]:
-        """Returns the options as deltalake knows them, which speaks to stores through the same library."""
+        """Returns the options in the form of deltalake, which uses the same library for stores."""
         found = {name: str(value) for name, value in self.options.items()}
         if "retry_timeout" in found:
             found["retry_timeout"] += "s"
-        if self.uri.startswith("s3:"):  # the commit is an object that is created once only
+        if self.uri.startswith("s3:"):  # the commit is an object that may be created only once
             found.setdefault("aws_conditional_put", "etag")
         if self.uri.startswith("gs:"):
             given = {name.lower().removeprefix("google_") for name in found}
@@ -114,7 +114,7 @@ class Bucket:
         return found
 
     def reason(self, error: BaseException) -> str:
-        """Returns why a request failed, in a line without credentials."""
+        """Returns the reason of a failed request, in a line without credentials."""
         text = in_a_line(error)
         if _METADATA.search(text):
             return "no credentials are given, in the environment or as storage_options"
@@ -126,7 +126,7 @@ class Bucket:
 
 
 def _secrets(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yields what must not be shown of options, also of a key of Google's, which is JSON with a secret in it."""
+    """Yields the secrets in options, including those inside a Google key, which is JSON."""
     for name, value in given.items():
         text = str(value)
         if len(text) > 3 and re.search("key|secret|token|password|credential|sas|signature", name, re.I):
@@ -137,7 +137,7 @@ def _secrets(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 class ObjectFolder(Folder):
-    """What is under ``prefix`` in a bucket; ``""`` is all of it."""
+    """The objects under ``prefix`` in a bucket; ``""`` is the whole bucket."""
 
     def __init__(self, bucket: Bucket, prefix: str) -> None:
         self.bucket = bucket
@@ -174,7 +174,7 @@ class ObjectFolder(Folder):
 
     @contextmanager
     def _asking(self) -> Iterator[Any]:
-        """Yields the client; what obstore raises inside becomes an OSError with a reason in words."""
+        """Yields the client; turns obstore's errors into OSError with a reason in words."""
         obstore = _obstore(self.bucket.uri)
         store, known = self.bucket.store(), obstore.exceptions
         try:
@@ -273,7 +273,7 @@ class ObjectFolder(Folder):
                 _obstore(self.bucket.uri).put(store, self._key(file), path)
 
     def adopt(self, files: Iterable[str], source: Folder) -> None:
-        """Has the store copy the files; none of their bytes are read here."""
+        """Has the store copy the files; their bytes are not read here."""
         assert isinstance(source, ObjectFolder), "folders of one storage"
         for file in files:
             try:
@@ -284,10 +284,10 @@ class ObjectFolder(Folder):
                     raise FileNotFoundError(error.errno, error.strerror, file) from None
 
     def delete(self, files: Iterable[str]) -> None:
-        """Deletes files. Each file has a request of its own, and all of them have ended when this returns.
+        """Deletes files. Each file has a request of its own, and all requests have ended when this method returns.
 
-        One request for several stops at the first file that is not there, on some stores, while the others are still
-        under way: they would delete what is written to these names afterwards.
+        On some stores, one request for several files stops at the first file that does not exist while the other
+        deletions are still running. These would delete files that are written under the same names afterwards.
         """
         with ThreadPoolExecutor(_DELETES) as pool:
             for _ in pool.map(self._delete, files):
@@ -311,7 +311,7 @@ class ObjectFolder(Folder):
 
 
 def _obstore(uri: str) -> Any:
-    """Returns the module. Raises :class:`FolderError` if it is not installed."""
+    """Returns the module ``obstore``. Raises :class:`FolderError` if it is not installed."""
     try:
         import obstore
         import obstore.exceptions

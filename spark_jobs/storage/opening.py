@@ -17,11 +17,11 @@ Options = Mapping[str, str]
 def folder_at(
     place: str | Path | Folder, option: str = "checkpoint", options: Options | None = None, spool: str | None = None
 ) -> Folder:
-    """Returns the folder at a path or URI; a folder is returned as it is. Nothing is made, and nothing asked for.
+    """Returns the folder at a path or URI; returns a folder unchanged. Creates nothing, and sends no request.
 
-    ``options``: those of obstore for an object store (credentials, endpoint, region, timeouts, max_retries,
-    retry_timeout); what is not given is taken from the environment. ``spool``: where large objects pass through this
-    host. Raises :class:`FolderError`.
+    ``options``: obstore's options for an object store (credentials, endpoint, region, timeouts, max_retries,
+    retry_timeout); options that are not given are taken from the environment. ``spool``: a local folder through which
+    large objects pass. Raises :class:`FolderError`.
     """
     if isinstance(place, Folder):
         return place
@@ -32,7 +32,9 @@ def folder_at(
 
 
 def ready(folder: Folder, option: str) -> None:
-    """Makes the folder if it is not there. Raises :class:`FolderError` if it cannot be, or cannot be written."""
+    """Creates the folder if it does not exist. Raises :class:`FolderError` if that fails, or if the folder cannot be
+    written.
+    """
     try:
         folder.trial()
     except (FileExistsError, NotADirectoryError):

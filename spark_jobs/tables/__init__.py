@@ -1,1 +1,1 @@
-"""Tables that a stream keeps: of its deltas, written by the cells themselves, and of its result."""
+"""Tables that a stream maintains: a table of its deltas, written by the cells themselves, and a table of its result."""

@@ -5,7 +5,7 @@
 - ``kafka://host:9092,host2:9092/topic?key=shop``
 - ``iceberg:CATALOG.NAMESPACE.TABLE?key=shop``
 
-What else a URL asks is a setting of its client: ``&sslmode=require``, ``&security.protocol=SSL``.
+Other parameters of a URL are settings of its client: ``&sslmode=require``, ``&security.protocol=SSL``.
 """
 
 from __future__ import annotations
@@ -35,24 +35,27 @@ class Target(Protocol):
     """A table that holds a result."""
 
     def newest(self, stream: str) -> int:
-        """Returns the newest batch of a stream in the table; −1 if there is none. Raises ``CheckpointError`` and its
-        kin if the table is another stream's or cannot be read."""
+        """Returns the newest batch of a stream in the table; −1 if there is none. Raises ``CheckpointError`` or a
+        subclass if the table belongs to another stream or cannot be read.
+        """
         ...
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
-        """Applies a batch of a stream, which follows the one applied last, in one transaction.
+        """Applies a batch of a stream, which follows the batch applied last, in one transaction.
 
-        ``after``: the batch that was applied last, where it is not the one before: ``net`` takes the table back.
-        False if it was applied before: nothing happens then. Raises ``CheckpointError`` and its kin if the table is
-        another stream's, lacks batches or cannot be written, and ``SparkJobError`` if the batch does not fit it.
+        ``after``: the batch that was applied last, if it is not the preceding number: ``net`` rolls the table back.
+        Returns False, and does nothing, if the batch was applied before. Raises ``CheckpointError`` or a subclass if
+        the table belongs to another stream, lacks batches or cannot be written, and ``SparkJobError`` if the batch does
+        not fit the table.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place: its name, without credentials; the columns of the key, None if it does not say; how it is reached; the
-    folder that it is, None if it is a table elsewhere."""
+    """The place of a table: its name, without credentials; the columns of the key, None if the name does not contain
+    them; whether a key is needed; a function that opens the table; its folder, None for a table elsewhere.
+    """
 
     name: str
     keys: tuple[str, ...] | None
@@ -62,15 +65,15 @@ class Place:
 
     @property
     def table(self) -> str:
-        """Returns what tells its table from any other: the name without the key."""
+        """Returns the identity of the table: the name without the key."""
         return self.name if self.keys is None else _KEY.split(self.name)[0]
 
 
 def place_at(given: str, table: str | None = None, storage_options: Mapping[str, str] | None = None) -> Place:
-    """Returns the place that a text names. Nothing is asked for until its target is.
+    """Returns the place that a text names. No request is sent until its target is opened.
 
-    ``table``: of a database, if the URL does not say it; ``storage_options``: obstore's, of an object store. Raises
-    SourceError for what is no place, and FolderError for what is no folder.
+    ``table``: of a database, if the URL does not contain it; ``storage_options``: obstore's, of an object store. Raises
+    SourceError for an invalid place, and FolderError for an invalid folder.
     """
     if not isinstance(given, str):
         raise SourceError(
@@ -122,7 +125,9 @@ def _in_iceberg(given: str, table: str | None) -> Place:
 
 
 def _asked(query: str, where: str) -> dict[str, str]:
-    """Returns what a URL asks. Raises SourceError for what it asks twice, of which one would be dropped."""
+    """Returns the parameters of a URL. Raises SourceError for a parameter that occurs twice, because one of them would
+    be dropped.
+    """
     found: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in found:
@@ -132,5 +137,5 @@ def _asked(query: str, where: str) -> dict[str, str]:
 
 
 def _once(made: Callable[[], Target]) -> Callable[[], Target]:
-    """Returns a function that makes a target at its first call: a connection to brokers is worth keeping."""
+    """Returns a function that creates a target at its first call and caches it, to keep a connection to brokers."""
     return cache(made)

@@ -1,4 +1,4 @@
-"""``read_view``: reads the present result of a running or stopped stream from its checkpoint as a DataFrame."""
+"""``read_view``: reads the current result of a running or stopped stream from its checkpoint as a DataFrame."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from spark_jobs.storage.folder import Folder
 
 @dataclass(frozen=True)
 class Place:
-    """Which state is read: the folder of the operator whose cells have the result, what its ``meta.json`` says, and
-    the batch."""
+    """The state that is read: the folder of the operator whose cells have the result, its ``meta.json``, and the
+    batch.
+    """
 
     operator: Folder
     meta: dict[str, Any]
@@ -47,15 +48,15 @@ def read_view(
 ) -> DataFrame:
     """Returns the result of a maintained query after a micro-batch, as a batch DataFrame with a partition per cell.
 
-    ``checkpoint``: of ``maintain`` or ``write_deltas``, of a stream that runs or has stopped. ``batch``: by default the
-    newest that Spark has committed, which ``view_batch`` tells; an older one, if the state goes back so far.
-    ``state`` and ``storage_options`` as for ``maintain``; the checkpoint says where its state is.
-    ``batch_column``: the name of a column that says which batch it is, e.g. ``"_batch"``. Every row is there as often
-    as it is in the result.
+    ``checkpoint``: of ``maintain`` or ``write_deltas``, of a running or stopped stream. ``batch``: by default the
+    newest that Spark has committed, which ``view_batch`` returns; an older one, if the state still has it. ``state``
+    and ``storage_options`` as for ``maintain``; the checkpoint contains the place of its state. ``batch_column``: the
+    name of a column with the number of the batch, e.g. ``"_batch"``. Every row is repeated as often as it is in the
+    result.
 
-    Each cell is rebuilt in a worker's memory, from its newest snapshot and the changes since, whenever the DataFrame
-    is executed: O(state + result), and a ``persist()`` if it is read more than once. The live engines are not looked
-    at. Raises ``CheckpointError`` and its kin if there is no state, or it is not to be trusted.
+    Each cell is rebuilt in a worker's memory, from its newest snapshot and the changes since, whenever the DataFrame is
+    executed: O(state + result). Use ``persist()`` if it is read more than once. The live engines are not read. Raises
+    ``CheckpointError`` or a subclass if there is no state, or if it cannot be verified.
     """
     place = place_of(located(checkpoint, state, storage_options), operator, batch)
     plan = kept_plan(place.operator, place.meta["fingerprint"]).program
@@ -77,14 +78,14 @@ def view_batch(
     storage_options: Mapping[str, str] | None = None,
     operator: str = "crown",
 ) -> int:
-    """Returns the batch that ``read_view`` would read now. Raises as it does."""
+    """Returns the batch that ``read_view`` would read now. Raises the same errors."""
     return place_of(located(checkpoint, state, storage_options), operator, None).batch
 
 
 def place_of(where: Whereabouts, operator: str, batch: int | None) -> Place:
-    """Returns where the result of an operator is to be read.
+    """Returns the state from which the result of an operator is read.
 
-    If Spark's own checkpoint is in the same folder, it says which batches are committed, and the state is compared with
+    If Spark's own checkpoint is in the same folder, it determines the committed batches, and the state is compared with
     it. Otherwise the newest batch is the newest that every cell has.
     """
     folder = where.checkpoint
@@ -122,7 +123,7 @@ def _only_state(where: Whereabouts, operator: str) -> Folder:
 def _task(
     place: Place, batch_column: str | None, functions: Sequence[UserFunction]
 ) -> Callable[[Iterable[pa.RecordBatch]], Any]:
-    """Returns the function that travels; it imports what it needs in the worker."""
+    """Returns the function that is sent to the workers. It imports what it needs there."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from plans.expressions.functions.user import known

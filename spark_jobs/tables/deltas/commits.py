@@ -1,14 +1,14 @@
 """Commits the files of a micro-batch to a table: all of them, once, by one process.
 
-The cells have written to ``_attempts`` (``spark_jobs.tables.deltas.parts``); the driver knows which attempts won. What
-a commit is depends on the table's log: a transaction of a Delta table (``delta``), or a manifest (``manifests``).
-Common to both is what is said here:
+The cells have written to ``_attempts`` (``spark_jobs.tables.deltas.parts``); the driver knows which attempts won. The
+table's log defines a commit: a transaction of a Delta table (``delta``), or a manifest (``manifests``). These rules
+apply to both:
 
-- The newest batch that is committed is read from the log. A batch that is there is not committed again: it was executed
-  twice. Any other but the one that follows it is refused: table and checkpoint do not belong together.
-- A file gets its place in the table by a hard link, or a copy that an object store makes; its name in ``_attempts``
-  goes afterwards. So whatever is left in ``_attempts`` when a batch has been committed is of an attempt that lost, or
-  of a driver that died, and is removed.
+- The newest committed batch is read from the log. A batch that is in the log is not committed again, because it was
+  executed twice. Any other batch than the next one is refused: table and checkpoint do not belong together.
+- A file is moved into the table by a hard link, or by a copy within the object store; its name in ``_attempts`` is
+  removed afterwards. So a file that remains in ``_attempts`` after the commit belongs to an attempt that lost, or to a
+  driver that died, and is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_jobs.tables.deltas.parts import ATTEMPTS, Part
 
 _NAME = re.compile(r"part-(\d+)-\w+-[0-9a-f]{32}\.parquet")
 OURS = frozenset({ATTEMPTS, LOCK, "_crown.json"})
-"""What may be in the folder of a table that has nothing yet."""
+"""Names that may be in the folder of a table without batches."""
 
 
 class Log(Protocol):
@@ -37,7 +37,7 @@ class Log(Protocol):
         ...
 
     def commit(self, batch: int, parts: Sequence[Part]) -> None:
-        """Commits a batch that follows the newest one, and puts its files into their places."""
+        """Commits a batch that follows the newest one, and moves its files into the table."""
         ...
 
     def holds(self, file: str) -> bool:
@@ -54,9 +54,9 @@ class Commits:
         self._swept = False
 
     def commit(self, batch: int, parts: Sequence[Part]) -> bool:
-        """Commits the files of a batch; False if it was committed before, and these files go.
+        """Commits the files of a batch. Returns False if the batch was committed before; then its files are removed.
 
-        Raises :class:`BrokenChainError` if batches before it are missing. Cost: the log's own, and a listing of
+        Raises :class:`BrokenChainError` if batches before it are missing. Cost: that of the log, and a listing of
         ``_attempts``.
         """
         newest = self._log.newest()
@@ -72,17 +72,17 @@ class Commits:
         return new
 
     def _sweep(self, newest: int) -> None:
-        """Removes what a driver that died has linked into the table and not committed. O(attempts that are left)."""
+        """Removes files that a dead driver has linked into the table and not committed. O(remaining attempts)."""
         left = [name for name, batch in attempts(self.folder) if batch <= newest + 1]
         self.folder.delete([name for name in left if not self._log.holds(name)])
         self._swept = True
 
 
 def follows(table: Folder | str, newest: int, batch: int, after: int | None = None) -> bool:
-    """Returns True if a batch is the next one of a table, False if it is the newest there: it is executed again.
+    """Returns True if a batch is the next one of a table, False if it is the newest batch there and was executed again.
 
-    ``after``: the batch that it follows, where that is not the one before it: the table goes back. Raises
-    :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
+    ``after``: the batch that it follows, if that is not the preceding number: a rollback of the table. Raises
+    :class:`BrokenChainError` for any other batch: Spark executes no batch again but the newest.
     """
     if newest in (batch, batch - 1 if after is None else after):
         return batch != newest
@@ -118,25 +118,25 @@ def unwritten(folder: Folder, error: OSError) -> CheckpointError:
 
 
 def entries(folder: Folder) -> set[str]:
-    """Returns the names of all that is in a folder. O(entries)."""
+    """Returns the names of all files and subfolders of a folder. O(entries)."""
     return {*folder.files(), *folder.folders()}
 
 
 def attempts(folder: Folder) -> list[tuple[str, int]]:
-    """Returns the names in ``_attempts`` and the batches they are of."""
+    """Returns the names in ``_attempts`` with their batches."""
     found = ((name, _NAME.fullmatch(name)) for name in (folder / ATTEMPTS).files())
     return [(name, int(match[1])) for name, match in found if match is not None]
 
 
 def drop_attempts(folder: Folder, batch: int) -> None:
-    """Removes the names in ``_attempts`` of batches up to this one; files that are in the table stay there."""
+    """Removes the names in ``_attempts`` of batches up to this one. Files in the table stay there."""
     (folder / ATTEMPTS).delete([name for name, of in attempts(folder) if of <= batch])
 
 
 def place(folder: Folder, files: Iterable[str]) -> None:
-    """Gives files that were attempts their places in the table; done before, it does nothing. Durable.
+    """Moves files of attempts into the table, durably. Does nothing for files that are there already.
 
-    Raises :class:`CheckpointError` if a file is gone.
+    Raises :class:`CheckpointError` if a file is missing.
     """
     try:
         folder.adopt(files, folder / ATTEMPTS)

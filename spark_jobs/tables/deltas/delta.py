@@ -1,8 +1,8 @@
-"""A table of deltas as a Delta table: a transaction per micro-batch, which says of which stream and batch it is.
+"""A table of deltas as a Delta table: a transaction per micro-batch, which contains its stream and batch.
 
-The log of the table remembers the newest transaction of every application (here: of every stream), in the same commit
-that adds the files. So a batch is in the table once, however often it is executed, and two drivers that commit the same
-batch cannot both succeed. Needs the package ``deltalake``; no JVM is asked.
+The log of the table stores the newest transaction of every application (here: of every stream), in the same commit that
+adds the files. So a batch is in the table once, however often it is executed, and two drivers that commit the same
+batch cannot both succeed. Needs the package ``deltalake``; no JVM is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
 
 _ATTEMPT = "crown.attempt"
-_LOOKED_AT = 20  # newest commits, among which one that was just made is
+_LOOKED_AT = 20  # number of newest commits that are searched for a commit that was just made
 
 
 def require() -> None:
@@ -40,8 +40,8 @@ def require() -> None:
 class DeltaLog:
     """The log of the Delta table in ``folder``. See ``spark_jobs.tables.deltas.commits.Log``.
 
-    ``stream``: who writes: ``<stream id>/<operator>``. A table with rows that this stream has not written is refused;
-    an empty one with the same columns is taken.
+    ``stream``: the writer, ``<stream id>/<operator>``. A table with rows of another writer is refused; an empty table
+    with the same columns is accepted.
     """
 
     def __init__(self, folder: Folder | Path, stream: str) -> None:
@@ -64,7 +64,7 @@ class DeltaLog:
         return self._table is not None and holds(self._table, file)
 
     def commit(self, batch: int, parts: Sequence[Part]) -> None:
-        """Adds the files of a batch in one transaction; the first one makes the table."""
+        """Adds the files of a batch in one transaction; the first one creates the table."""
         from deltalake.exceptions import DeltaError
         from deltalake.transaction import AddAction, create_table_with_add_actions
 
@@ -93,14 +93,14 @@ class DeltaLog:
         except (DeltaError, OSError) as error:
             if self._stands(mine):
                 return
-            if _beaten(error):  # else it is not known whether it was committed; the next start sweeps what was not
+            if _beaten(error):  # otherwise the commit may have succeeded; the next start removes uncommitted files
                 self._folder.delete(files)
             raise uncommitted(self._folder, batch, error) from None
 
     def _stands(self, attempt: str) -> bool:
-        """Returns True if a commit that failed is in the log all the same.
+        """Returns True if a commit that reported a failure is in the log.
 
-        A store's answer may get lost, and the request that is then sent again finds what the first one made.
+        A store's response may get lost, and the repeated request then finds the result of the first.
         """
         table = opened(self._folder)
         if table is None or all(commit.get(_ATTEMPT) != attempt for commit in table.history(_LOOKED_AT)):
@@ -109,7 +109,9 @@ class DeltaLog:
         return True
 
     def _shape(self, parts: Sequence[Part]) -> Schema:
-        """Returns the table's columns; of a new table, the files'. Raises :class:`SourceError` if they differ."""
+        """Returns the table's columns; for a new table, the columns of the files. Raises :class:`SourceError` if they
+        differ.
+        """
         from deltalake import Schema
 
         wanted = Schema.from_arrow(schema_of(self._folder, parts[0])) if parts else None
@@ -129,7 +131,7 @@ class DeltaLog:
 
 
 def by_batch(stream: str, batch: int, more: Mapping[str, str] | None = None) -> CommitProperties:
-    """Returns what a commit says of itself: the stream and batch that it is of."""
+    """Returns the properties of a commit: its stream and batch."""
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(stream, batch)], custom_metadata=dict(more or {}))
@@ -146,14 +148,14 @@ def uncommitted(folder: Folder, batch: int, error: Exception) -> CheckpointError
 
 
 def _reason(folder: Folder, error: Exception) -> str:
-    """Returns why deltalake failed, in a line without credentials."""
+    """Returns the reason of an error of deltalake, in a line without credentials."""
     if isinstance(folder, ObjectFolder):
         return folder.bucket.reason(error)
     return in_a_line(error)
 
 
 def options_of(folder: Folder) -> dict[str, str] | None:
-    """Returns what deltalake must know to reach the storage of a folder."""
+    """Returns deltalake's options for the storage of a folder."""
     return folder.bucket.delta_options() if isinstance(folder, ObjectFolder) else None
 
 
@@ -182,7 +184,7 @@ def opened(folder: Folder) -> DeltaTable | None:
 
 
 def holds(table: DeltaTable, file: str) -> bool:
-    """Returns True if the version of a table that was read has a file. O(files)."""
+    """Returns True if the version of a table that was read contains a file. O(files)."""
     return any(uri.endswith(f"/{file}") for uri in table.file_uris())
 
 
@@ -192,9 +194,9 @@ def newest_batch(folder: Folder | Path, stream: str) -> int:
 
 
 def back(folder: Folder, stream: str, batch: int) -> Callable[[], None]:
-    """Returns what takes a table of deltas back to the version with which a batch ended, in one transaction.
+    """Returns a function that restores a table of deltas to the version that ends with a batch, in one transaction.
 
-    O(versions since). Raises :class:`CheckpointError` if the table does not go back so far.
+    O(versions since). Raises :class:`CheckpointError` if the table no longer has that version.
     """
     from deltalake.exceptions import DeltaError
 
@@ -253,7 +255,7 @@ def table_files(path: Folder | Path | str, storage_options: Options | None = Non
 
 
 def _columns(schema: Schema) -> list[tuple[str, str]]:
-    """Returns names and types, whatever may be NULL."""
+    """Returns names and types, without nullability."""
     return [(field.name, str(field.type)) for field in schema.fields]
 
 

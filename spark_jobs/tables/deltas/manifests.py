@@ -1,8 +1,8 @@
 """A table of deltas as plain Parquet: files, and a manifest per micro-batch that lists its files.
 
-``_manifests/<batch>.json`` is made if it is not there, in one step: that is the commit. Then the files of the batch get
-their places in the folder. So a reader of all ``*.parquet`` of the folder reads committed batches only, of the
-newest perhaps not yet all files; ``delta_files`` leaves out such a batch.
+``_manifests/<batch>.json`` is created atomically if it does not exist: that is the commit. Then the files of the batch
+are moved into the folder. So a reader of all ``*.parquet`` of the folder reads committed batches only, of the newest
+perhaps not yet all files; ``delta_files`` omits such a batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MANIFESTS = "_manifests"
 class Manifests:
     """The log of plain Parquet in ``folder``. See ``spark_jobs.tables.deltas.commits.Log``.
 
-    ``stream``: who writes: ``<stream id>/<operator>``; a folder of another stream is refused.
+    ``stream``: the writer, ``<stream id>/<operator>``; the folder of another stream is refused.
     """
 
     def __init__(self, folder: Folder | Path, stream: str) -> None:
@@ -35,7 +35,7 @@ class Manifests:
             last = read_manifest(folder, self._newest)
             if last["stream"] != stream:
                 raise foreign(folder, f"deltas of the stream {last['stream']}")
-            place(folder, (part["file"] for part in last["files"]))  # a driver may have died before it had
+            place(folder, (part["file"] for part in last["files"]))  # a driver may have died before this step
         elif strange := sorted(entries(folder) - OURS - {MANIFESTS}):
             raise foreign(folder, f"files of others ({strange[0]}, for one)")
 
@@ -44,16 +44,16 @@ class Manifests:
         return self._newest
 
     def holds(self, file: str) -> bool:
-        """Returns True: a file gets its place after the manifest that names it."""
+        """Returns True, because a file is moved into the table after the manifest that lists it."""
         return True
 
     def commit(self, batch: int, parts: Sequence[Part]) -> None:
-        """Makes the manifest of a batch, then places its files."""
+        """Creates the manifest of a batch, then moves its files into the table."""
         said = {"stream": self._stream, "batch": batch, "files": [part.to_json() for part in parts]}
         manifests, name, data = self._folder / MANIFESTS, f"{batch}.json", json.dumps(said).encode()
         try:
             manifests.make()
-            first = manifests.create(name, data) or manifests.read(name) == data  # a request may have been sent twice
+            first = manifests.create(name, data) or manifests.read(name) == data  # the request may have been repeated
         except OSError as error:
             raise CheckpointError(f"cannot write {manifests.at(name)}: {error.strerror}") from None
         if not first:
@@ -65,10 +65,10 @@ class Manifests:
 def delta_files(path: str | Path | Folder, storage_options: Options | None = None) -> list[str]:
     """Returns the files of the batches that are committed to a table of deltas, oldest first.
 
-    ``path``: the folder that ``write_deltas(format="parquet")`` writes to; with ``storage_options``, obstore's, or the
-    environment's, if it is on an object store: then the files are URIs. A batch of which not all files are in their
-    places yet is left out. Any reader of Parquet takes the list (DuckDB, pandas, Polars, Spark). Cost O(batches).
-    Raises :class:`SourceError` if there are no deltas, :class:`DamagedStateError` if a file is gone.
+    ``path``: the folder of ``write_deltas(format="parquet")``. On an object store the files are URIs, and
+    ``storage_options`` are obstore's, by default the environment's. A batch whose files are not all moved into the
+    table yet is omitted. Any reader of Parquet accepts the list (DuckDB, pandas, Polars, Spark). Cost O(batches).
+    Raises :class:`SourceError` if there are no deltas, :class:`DamagedStateError` if a file is missing.
     """
     folder = folder_at(path, "path", storage_options)
     try:
@@ -91,10 +91,11 @@ def delta_files(path: str | Path | Folder, storage_options: Options | None = Non
 
 
 def back(folder: Folder, batch: int) -> Callable[[], None]:
-    """Returns what deletes the files and manifests of all batches after ``batch``, the newest first.
+    """Returns a function that deletes the files and manifests of all batches after ``batch``, the newest first.
 
-    A reader meanwhile has all files of the batches before the one that goes. Raises :class:`DamagedStateError` if a
-    manifest is gone."""
+    A concurrent reader finds all files of the batches that have manifests. Raises :class:`DamagedStateError` if a
+    manifest is missing.
+    """
     gone = {number: read_manifest(folder, number) for number in range(newest_manifest(folder), batch, -1)}
 
     def deleted() -> None:
@@ -112,7 +113,7 @@ def newest_manifest(folder: Folder) -> int:
 
 
 def read_manifest(folder: Folder, batch: int) -> dict[str, Any]:
-    """Returns the manifest of a batch. Raises :class:`DamagedStateError` if it is gone or is none."""
+    """Returns the manifest of a batch. Raises :class:`DamagedStateError` if it is missing or damaged."""
     manifests, name = folder / MANIFESTS, f"{batch}.json"
     try:
         said = json.loads(manifests.read(name))

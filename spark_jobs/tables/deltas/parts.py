@@ -1,9 +1,9 @@
 """Writes the deltas of a cell and micro-batch to a Parquet file, in the worker.
 
-Rows that Spark writes cross into the JVM, and its Parquet writer takes most of a batch's time. Here only one row per
-cell crosses: which file, how large, and the statistics that a table's log keeps. A file is written under a name that no
-other attempt has, in the hidden folder ``_attempts`` of the table. It is not read there until the driver has
-committed the batch (``spark_jobs.tables.deltas.commits``); the file of an attempt that loses is never read.
+Rows that Spark writes pass through the JVM, and its Parquet writer takes most of a batch's time. Here only one row per
+cell passes: the name of the file, its size, and the statistics that a table's log stores. A file has a name that no
+other attempt has, in the hidden folder ``_attempts`` of the table. It is not read until the driver has committed the
+batch (``spark_jobs.tables.deltas.commits``); the file of an attempt that loses is never read.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ ATTEMPTS = "_attempts"
 BATCH = "_batch"
 LZ4, SNAPPY, ZSTD, NONE = "lz4", "snappy", "zstd", "none"
 COMPRESSIONS = (LZ4, SNAPPY, ZSTD, NONE)
-"""How the pages of a file are compressed; the first is the default, and the fastest."""
+"""The compressions of a file's pages; the first is the default, and the fastest."""
 GROUP_ROWS = 1 << 18
 """Rows that are gathered before they are written as a row group."""
-_LOOKED_AT = 1 << 16  # rows of a column, to see how often it repeats a value
-_REPEATS = 0.4  # a column repeats if such a share of its rows has the value of the row before
-_END = 1 << 16  # bytes of a file that mostly have its footer
-_LONGEST = 64  # of a text that is its own bound; a longer one has none
+_LOOKED_AT = 1 << 16  # rows of a column that are sampled for repeated values
+_REPEATS = 0.4  # a column repeats if at least this share of its rows equals the row before
+_END = 1 << 16  # bytes at a file's end that mostly contain its footer
+_LONGEST = 64  # length of a text that is its own bound; a longer text has none
 _BOUNDED = (pa.types.is_integer, pa.types.is_date32, pa.types.is_string)
 _PLAIN = (pa.types.is_integer, pa.types.is_floating)
 
 MANIFEST = pa.schema(
     [("cell", pa.int32()), ("file", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("stats", pa.string())]
 )
-"""What the cells say instead of their deltas: a row per cell, whose ``file`` is NULL if there were no deltas."""
+"""The output of the cells instead of their deltas: a row per cell, whose ``file`` is NULL if there were no deltas."""
 MANIFEST_ROW = "cell int, file string, rows bigint, bytes bigint, stats string"
-"""The same to Spark."""
+"""The same as a Spark schema."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of deltas: its name, rows, bytes, and the statistics of its columns as a Delta table wants them."""
+    """A file of deltas: its name, rows, bytes, and the statistics of its columns in Delta's form."""
 
     file: str
     rows: int
@@ -67,11 +67,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """Writes deltas into the table in ``folder``. Travels to the workers.
+    """Writes deltas into the table in ``folder``. Sent to the workers.
 
-    ``schema``: of the files; its column ``_batch``, if it is the last one and the deltas have none, is filled with the
-    number of the micro-batch. ``options``: of the table's object store, which are never shown; ``spool``: where files
-    pass through this host on their way there; ``compression``: one of ``COMPRESSIONS``.
+    ``schema``: of the files; its last column ``_batch``, if the deltas do not have it, is filled with the number of the
+    micro-batch. ``options``: of the table's object store, never shown; ``spool``: a local folder through which files
+    pass on their way there; ``compression``: one of ``COMPRESSIONS``.
     """
 
     folder: str
@@ -81,7 +81,7 @@ class Parts:
     compression: str = LZ4
 
     def written(self, deltas: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields one row about the file of this cell and micro-batch, when it is on the disk.
+        """Yields one row about the file of this cell and micro-batch, when the file is on disk.
 
         Memory: two row groups.
         """
@@ -96,7 +96,7 @@ class Parts:
             )
         cell = context.partitionId()
         name = f"part-{int(batch):08d}-{cell:04d}-{uuid.uuid4().hex}.parquet"
-        empty = int(batch) == cell == 0  # else a table without deltas could not be read
+        empty = int(batch) == cell == 0  # otherwise a table without deltas could not be read
         attempts = folder_at(self.folder, "path", self.options, self.spool) / ATTEMPTS
         part = write_part(attempts, name, self.schema, int(batch), deltas, empty, self.compression)
         row = {"cell": cell, "file": None, "rows": 0, "bytes": 0, "stats": None} | (part.to_json() if part else {})
@@ -112,10 +112,11 @@ def write_part(
     empty: bool = False,
     compression: str = LZ4,
 ) -> Part | None:
-    """Writes the deltas of a micro-batch to one file; None, and no file, if there are none and ``empty`` is False.
+    """Writes the deltas of a micro-batch to one file. Returns None, and writes no file, if there are none and ``empty``
+    is False.
 
-    A thread writes one group while the next one is being found. A file that is not finished is removed. Raises
-    :class:`CheckpointError` if it cannot be written.
+    A thread writes one group while the next one is computed. An unfinished file is removed. Raises
+    :class:`CheckpointError` if the file cannot be written.
     """
     folder = folder_at(folder)
     tables = _groups(deltas, schema, batch)
@@ -142,12 +143,11 @@ def write_part(
 def _writer(
     path: Path, schema: pa.Schema, done: list[Any], first: pa.Table | None, compression: str
 ) -> pq.ParquetWriter:
-    """Returns a writer of the form that was fastest for rows like those of the ``first`` group.
+    """Returns a writer with the encodings that were fastest for rows like those of the ``first`` group.
 
-    A row comes next to rows that it shares values with. Whole numbers that mostly repeat are written as they are, and
-    the compression finds the repetitions: half the time of any other form, in no more bytes. Others are written as
-    differences, which are small. Floating-point numbers are written as they are, and all else is looked up in a
-    dictionary.
+    Neighboring rows share values. Whole numbers that mostly repeat are written plainly, and the compression finds the
+    repetitions: half the time of any other encoding, in no more bytes. Other whole numbers are written as differences,
+    which are small. Floating-point numbers are written plainly, and all other types use a dictionary.
     """
     whole = [field.name for field in schema if pa.types.is_integer(field.type)]
     return pq.ParquetWriter(
@@ -161,14 +161,14 @@ def _writer(
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
-    """Returns True if the rows that are looked at have mostly the value of the row before. There is one at least."""
+    """Returns True if the sampled rows mostly equal the row before. The column must have a row."""
     some = column.slice(0, _LOOKED_AT)
     same = pc.sum(pc.equal(some.slice(1), some.slice(0, len(some) - 1))).as_py() or 0
     return same >= _REPEATS * len(some)
 
 
 def _groups(deltas: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int) -> Iterator[pa.Table]:
-    """Yields the deltas in tables of some ``GROUP_ROWS`` rows."""
+    """Yields the deltas in tables of about ``GROUP_ROWS`` rows."""
     held: list[pa.RecordBatch] = []
     number = integers(np.full(0, batch, np.int64), pa.int64())
     for rows in deltas:
@@ -184,8 +184,9 @@ def _groups(deltas: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int) -> 
 
 
 def _typed(rows: pa.RecordBatch, schema: pa.Schema, number: pa.Array) -> pa.RecordBatch:
-    """Returns the rows as the file has them; ``number``: that of the micro-batch, as often as there are rows, or more
-    often."""
+    """Returns the rows in the file's columns; ``number``: the number of the micro-batch, repeated at least once per
+    row.
+    """
     arrays = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(rows.columns, schema, strict=False)
@@ -198,8 +199,8 @@ def _typed(rows: pa.RecordBatch, schema: pa.Schema, number: pa.Array) -> pa.Reco
 def statistics(written: pq.FileMetaData) -> dict[str, Any]:
     """Returns the statistics of a file: rows, and by column the least and greatest value and the number of NULLs.
 
-    A bound is left out where it could be wrong or long: of floating-point numbers (NaN), times (units), long texts, and
-    of values that Python lacks.
+    Bounds that could be wrong or long are omitted: of floating-point numbers (NaN), times (units), long texts, and
+    values that Python lacks.
     """
     if written.num_row_groups == 0:
         return {"numRecords": 0}
@@ -224,8 +225,9 @@ def statistics(written: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _bounds(found: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Returns the least and greatest values of row groups that have them; none if Python has no such values: dates
-    beyond the year 9999, texts that are no UTF-8."""
+    """Returns the least and greatest values of row groups that have them; none if Python lacks such values: dates after
+    the year 9999, texts that are not UTF-8.
+    """
     try:
         return [(one.min, one.max) for one in found if one.has_min_max]
     except (OverflowError, ValueError):
@@ -237,9 +239,9 @@ def _said(value: Any) -> Any:
 
 
 def manifest(rows: Iterable[Any]) -> list[Part]:
-    """Returns the files that the cells of a micro-batch have told of, given what was collected of ``MANIFEST``.
+    """Returns the files that the cells of a micro-batch have reported, given the collected rows of ``MANIFEST``.
 
-    Raises :class:`CheckpointError` if a cell has not said anything.
+    Raises :class:`CheckpointError` if a cell has not reported.
     """
     said = {int(row["cell"]): row for row in rows}
     lacking = sorted(set(range(max(said, default=-1) + 1)) - set(said))
@@ -255,7 +257,7 @@ def schema_of(folder: Folder, part: Part) -> pa.Schema:
 
 
 def footer_schema(folder: Folder, file: str) -> pa.Schema:
-    """Returns the columns of a Parquet file. Reads its end only."""
+    """Returns the columns of a Parquet file. Reads only its end."""
     end = folder.tail(file, _END)
     footer = 8 + int.from_bytes(end[-8:-4], "little")
     if footer > len(end):

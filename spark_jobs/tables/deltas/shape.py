@@ -17,7 +17,7 @@ from spark_jobs.tables.deltas.parts import BATCH
 def delta_schema(plan: Program) -> pa.Schema:
     """Returns the columns of a table of deltas with weights: the output's, ``_weight`` and ``_batch``.
 
-    Raises :class:`SparkJobError` if the output has a column called ``_batch``, or columns that differ in case only.
+    Raises :class:`SparkJobError` if the output has a column named ``_batch``, or columns that differ only in case.
     """
     fields = [pa.field(output.name, arrow_type(output.type)) for output in plan.output]
     return checked(pa.schema([*fields, (WEIGHT, pa.int64()), (BATCH, pa.int64())]))
@@ -29,8 +29,9 @@ def files_schema(shape: T.StructType) -> pa.Schema:
 
 
 def checked(schema: pa.Schema) -> pa.Schema:
-    """Returns the schema. Raises :class:`SparkJobError` if two columns have one name, in whatever case, or if one is an
-    INTERVAL."""
+    """Returns the schema. Raises :class:`SparkJobError` if two column names are equal, ignoring case, or if a column is
+    an INTERVAL.
+    """
     for field in schema:
         if is_interval(field.type):
             name = field.name

@@ -41,22 +41,22 @@ def write_deltas(
 ) -> StreamingQuery:
     """Starts a stream that maintains ``query`` and writes its deltas to the table in the folder ``path``; returns it.
 
-    The cells write the files themselves, without a way through Spark, and the driver commits those of a micro-batch in
-    one step. Exactly once, through retries, kills and restarts from the checkpoint.
+    The cells write the files themselves, bypassing Spark, and the driver commits the files of a micro-batch atomically.
+    Exactly once, through retries, kills and restarts from the checkpoint.
 
     - ``path``: a folder of this host, or one that is mounted here and at the executors; or ``s3://``, ``gs://``,
       ``az://``, with ``storage_options``, obstore's, for the table and the state; by default the environment's.
-    - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch says stream
-      and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
-    - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default a batch follows
-      the other. ``name``: the stream's.
+    - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch contains
+      stream and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
+    - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default the next batch
+      starts when one ends. ``name``: the stream's.
     - ``options``: those of ``maintain``: ``checkpoint``, the stream's ``checkpointLocation``, is required; also
-      ``compression`` of the files (``spark_jobs.options.Output``). With ``emit="weights"`` the table has
-      the columns of the output, ``_weight`` and ``_batch``; else those of ``maintain``, and the rows take the way
-      through Spark once.
+      ``compression`` of the files (``spark_jobs.options.Output``). With ``emit="weights"`` the table has the columns of
+      the output, ``_weight`` and ``_batch``; otherwise the columns of ``maintain``, and the rows pass through Spark
+      once.
 
-    A table that has rows of another writer, other columns, or not all batches of this stream is refused, when the first
-    batch comes. Cost per batch: O(changes + deltas), and a commit of some 10 ms. Raises what ``maintain`` raises.
+    A table with rows of another writer, other columns, or missing batches of this stream is refused at the first batch.
+    Cost per batch: O(changes + deltas), and a commit of some 10 ms. Raises the errors of ``maintain``.
     """
     if format not in TABLES:
         raise SparkJobError(f'format={format!r}: the cells write "delta" or "parquet"')
@@ -80,7 +80,7 @@ def write_stream(
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> StreamingQuery:
-    """Does what ``write_deltas`` does."""
+    """Implements ``write_deltas``."""
     place = options.place
     folder = folder_at(path, "path", place.storage_options)
     ready(folder, "path")
@@ -98,12 +98,12 @@ def write_stream(
 
 
 def committer(folder: Folder, format: str, operator: str) -> Callable[[DataFrame, int], None]:
-    """Returns what ``foreachBatch`` is given: it has the cells write, and commits what they have written."""
+    """Returns the function for ``foreachBatch``: it has the cells write, and commits their files."""
     open_tables: dict[str, Commits] = {}
 
     def commit(frame: DataFrame, batch: int) -> None:
         stream = f"{frame.sparkSession.sparkContext.getLocalProperty('sql.streaming.queryId')}/{operator}"
-        parts = manifest(frame.collect())  # first of all: reading is what applies the batch
+        parts = manifest(frame.collect())  # first of all, because reading applies the batch
         if stream not in open_tables:
             open_tables[stream] = Commits(folder, _LOGS[format](folder, stream))
         open_tables[stream].commit(batch, parts)
@@ -115,8 +115,7 @@ def read_deltas(spark: SparkSession, path: str, storage_options: Mapping[str, st
     """Returns the table of deltas in a folder, of either format, as a batch DataFrame: committed batches only.
 
     ``storage_options``: obstore's, if it is on an object store; by default the environment's. Spark needs no package
-    for Delta to read it this way, and none for the store, from which the workers read. Raises :class:`SourceError` if
-    there is no table.
+    for Delta, and none for the store, from which the workers read. Raises :class:`SourceError` if there is no table.
     """
     folder = folder_at(path, "path", storage_options)
     try:
@@ -128,6 +127,6 @@ def read_deltas(spark: SparkSession, path: str, storage_options: Mapping[str, st
         raise SourceError(f"{folder} has no deltas yet: wait for the first batch")
     if isinstance(folder, LocalFolder):
         table = None if plain else delta.opened(folder)
-        reader = spark.read if table is None else spark.read.schema(columns(table))  # files may have more, or fewer
+        reader = spark.read if table is None else spark.read.schema(columns(table))  # files may have other columns
         return reader.parquet(*files)
     return fetched(spark, folder, [file.rpartition("/")[2] for file in files])

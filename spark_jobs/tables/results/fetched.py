@@ -1,4 +1,4 @@
-"""Parquet files of an object store as a DataFrame: each worker fetches its own.
+"""Parquet files of an object store as a DataFrame: each worker fetches its own files.
 
 Spark itself would need a jar for the store, and the credentials in its own settings.
 """
@@ -23,7 +23,7 @@ _FILE = "file"
 
 
 def fetched(spark: SparkSession, folder: Folder, files: Sequence[str]) -> DataFrame:
-    """Returns the rows of the files, which all have the columns of the first. A file is read by one task."""
+    """Returns the rows of the files, which must all have the columns of the first. Each file is read by one task."""
     try:
         schema = footer_schema(folder, files[0])
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Rejects Delta tables with features that the package ``deltalake`` ignores or reads wrong.
+"""Rejects Delta tables with features that the package ``deltalake`` ignores or reads incorrectly.
 
-Delta's own connector writes such tables, on demand or, in some places, by default. Read without this look they give
-NULLs, or rows that were deleted, without a word.
+Delta's own connector writes such tables, on demand or, in some environments, by default. Without this check they
+silently yield NULLs, or deleted rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _WITHOUT = "set delta.enableDeletionVectors = false and run REORG TABLE ... APPL
 
 
 def refuse_mapped(table: DeltaTable, where: str) -> None:
-    """Raises :class:`SourceError` if the files of a table do not have its columns under their names (column mapping).
+    """Raises :class:`SourceError` if the files of a table store its columns under other names (column mapping).
 
-    ``deltalake`` reads and writes files by the names of the columns: it would find NULLs there, and leave NULLs for
-    others.
+    ``deltalake`` reads and writes files by the names of the columns: it would read NULLs there, and other readers would
+    read NULLs in its files.
     """
     mode = table.metadata().configuration.get(_MODE, "none")
     if mode == "none":
@@ -44,7 +44,7 @@ def refuse_mapped(table: DeltaTable, where: str) -> None:
 
 
 def refuse_vectors(table: DeltaTable, where: str) -> None:
-    """Raises :class:`SourceError` if rows of a table are deleted that its files still have (deletion vectors)."""
+    """Raises :class:`SourceError` if the files of a table contain rows that deletion vectors delete."""
     if _VECTORS not in (table.protocol().reader_features or ()):
         return
     if any(one.num_rows for one in pa.RecordBatchReader.from_stream(table.deletion_vectors())):
@@ -55,17 +55,17 @@ def refuse_vectors(table: DeltaTable, where: str) -> None:
 
 
 def may_have_vectors(table: DeltaTable) -> bool:
-    """Returns True if a version of a table, this one or one before it, may have deletion vectors."""
+    """Returns True if this version of a table, or an earlier one, may have deletion vectors."""
     protocol = table.protocol()
     return bool({_VECTORS, _LEFT_BEHIND} & {*(protocol.reader_features or ()), *(protocol.writer_features or ())})
 
 
 def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last: int) -> None:
-    """Raises :class:`SourceError` if the change feed of these versions would be read wrong.
+    """Raises :class:`SourceError` if the change feed of these versions would be read incorrectly.
 
-    A version without change files adds and removes files, less the rows that deletion vectors take away. ``deltalake``
-    finds the rows of a file that stays with another vector, and takes all rows of one that is added or removed.
-    O(commits), and nothing for tables that never had deletion vectors.
+    A version without change files adds and removes files, minus the rows that deletion vectors delete. ``deltalake``
+    handles a file whose vector changes, but reads all rows of a file that is added or removed. O(commits), and nothing
+    for tables that never had deletion vectors.
     """
     if not may_have_vectors(table):
         return
@@ -76,7 +76,7 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
         try:
             with files.open_input_file(f"_delta_log/{version:020d}.json") as opened:
                 log = opened.read()
-        except FileNotFoundError:  # deltalake says so, too
+        except FileNotFoundError:  # deltalake reports it, too
             continue
         if b'"deletionVector"' in log and _takes_whole_files(log):
             raise SourceError(
@@ -88,7 +88,7 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
 
 
 def _takes_whole_files(log: bytes) -> bool:
-    """Returns True if a commit adds or removes, for good, a file with a deletion vector, and has no change files."""
+    """Returns True if a commit without change files adds or removes, permanently, a file with a deletion vector."""
     actions: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines() if line.strip()]
     if any("cdc" in action for action in actions):
         return False
@@ -100,7 +100,7 @@ def _takes_whole_files(log: bytes) -> bool:
 
 
 def _names(of: Any) -> Iterator[tuple[str, str]]:
-    """Yields the names of fields, those in structs, too, with what files call them."""
+    """Yields the names of fields, including fields of structs, with their names in files."""
     if isinstance(of, Mapping):
         for field in of.get("fields", ()):
             yield field["name"], field.get("metadata", {}).get(_PHYSICAL, field["name"])

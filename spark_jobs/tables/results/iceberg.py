@@ -1,7 +1,7 @@
 """An Iceberg table that holds a result, by pyiceberg: one snapshot per batch, and the batch is a property of the table.
 
-A batch rewrites the files that have rows which it changes: pyiceberg writes no deletes beside files. Which files these
-can be is told by the bounds that the table has of their columns.
+A batch rewrites the files that contain rows which it changes, because pyiceberg does not write delete files. The
+table's bounds of the files' columns limit the files that must be read.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _STREAM, _BATCH = "crown.stream", "crown.batch"
 
 
 class IcebergResult:
-    """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog pyiceberg's own configuration describes; made if it is not
-    there. See ``spark_jobs.tables.places.Target``.
+    """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog is described by pyiceberg's own configuration; created if it
+    does not exist. See ``spark_jobs.tables.places.Target``.
 
-    Cost of a batch: the files that may have rows of its keys are read, those that have some are written anew.
+    Cost of a batch: the files that may contain rows of its keys are read, and those that do are rewritten.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,7 +52,7 @@ class IcebergResult:
         return CheckpointError(f"the Iceberg table {self._name} cannot be read ({reason}): mend that; {where}")
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
-        """Applies a batch, once. False if it was applied before."""
+        """Applies a batch, once. Returns False if it was applied before."""
 
         def told(reason: str, where: str) -> CheckpointError:
             return CheckpointError(
@@ -76,8 +76,9 @@ class IcebergResult:
             return True
 
     def _changed(self, table: Table, batch: int, net: Net) -> tuple[list[Any], pa.Table]:
-        """Returns the files that the batch replaces, and the rows in place of theirs. Raises ForeignRowsError if it
-        does not fit the table."""
+        """Returns the files that the batch replaces, and the rows that replace theirs. Raises ForeignRowsError if the
+        batch does not fit the table.
+        """
         schema = net.rows.select([field.name for field in table.schema().fields]).schema
         tasks = table.scan(row_filter=_bounds(net)).plan_files()
         found = rewritten(((task.file, _rows(table, task).cast(schema)) for task in tasks), net)
@@ -105,7 +106,7 @@ class IcebergResult:
 
 
 def _bounds(net: Net) -> BooleanExpression:
-    """Returns what holds of every row of the table that the batch can change."""
+    """Returns a condition that every row of the table that the batch can change meets."""
     from pyiceberg.expressions import AlwaysTrue, And, GreaterThanOrEqual, LessThanOrEqual
 
     found: BooleanExpression = AlwaysTrue()
@@ -116,7 +117,7 @@ def _bounds(net: Net) -> BooleanExpression:
 
 
 def _rows(table: Table, task: FileScanTask) -> pa.Table:
-    """Returns all rows of a file, also those that the filter of a scan leaves out."""
+    """Returns all rows of a file, including those that the filter of a scan drops."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 

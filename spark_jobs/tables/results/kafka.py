@@ -1,8 +1,8 @@
-"""A topic of Kafka that holds a result: a record per changed row, by its key; without a value if the row is gone.
+"""A Kafka topic that holds a result: a record per changed row, by its key, without a value if the row was deleted.
 
-A batch is one transaction with the note that it was applied: a record in the topic ``TOPIC-crown-batches``, which is
-this writer's alone. A reader with ``isolation.level=read_committed`` sees every batch once. A writer that died in a
-transaction is fenced off by the next one, before that looks which batch is the newest.
+A batch is one transaction together with the note that it was applied: a record in the topic ``TOPIC-crown-batches``,
+which only this writer uses. A reader with ``isolation.level=read_committed`` sees every batch once. A writer that died
+in a transaction is fenced off before the next writer reads the newest batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Record = tuple[bytes, bytes | None, Headers]
 class KafkaResult:
     """The topic ``topic`` of the brokers ``servers``. See ``spark_jobs.tables.places.Target``.
 
-    ``settings``: what else the client of the brokers must know, as librdkafka calls it.
+    ``settings``: other settings of the client, with librdkafka's names.
     """
 
     def __init__(self, servers: str, topic: str, settings: Mapping[str, str]) -> None:
@@ -52,13 +52,13 @@ class KafkaResult:
         self._stream, self._newest = "", -1
 
     def newest(self, stream: str) -> int:
-        """Returns the newest batch of a stream in the topic; −1 if there is none. An earlier writer is fenced off."""
+        """Returns the newest batch of a stream in the topic; −1 if there is none. Fences off an earlier writer."""
         with self._telling("the newest batch cannot be read of"):
             self._open(stream)
         return self._newest
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
-        """Sends a batch, once. False if it was sent before."""
+        """Sends a batch, once. Returns False if it was sent before."""
         if not net.keyed:
             raise SourceError(f"{self._name} needs keys: name columns that no two rows of the result share")
         with self._telling(f"batch {batch} cannot be written to"):
@@ -71,29 +71,29 @@ class KafkaResult:
 
     @contextmanager
     def _telling(self, what: str) -> Iterator[None]:
-        """Has an error of the client end in one sentence, which begins with ``what``."""
+        """Turns an error of the client into one sentence, which begins with ``what``."""
         from confluent_kafka import KafkaException
 
         try:
             yield
         except BaseException as error:
-            self._producer = None  # the next one looks again what was committed
+            self._producer = None  # the next call reads again which batch was committed
             if not isinstance(error, KafkaException):
                 raise
             raise CheckpointError(f"{what} {self._name} ({in_a_line(error)}): mend that, and run again") from None
 
     def _open(self, stream: str) -> None:
-        """Makes the topics and the producer, and finds out which batch is the newest."""
+        """Creates the topics and the producer, and reads the newest batch."""
         from confluent_kafka import Producer
 
         self._make_topics()
         own = {
             "transactional.id": f"crown/{self._topic}",
             "transaction.timeout.ms": "300000",
-            "partitioner": "murmur2_random",  # as clients in Java have it
+            "partitioner": "murmur2_random",  # the default of Java clients
         }
         producer = Producer({**self._client, **own})
-        producer.init_transactions(_WAIT_S)  # whatever an earlier producer left open is aborted
+        producer.init_transactions(_WAIT_S)  # aborts an open transaction of an earlier producer
         noted = self._noted()
         if noted is None and self._has_records():
             raise another_s(self._name, "records that this stream has not written")
@@ -122,7 +122,7 @@ class KafkaResult:
         return self._topic + _MARKS
 
     def _noted(self) -> dict[str, Any] | None:
-        """Returns the newest note: its stream and batch. O(notes that the topic has, which it compacts)."""
+        """Returns the newest note: its stream and batch. O(notes in the topic, which is compacted)."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
         consumer = Consumer({**self._client, **_READING})
@@ -166,12 +166,12 @@ class KafkaResult:
         while True:
             try:
                 return self._producer.produce(topic, key=key, value=value, headers=headers)
-            except BufferError:  # what was sent before is to be acknowledged first
+            except BufferError:  # earlier messages must be acknowledged first
                 self._producer.poll(1.0)
 
 
 def records(stream: str, batch: int, net: Net) -> Iterator[Record]:
-    """Yields the records of a batch: key and value are objects of JSON."""
+    """Yields the records of a batch: key and value are JSON objects."""
     for number, row in enumerate(net.rows.to_pylist()):
         key = _json({name: row[name] for name in net.match})
         value = None if row[OP] == DELETE else _json({name: row[name] for name in net.columns})
@@ -184,7 +184,9 @@ def _json(row: Mapping[str, Any]) -> bytes:
 
 
 def _text(value: Any) -> str:
-    """Returns what JSON has no form for: digits of a decimal, a time as ISO 8601 has it, bytes as base64."""
+    """Returns the text of a value that JSON cannot represent: digits of a decimal, a time in ISO 8601, bytes as
+    base64.
+    """
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value.isoformat() if isinstance(value, (dt.date, dt.datetime)) else str(value)

@@ -1,7 +1,7 @@
-"""A Delta table that holds a result: one commit per micro-batch, which says which one it is.
+"""A Delta table that holds a result: one commit per micro-batch, which contains the batch's number.
 
-Files with rows that a batch changes are written anew. Where deltalake has to write more than files of rows, such as a
-change feed or partitions, it merges the batch itself.
+Files with rows that a batch changes are rewritten. If deltalake has to write more than files of rows, such as a change
+feed or partitions, deltalake merges the batch.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 _BROKEN = "/broken"
 _NEW, _OLD = "s", "t"
 _HARMLESS = {"timestampNtz", "appendOnly", "invariants"}
-"""What a table may ask of those who write to it, and does not by these words alone."""
+"""Features of a table that alone require nothing of its writers."""
 _RANGED = (pa.types.is_signed_integer, pa.types.is_date32)
-"""Columns in whose range of a file a row of the batch is looked for."""
-_TRUE = booleans(np.ones(1, bool))[0]  # made of a value of Python, it would load pandas
+"""Types of columns whose ranges decide which files are read."""
+_TRUE = booleans(np.ones(1, bool))[0]  # made from a Python value, it would load pandas
 _FAR = 1 << 62
-"""Numbers from here on are not written into conditions, in which the least one of 64 bits would be read as another."""
+"""Numbers from here on are not written into conditions, where the least 64-bit number would be misread."""
 
 
 class DeltaResult:
     """The Delta table in ``folder``. See ``spark_jobs.tables.places.Target``.
 
-    Cost of a batch: the files that may have rows of its keys are read, those that have some are written anew. Files in
-    whose range of whole numbers and dates no row of the batch falls are not read.
+    Cost of a batch: the files that may contain rows of its keys are read, and those that do are rewritten. Files whose
+    ranges of whole numbers and dates exclude all rows of the batch are not read.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -67,7 +67,7 @@ class DeltaResult:
         return newest_batch(self._folder, stream)
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
-        """Merges a batch, once. False if it was merged before."""
+        """Merges a batch, once. Returns False if it was merged before."""
         from deltalake import DeltaTable, Schema
         from deltalake.exceptions import DeltaError
 
@@ -99,7 +99,7 @@ class DeltaResult:
                     raise beaten(self._folder, batch)
                 return self.apply(stream, batch, net, after)
             done = self._merged(table, stream, batch, net)
-            if done != net.rows.num_rows:  # said in the table, because the batch is committed
+            if done != net.rows.num_rows:  # written to the table, because the batch is committed
                 table = opened(self._folder) or table
                 mark = by_batch(stream + _BROKEN, batch)
                 table.create_write_transaction([], "append", table.schema(), commit_properties=mark)
@@ -109,8 +109,9 @@ class DeltaResult:
         return True
 
     def _rewrite(self, table: DeltaTable, stream: str, batch: int, net: Net, schema: pa.Schema) -> bool:
-        """Replaces the files that have rows of the batch. False if the table has a newer version meanwhile. Raises
-        ForeignRowsError if the batch does not fit the table."""
+        """Replaces the files that contain rows of the batch. Returns False if the table has a newer version meanwhile.
+        Raises ForeignRowsError if the batch does not fit the table.
+        """
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction, RemoveAction
 
@@ -124,14 +125,14 @@ class DeltaResult:
         if part is not None:
             actions.append(AddAction(part.file, part.bytes, {}, now, True, part.stats))
         said, read = by_batch(stream, batch), table.version()
-        said.max_commit_retries = 0  # behind an OPTIMIZE, which has moved the rows, both would be in the table
+        said.max_commit_retries = 0  # after an OPTIMIZE, which has moved the rows, both would be in the table
         try:
             table.create_write_transaction(actions, "append", table.schema(), commit_properties=said)
         except CommitFailedError:
             newest = opened(self._folder)
             if newest is None or newest.version() == read:
                 raise
-            if part is not None and not holds(newest, part.file):  # a store's answer may have got lost
+            if part is not None and not holds(newest, part.file):  # a store's response may have got lost
                 self._folder.delete([part.file])
             return False
         return True
@@ -142,7 +143,7 @@ class DeltaResult:
 
     @staticmethod
     def _merged(table: DeltaTable, stream: str, batch: int, net: Net) -> int:
-        """Merges the rows of a batch; returns how many rows of the table that has changed."""
+        """Merges the rows of a batch; returns the number of rows of the table that were changed."""
         source, match = net.rows, " AND ".join([*(_same(net.rows, name) for name in net.match), *_bounds(net)])
         merge = table.merge(source, match, _NEW, _OLD, commit_properties=by_batch(stream, batch))
         values = {_quoted(name): _of(_NEW, name) for name in net.columns}
@@ -159,14 +160,14 @@ class DeltaResult:
 
 
 def _is_plain(table: DeltaTable) -> bool:
-    """Returns True if a table consists of files of rows, and nothing has been asked of those who write to it."""
+    """Returns True if a table consists of files of rows, and requires nothing else of its writers."""
     about, features = table.metadata(), {*(table.protocol().writer_features or ())}
     told = any(field.metadata for field in table.schema().fields)
     return not (about.partition_columns or about.configuration or told or features - _HARMLESS)
 
 
 def _files(table: DeltaTable, net: Net) -> list[str]:
-    """Returns the files that may have rows of the batch, by the ranges of their columns."""
+    """Returns the files that may contain rows of the batch, by the ranges of their columns."""
     files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
     may = np.ones(files.num_rows, bool)
     for name, low, high in ranges(net, _RANGED):
@@ -183,9 +184,9 @@ def _same(rows: pa.Table, name: str) -> str:
 
 
 def _bounds(net: Net) -> Iterator[str]:
-    """Yields what holds of every row of the table that equals one of the batch.
+    """Yields conditions that every row of the table that equals a row of the batch meets.
 
-    Files whose statistics say that they have no such row are not read: new rows with new keys cost what they are.
+    Files whose statistics exclude such rows are not read, so new rows with new keys cost only their own size.
     """
     for name, *found in ranges(net, _RANGED):
         ends = [end.as_py() for end in found]

@@ -1,7 +1,7 @@
 """Nets the deltas of a micro-batch into the inserts, updates and deletes of a result's table.
 
-With keys: a row per key, to be inserted, updated or deleted. Without: a row per distinct row of the result, and by how
-much the number of its copies changes.
+With keys: a row per key, to be inserted, updated or deleted. Without keys: a row per distinct row of the result, with
+the change of its number of copies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _OPS = {"insert": INSERT, "update_postimage": UPDATE, "delete": DELETE}
 
 @dataclass(frozen=True)
 class Net:
-    """What a micro-batch does: ``rows`` with the result's columns and ``_op`` (with keys) or ``_count`` (without).
+    """The net effect of a micro-batch: ``rows`` with the result's columns and ``_op`` (with keys) or ``_count``
+    (without).
 
     ``match``: the columns by which a row is found in the table.
     """
@@ -40,15 +41,15 @@ class Net:
     keyed: bool
 
     def count(self, op: str) -> int:
-        """Returns how many rows have that ``_op``."""
+        """Returns the number of rows with that ``_op``."""
         return int(pc.sum(pc.equal(self.rows[OP], op)).as_py() or 0)
 
 
 def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
-    """Returns what the deltas of a micro-batch do to the table. O(n log n).
+    """Returns the net effect of the deltas of a micro-batch on the table. O(n log n).
 
-    ``delta``: the result's columns and ``_weight``. ``keys``: columns that no two rows of the result share; None: a row
-    may be there several times. Raises :class:`SourceError` if there are no weights, or no such column, and
+    ``delta``: the result's columns and ``_weight``. ``keys``: columns that are unique in the result; None: a row may
+    have several copies. Raises :class:`SourceError` if there are no weights, or no such column, and
     :class:`SparkJobError` if two rows share a key.
     """
     columns = [name for name in delta.column_names if name != WEIGHT]
@@ -93,16 +94,17 @@ def _column(columns: Sequence[str], key: str) -> str:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns a column whose instants are in UTC, whatever the session's zone."""
+    """Returns a column with instants converted to UTC, whatever the session's zone."""
     if pa.types.is_timestamp(column.type) and column.type.tz not in (None, "UTC"):
         return column.cast(pa.timestamp("us", "UTC"))
     return column
 
 
 def ranges(net: Net, are: Sequence[Callable[[pa.DataType], bool]]) -> Iterator[tuple[str, pa.Scalar, pa.Scalar]]:
-    """Yields the columns of certain types by which a row is found, and their least and greatest values in the batch.
+    """Yields the match columns of certain types, with their least and greatest values in the batch.
 
-    Left out are columns with NULL or with values that Python lacks: dates beyond the year 9999."""
+    Omits columns with NULL or with values that Python lacks: dates after the year 9999.
+    """
     for name in net.match:
         column = net.rows[name]
         if not column.null_count and any(is_(column.type) for is_ in are):
@@ -115,7 +117,9 @@ def ranges(net: Net, are: Sequence[Callable[[pa.DataType], bool]]) -> Iterator[t
 
 
 def unfit(target: str, batch: int) -> ForeignRowsError:
-    """Returns the error for a table in which a batch did not find, or found, the rows that it should have."""
+    """Returns the error for a table in which a batch did not find the rows that it should, or found rows that it should
+    not.
+    """
     return ForeignRowsError(
         f"batch {batch} does not fit what is in {target}: a row to delete is missing, or a row to insert has the key "
         "of another one. Two rows of the result share a key, or another writer changed the table: name other keys=, "
@@ -124,8 +128,9 @@ def unfit(target: str, batch: int) -> ForeignRowsError:
 
 
 def demand_columns(target: str, fields: Iterable[Any], rows: pa.Table, other: str) -> None:
-    """Raises SourceError if a table, whose schema has these ``fields``, has other columns than the ``rows`` for it.
-    ``other``: what is to be given instead."""
+    """Raises SourceError if a table, whose schema has these ``fields``, has other columns than ``rows``. ``other``: the
+    kind of place that the user should change.
+    """
     has = [field.name for field in fields]
     if has != rows.column_names:
         raise SourceError(

@@ -1,8 +1,8 @@
-"""A PostgreSQL table that holds a result, kept current by one transaction per micro-batch.
+"""A PostgreSQL table that holds a result, updated by one transaction per micro-batch.
 
-The same transaction writes down in the table ``crown_batches`` which batch of which stream it was, so a batch is
-applied once. Rows travel by COPY into a temporary table; then one DELETE, UPDATE and INSERT each, and for every pattern
-of NULLs among the columns of the key, because ``=`` finds no NULL and only ``=`` and ``IS NULL`` use an index.
+The same transaction stores the stream and batch in the table ``crown_batches``, so a batch is applied once. Rows are
+sent by COPY into a temporary table. Then one DELETE, UPDATE and INSERT is run for every pattern of NULLs among the
+key's columns, because ``=`` does not match NULL, and only ``=`` and ``IS NULL`` use an index.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TYPES = {
 class PostgresResult:
     """The table ``table`` (``name`` or ``schema.name``) of a database. See ``spark_jobs.tables.places.Target``.
 
-    ``conninfo``: as for ``psycopg.connect``; its password is in no message.
+    ``conninfo``: as for ``psycopg.connect``; messages never contain its password.
     """
 
     def __init__(self, conninfo: str, table: str) -> None:
@@ -77,7 +77,7 @@ class PostgresResult:
         return int(newest)
 
     def apply(self, stream: str, batch: int, net: Net, after: int | None = None) -> bool:
-        """Applies a batch, once. False if it was applied before."""
+        """Applies a batch, once. Returns False if it was applied before."""
         import psycopg
 
         try:
@@ -98,9 +98,9 @@ class PostgresResult:
             ) from None
 
     def _newest(self, cursor: psycopg.Cursor, stream: str, net: Net) -> int:
-        """Returns the newest batch in the table, and holds it until the transaction ends; makes the table first."""
+        """Returns the newest batch in the table, and locks it until the transaction ends. Creates the table first."""
         cursor.execute("SELECT to_regclass('crown_batches')")
-        if _row(cursor)[0] is None:  # of two connections that make it at once, one would fail, IF NOT EXISTS or not
+        if _row(cursor)[0] is None:  # if two connections created it at once, one would fail even with IF NOT EXISTS
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('crown_batches'))")
             cursor.execute(
                 "CREATE TABLE IF NOT EXISTS crown_batches "
@@ -151,7 +151,7 @@ class PostgresResult:
             raise unfit(self._name, batch)
 
     def _statements(self, cursor: psycopg.Cursor, net: Net, pattern: int) -> Iterator[int]:
-        """Applies the rows with one pattern of NULLs; yields how many rows each statement has changed."""
+        """Applies the rows with one pattern of NULLs; yields the number of rows that each statement has changed."""
         from psycopg import sql
 
         same = sql.SQL(" AND ").join(
@@ -219,7 +219,7 @@ def _typed(field: pa.Field) -> sql.Composed:
 
 
 def _patterns(net: Net) -> pa.Array:
-    """Returns for each row which columns of the key are NULL in it: bit ``i`` for the ``i``-th."""
+    """Returns for each row the columns of the key that are NULL in it: bit ``i`` for the ``i``-th."""
     bits = np.zeros(net.rows.num_rows, np.int64)
     for i, name in enumerate(net.match):
         bits |= net.rows[name].is_null().to_numpy().astype(np.int64) << i

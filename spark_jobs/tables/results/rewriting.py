@@ -17,10 +17,10 @@ File = TypeVar("File")
 
 
 def rewritten(files: Iterable[tuple[File, pa.Table]], net: Net) -> tuple[list[File], pa.Table] | None:
-    """Returns the files that a batch replaces, and the rows in place of theirs. None if it does not fit the table: a
-    row to delete or update is missing, or one to insert is there.
+    """Returns the files that a batch replaces, and the rows that replace theirs. Returns None if the batch does not fit
+    the table: a row to delete or update is missing, or a row to insert exists.
 
-    ``files``: those that may have rows of the batch, with their rows.
+    ``files``: files that may contain rows of the batch, with their rows.
     """
     found, gone, rest = np.zeros(net.rows.num_rows, bool), [], []
     counts = np.zeros(net.rows.num_rows, np.int64)
@@ -49,7 +49,7 @@ def rewritten(files: Iterable[tuple[File, pa.Table]], net: Net) -> tuple[list[Fi
 
 
 def _matched(rows: pa.Table, net: Net) -> np.ndarray:
-    """Returns for each row the row of the batch with its key, −1 if there is none. NULL is a value like any other."""
+    """Returns for each row the row of the batch with its key, −1 if there is none. NULL equals NULL."""
     found = np.full(rows.num_rows, -1, np.int64)
     near = _near(rows, net)
     few = rows.select(net.match).filter(booleans(near))
@@ -63,7 +63,9 @@ def _matched(rows: pa.Table, net: Net) -> np.ndarray:
 
 
 def _near(rows: pa.Table, net: Net) -> np.ndarray:
-    """Returns which rows share the value of a column with a row of the batch: cheap, and mostly few."""
+    """Returns a flag for each row that shares the value of a column with a row of the batch: a cheap test that most
+    rows fail.
+    """
     for name in net.match:
         column = net.rows[name]
         if pa.types.is_integer(column.type) and not column.null_count:

@@ -1,4 +1,4 @@
-"""``to_table``: a table that holds the present result, kept current by a stream of deltas."""
+"""``to_table``: a table that holds the current result, updated by a stream of deltas."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def to_table(
 ) -> Callable[[DataFrame, int], None]:
     """Returns a function for ``foreachBatch`` that keeps the table of a result current, once per micro-batch.
 
-    The deltas are those of ``maintain`` with ``emit="weights"``. The function reads its batch, whole, into the driver;
-    several such functions that are given the same frame read it once.
+    The deltas are those of ``maintain`` with ``emit="weights"``. The function reads the whole batch into the driver;
+    several such functions that receive the same frame read it once.
 
-    - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), changed by
-      MERGE; ``postgresql://user@host/db?table=name`` (needs ``psycopg``), where ``table=`` may say the table, too; or
-      ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a row that is gone;
-      or ``iceberg:CATALOG.NAMESPACE.TABLE`` (needs ``pyiceberg``), with a catalog of pyiceberg's.
-      What is not there is made. ``storage_options``: obstore's, of an object store; by default the environment's.
-    - ``keys``: columns that no two rows of the result share; then the table has the result's columns, and a batch
-      inserts, updates and deletes rows by key. None: the table has a column ``_count`` more, the copies of each row.
+    - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), whose changed
+      files are rewritten; ``postgresql://user@host/db?table=name`` (needs ``psycopg``), where ``table=`` may name the
+      table instead; or ``kafka://host:9092/topic`` (needs ``confluent-kafka``): a record per key, without a value for a
+      deleted row; or ``iceberg:CATALOG.NAMESPACE.TABLE`` (needs ``pyiceberg``), with a catalog of pyiceberg's. A
+      missing table is created. ``storage_options``: obstore's, of an object store; by default the environment's.
+    - ``keys``: columns that are unique in the result; then the table has the result's columns, and a batch inserts,
+      updates and deletes rows by key. None: the table has another column ``_count``, the copies of each row.
 
     A batch and the note that it was applied are one transaction: a batch that Spark executes again changes nothing. The
-    table belongs to the stream: changed by others, it is found out when a batch does not fit, and refused.
+    table belongs to the stream. If another writer changes the table, a batch that does not fit it is refused.
     """
     if isinstance(keys, str):
         raise SourceError(f"keys={keys!r}: give a list of columns, [{keys!r}]")
@@ -62,8 +62,9 @@ _read_already: WeakKeyDictionary[DataFrame, tuple[int, pa.Table]] = WeakKeyDicti
 
 
 def _read(frame: DataFrame, batch: int) -> pa.Table:
-    """Returns the rows of a frame. Kept while the frame is there, and the batch is the same: every other execution has
-    the cells take the batch back and apply it once more."""
+    """Returns the rows of a frame. They are cached for the frame and batch, because another execution would have the
+    cells undo the batch and apply it once more.
+    """
     known, rows = _read_already.get(frame, (-1, None))
     if rows is None or known != batch:
         rows = frame.toArrow()
