@@ -1,1 +1,1 @@
-"""Payloads: counts of bags and sums of aggregates that a join core maintains beside its tuples."""
+"""Payloads: the counts of bags and the sums of aggregates that a join core maintains beside its tuples."""

@@ -1,4 +1,4 @@
-"""Sums that a program's stages hand on: out of a join's payload, and from one cell to another."""
+"""Sums that the stages of a program pass on: from the payload of a join, and from one cell to another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from plans.expressions.expr import Expr
 
 @dataclass(frozen=True)
 class Summed:
-    """An argument of aggregates that the payload has the sums of; it need not be a column of the feed.
+    """An argument of aggregates whose sums are in the payload. It need not be a column of the feed.
 
-    A value of `expr`, over the relations behind the join, is summed as an integer, times 2^-`bits` times 10^-`digits`.
-    It is a sum of products of at most so many `doubles`.
+    `expr`, over the relations of the join below, is summed as an integer, in units of 2^-`bits` times 10^-`digits`. It
+    is a sum of products of at most `doubles` doubles.
     """
 
     json_row: ClassVar[bool] = True
@@ -27,9 +27,9 @@ class Summed:
 
 @dataclass(frozen=True)
 class KnownSum:
-    """A sum that a stage is given (see `plans.payloads.sums.Term`, whose fields come first), of `limbs` limbs.
+    """A sum that a stage receives (see `plans.payloads.sums.Term`, whose fields come first), of `limbs` limbs.
 
-    It is a sum of products of at most so many `doubles`.
+    It is a sum of products of at most `doubles` doubles.
     """
 
     json_row: ClassVar[bool] = True
@@ -44,16 +44,15 @@ class KnownSum:
 
 @dataclass(frozen=True)
 class JoinSum(KnownSum):
-    """A sum that the feed's payload has: `parts` are pairs of a coefficient and the number of a term of the payload,
-    whose sum it is."""
+    """A sum in the payload of the feed. `parts` are pairs of a coefficient and the number of a payload term."""
 
     parts: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class ExportedSum(KnownSum):
-    """A sum as whole numbers, which can travel: `columns` are int64 columns with the digits of its limbs, see
-    `plans.payloads.sums.DIGIT`; `far`, of sums of doubles, the column with the far part, as bytes, or NULL."""
+    """A sum as integers that can be sent. `columns` are int64 columns with the digits of its limbs, see
+    `plans.payloads.sums.DIGIT`; `far`, for sums of doubles, is the column with the far part, as bytes or NULL."""
 
     columns: tuple[str, ...]
     far: str | None = None

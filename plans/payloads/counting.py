@@ -1,6 +1,7 @@
-"""Plans of bags: how often a row occurs. The tree is that of the set plan, with weights instead of "there or not".
+"""Plans of bags, which count how often a row occurs. The tree is that of the set plan, with weights instead of
+membership.
 
-A row's multiplicity is the sum over its valuations of the products of the multiplicities of the rows that are joined.
+The multiplicity of a row is the sum over its valuations of the products of the multiplicities of the joined rows.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from plans.reads import rows_of
 
 
 def with_multiplicities(plan: Plan) -> Plan:
-    """Returns the plan with the multiplicities of its rows, all relations counted.
+    """Returns the plan with the multiplicities of its rows. All relations are counted.
 
-    `plan` MUST be made from atoms of which none was merged with an equal one or absorbed by a bag. A projection that
-    normal form adds counts nothing, and neither does a bag: it says which rows of its atoms meet.
+    `plan` MUST be made from atoms none of which was merged with an equal one or absorbed by a bag. A projection that
+    normal form adds does not count, and neither does a bag: it determines which rows of its atoms join.
     """
     kinds = tuple(COUNTED if node.kind == "input" and "[" not in node.name else INDICATOR for node in plan.nodes)
     made = replace(plan, nodes=_bound(plan.nodes), support=False, consolidated=False, payload=Payload(kinds))
@@ -27,9 +28,9 @@ def with_multiplicities(plan: Plan) -> Plan:
 
 
 def summed_leaves(plan: Plan) -> frozenset[int]:
-    """Returns the bound leaves of a plan with a payload whose rows count, and are read by no other node.
+    """Returns the bound leaves of a plan with a payload whose rows count and are read by no other node.
 
-    Nothing but their sums per key is asked for.
+    Only their sums per key are needed.
     """
     assert plan.payload is not None, "a plan with a payload is wanted"
     stored = Counter(rows_of(node) for node in plan.nodes if node.kind == "input")
@@ -42,8 +43,8 @@ def summed_leaves(plan: Plan) -> frozenset[int]:
 
 
 def _bound(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Returns nodes that add no output attribute, nor any below them, are bound: their rows are summed, not
-    enumerated."""
+    """Returns the nodes, bound unless they or a node below them add an output attribute. Rows of bound nodes are
+    summed, not enumerated."""
     adds = [node.parent < 0 or (node.free and set(node.attributes) > set(node.key)) for node in nodes]
     for i in reversed(range(1, len(nodes))):
         adds[nodes[i].parent] |= adds[i]

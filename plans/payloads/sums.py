@@ -1,7 +1,7 @@
-"""Decomposes aggregates into sums of products of their arguments, shared by all that need them.
+"""Decomposes aggregates into sums of products of their arguments. Aggregates that need the same sum share it.
 
-COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of sums of products of arguments over the rows
-where none of certain arguments is NULL and a filter is TRUE. MIN, MAX, DISTINCT, percentiles, joined texts and bits
+COUNT, SUM, AVG, VAR, COVAR and the aggregates derived from them are functions of sums of products of arguments over the
+rows where certain arguments are not NULL and a filter is TRUE. MIN, MAX, DISTINCT, percentiles, joined texts and bits
 need the values themselves.
 """
 
@@ -19,26 +19,26 @@ from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")
 ONCE = ("min", "max")
-"""Aggregates that see a value once, however often it is there."""
+"""Aggregates that ignore duplicate values."""
 BITS = ("bit_and", "bit_or", "bit_xor")
 LISTED = ("string_agg", "array_agg", *BITS)
 """Aggregates that read all values of a group."""
 ORDERED = (*ONCE, "percentile", "percentile_trunc", "percentile_disc", *LISTED)
-"""Aggregates that read the values of a group in order. Only those of `ONCE` can be put together out of parts."""
+"""Aggregates that read the values of a group in order. Only those of `ONCE` can be computed from parts."""
 COFACTOR = "cofactor"
-"""The number of rows without NULL in an argument; beside it stand the sums of all products of at most two of them."""
+"""The number of rows without NULL in an argument, accompanied by the sums of all products of at most two arguments."""
 
 SHAPES = {"skewness": 3, "skewness_samp": 3, "kurtosis": 4, "kurtosis_samp": 4}
-"""Aggregates of one argument that are made of the sums of its powers, up to this one."""
+"""Aggregates of one argument that are computed from the sums of its powers, up to this one."""
 FEWEST = {"var_samp": 2, "stddev_samp": 2, "covar_samp": 2, "skewness_samp": 3, "kurtosis_samp": 4}
-"""How many values an aggregate needs that is NULL of fewer; the others need one."""
+"""The least number of values for which an aggregate is not NULL. The others need one."""
 
 
 @dataclass(frozen=True)
 class Values:
     """The multiset of the values of `argument` where `where` is TRUE.
 
-    They are ordered by `order` first, then by the argument, rising. `order` does not begin with the argument.
+    The values are ordered by `order` first, then by the argument, ascending. `order` does not begin with the argument.
     """
 
     argument: str
@@ -47,7 +47,7 @@ class Values:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Returns the columns that a value has."""
+        """Returns the columns of which a value consists."""
         return (self.argument, *(one.column for one in self.order))
 
 
@@ -56,7 +56,7 @@ class Term:
     """The sum of the product of `factors` over the rows where none of `needs` is NULL and `where` is TRUE.
 
     `side`: +1 or -1 counts instead the rows where the argument `of` is NaN or the infinity of that sign. `distinct`:
-    over the values of a multiset, each once, instead of over rows.
+    the sum is over the distinct values of a multiset instead of over rows.
     """
 
     needs: tuple[str, ...] = ()
@@ -76,24 +76,25 @@ class Term:
 
 ROWS = Term()
 DIGIT = 60
-"""Bits of a digit of a sum of several limbs: nonnegative, but for the highest, and never the int64 that is NULL."""
+"""Bits of a digit of a sum of several limbs. Digits are nonnegative except for the highest, and never the int64 that
+encodes NULL."""
 _FLOAT_SIZE = 192  # bits of the absolute value of a double in fixed point
 
 
 def term_of(known: KnownSum) -> Term:
-    """Returns which sum it is."""
+    """Returns the term of a sum that a stage receives."""
     return Term(known.needs, known.where, known.factors, known.side, known.of)
 
 
 def limbs_of(term: Term, types: Mapping[str, str]) -> int:
-    """Returns how many limbs a sum, without its far part, takes that cannot wrap while the count fits 63 bits."""
+    """Returns the number of limbs of a sum, without its far part, that cannot overflow while the count fits 63 bits."""
     if not term.factors:
         return 1
     return (COUNT_BITS + sum(_bits(types[name]) for name in term.factors) + 1 + 63) // 64
 
 
 def doubles_of(term: Term, types: Mapping[str, str]) -> int:
-    """Returns of how many doubles the products are that a sum adds up."""
+    """Returns the number of doubles in each product that a sum adds up."""
     return sum(types[name] == "float64" for name in term.factors)
 
 
@@ -106,13 +107,13 @@ def _bits(type_: str) -> int:
 
 
 def digits_of(limbs: int) -> int:
-    """Returns how many digits stand for so many limbs; one limb, a count, is one."""
+    """Returns the number of digits that encode so many limbs. One limb, a count, is one digit."""
     return 1 if limbs == 1 else -(-64 * limbs // DIGIT)
 
 
 Unit = tuple[int, int, int]
-"""(b, s, d): the integer that stands for a value is the value times 2^b times 10^s; in a far part, where the value is a
-product of `d` doubles, times 2^(1024 d) more."""
+"""(b, s, d): a value is represented by the integer value · 2^b · 10^s; in a far part, where the value is a product of
+`d` doubles, by 2^(1024 d) times that."""
 
 
 def unit(type_: str) -> Unit:
@@ -122,9 +123,10 @@ def unit(type_: str) -> Unit:
 
 
 class Sums:
-    """The sums that an aggregate, whose arguments have the `types`, is made of.
+    """The sums from which an aggregate, whose arguments have the `types`, is computed.
 
-    `needs`: the arguments that must not be NULL; `values`: the multiset that it is made of, if any; `terms`: its sums.
+    `needs`: the arguments that must not be NULL; `values`: the multiset from which it is computed, if any; `terms`: its
+    sums.
     """
 
     def __init__(self, aggregate: Aggregate, types: Mapping[str, str]) -> None:
@@ -143,11 +145,11 @@ class Sums:
         self.terms = () if ordered else self._terms(aggregate.function)
 
     def term(self, *factors: str, side: int = 0, of: str = "") -> Term:
-        """Returns the sum of the products of arguments where the aggregate looks."""
+        """Returns the term that sums the product of arguments over the rows of the aggregate."""
         return Term(self.needs, self._where, tuple(sorted(factors)), side, of, self._distinct)
 
     def sides(self, name: str) -> tuple[Term, ...]:
-        """Returns the sums that count what is not finite."""
+        """Returns the terms that count the values of an argument that are not finite."""
         floating = self._types[name] == "float64"
         return tuple(self.term(side=side, of=name) for side in (1, -1)) if floating else ()
 

@@ -1,1 +1,1 @@
-"""Queries before they are plans: the algebra of front-ends, conjunctions of atoms, and their variables."""
+"""Queries before planning: the algebra of the front-ends, conjunctions of atoms, and their variables."""

@@ -1,19 +1,19 @@
-"""The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
+"""The query algebra: front-ends return its expressions, and `plans.lowering` lowers them to a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Eight forms make all others:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. There are eight forms:
 
-- `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
-  outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
+- `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only tested for existence),
+  conditions, outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
 - `Group`: GROUP BY with aggregates and HAVING over one relation.
 - `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
 - `Top`: the first rows of one relation, or of each of its groups, in an order.
 - `Over`: the rows of one relation with window functions.
 - `Sliced`: the rows of one relation for which a running sum is on one side of a bound.
-- `Timed`: the rows of one relation whose period the clock is in.
+- `Timed`: the rows of one relation whose period contains the current time.
 - `Unnest`: the rows of one relation, once for each element of an array.
 
-Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
-columns of a relation outside are its output names.
+Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`.
+Outside, the columns of a relation are its output names.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from plans.schema import WEIGHT, Column, Table
 from plans.stack import with_room
 
 FOUND = "found"
-"""The column that a source adds which is joined as a mark."""
+"""The column that a source joined as a mark adds."""
 
 
 @dataclass(frozen=True)
 class Source:
     """One occurrence of a relation in FROM.
 
-    `table` is a base table, or describes the columns of the derived relation `input`. `group` ties together the sources
-    of a subquery whose multiplicity does not reach the result: 0 for the outermost query, whose rows are counted; any
-    other number for an existential group (IN, EXISTS, a DISTINCT subquery). `join` says how the source is joined with
-    those before it: `inner`, whose conditions are the query's; `left`, which pads rows without a partner with NULLs;
-    `single`, which does the same and refuses the batch that gives a row a second partner; `anti`, which keeps only rows
-    without one; `mark`, which adds the column `found` (has the row a partner?). These four join by their own
-    conditions, `on`. `padded` is what lowering makes of `left` where it can: conditions of the query equate (`<=>`) its
-    key with columns of one other source, nothing but the output reads it, which does not read its key, and `on` are the
-    conditions over its own columns.
+    `table` is a base table, or describes the columns of the derived relation `input`. `group` connects the sources of a
+    subquery whose multiplicity does not affect the result: 0 for the outermost query, whose rows are counted; any other
+    number for an existential group (IN, EXISTS, a DISTINCT subquery).
+
+    `join` is how the source is joined with the sources before it: `inner`, with the conditions of the query; `left`,
+    which pads rows without a partner with NULLs; `single`, which does the same and rejects a batch that gives a row a
+    second partner; `anti`, which keeps only rows without a partner; `mark`, which adds the column `found` (does the row
+    have a partner?). These four join by their own conditions, `on`. `padded` is the form to which lowering reduces
+    `left` if possible: conditions of the query equate (`<=>`) its key with columns of one other source, only the output
+    reads it, the output does not read its key, and `on` are the conditions over its own columns.
     """
 
     alias: str
@@ -64,12 +65,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Query:
-    """`SELECT [DISTINCT] outputs FROM sources WHERE conditions`, all columns qualified: the join core.
+    """The join core: `SELECT [DISTINCT] outputs FROM sources WHERE conditions`, with qualified columns.
 
-    `keys` lists the existential groups that are DISTINCT subqueries, with the expressions of their select list:
-    values for those fix the one row that the group contributes. `names` are pairs (qualified column, name that its
-    variable should have), for languages that name variables. `warnings` are for the user: the query is read as it
-    stands, but may mean something else.
+    `keys` lists the existential groups that are DISTINCT subqueries, with the expressions of their select list: values
+    for these determine the one row that the group contributes. `names` are pairs (qualified column, name of its
+    variable), for languages that name variables. `warnings` are for the user: the query is read literally, but may be
+    meant differently.
     """
 
     text: str
@@ -92,7 +93,7 @@ class Query:
         return tuple(Column(name, expr.type) for name, expr in self.outputs)
 
     def source(self, alias: str) -> Source:
-        """Returns the source of that alias."""
+        """Returns the source with this alias."""
         return next(source for source in self.sources if source.alias == alias)
 
 
@@ -100,8 +101,8 @@ class Query:
 class Group:
     """`SELECT outputs FROM input GROUP BY keys HAVING having`.
 
-    `keys` and the aggregates' arguments name columns of `input`; `outputs` and `having` are expressions over the names
-    of keys and aggregates. `whole`: there is no GROUP BY, and always one row.
+    `keys` and the arguments of the aggregates are names of columns of `input`; `outputs` and `having` are expressions
+    over the names of keys and aggregates. `whole`: there is no GROUP BY, and always one row.
     """
 
     input: Relation
@@ -141,13 +142,13 @@ class SetOperation:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Returns the columns of the result: their names are the first input's."""
+        """Returns the columns of the result, with the names of the first input."""
         first = next(part for part in walk(self) if not isinstance(part, SetOperation))
         return first.columns
 
 
 class _OverOne:
-    """A relation over one other, `input`: its text is that one's."""
+    """A relation over a single other relation, `input`, whose text it has."""
 
     input: Relation
 
@@ -159,9 +160,9 @@ class _OverOne:
 
 @dataclass(frozen=True)
 class Top(_OverOne):
-    """`SELECT * FROM input ORDER BY order LIMIT limit OFFSET offset`, for each value of `keys` apart.
+    """`SELECT * FROM input ORDER BY order LIMIT limit OFFSET offset`, for each value of `keys` separately.
 
-    `keys` and `order` name columns of `input`, whose last `hidden` columns the result does not have.
+    `keys` and `order` name columns of `input`. The last `hidden` columns of `input` are not in the result.
     """
 
     input: Relation
@@ -182,9 +183,9 @@ class Top(_OverOne):
 class Timed(_OverOne):
     """`SELECT * FROM input, clock WHERE since <= now AND now < until`.
 
-    `since` and `until` name columns of `input` of type timestamp, never NULL, its last ones, which the result does not
-    have; None: there is no such bound. `clock` has one column and at most one row: the time. Without it there are no
-    rows.
+    `since` and `until` name the last columns of `input`, which have type timestamp, are never NULL, and are not in the
+    result. None: there is no such bound. `clock` has one column and at most one row: the time. If it is empty, the
+    result is empty.
     """
 
     input: Relation
@@ -195,7 +196,7 @@ class Timed(_OverOne):
 
     @property
     def hidden(self) -> int:
-        """Returns how many columns of `input` the result does not have."""
+        """Returns the number of columns of `input` that are not in the result."""
         return (self.since is not None) + (self.until is not None)
 
     @property
@@ -208,8 +209,8 @@ class Timed(_OverOne):
 class Over(_OverOne):
     """`SELECT *, functions OVER (PARTITION BY keys ORDER BY order) FROM input`.
 
-    `keys`, `order` and `hidden` are those of `Top`; the functions read columns of `input`. `place` is where the first
-    one stands in the text.
+    `keys`, `order` and `hidden` are those of `Top`. The functions read columns of `input`. `place` is the position of
+    the first function in the text.
     """
 
     input: Relation
@@ -233,10 +234,10 @@ class Over(_OverOne):
 
 @dataclass(frozen=True)
 class Sliced(_OverOne):
-    """The rows of `input` that a slice selects, for each value of `keys` apart, in the order of one column.
+    """The rows of `input` that a slice selects, for each value of `keys` separately, in the order of one column.
 
-    What the slice reads are the last two columns of `input`, which the result does not have. No two rows without a
-    bound have the same values in the others.
+    The slice reads the last two columns of `input`, which are not in the result. Rows without a bound are distinct in
+    the other columns.
     """
 
     input: Relation
@@ -253,9 +254,9 @@ class Sliced(_OverOne):
 
 @dataclass(frozen=True)
 class Unnest(_OverOne):
-    """The rows of `input`, whose last column is an array, once for each element of it, which takes its place.
+    """The rows of `input`, whose last column is an array, once for each element, which replaces the array.
 
-    A row whose array is empty or NULL has none.
+    A row with an empty array or NULL is dropped.
     """
 
     input: Relation
@@ -274,8 +275,7 @@ Relation = Query | Group | SetOperation | Top | Over | Sliced | Timed | Unnest
 
 
 def unnested(source: Source, array: Expr, text: str) -> Source:
-    """Returns a source with one column more, which has the elements of an array that its columns make, one in each
-    row."""
+    """Returns a source with one more column: the elements of an array computed from its columns, one per row."""
     name = unused("element", [column.name for column in source.table.columns])
     known = source.table.typed
     outputs = (*((c.name, source.qualified(c.name)) for c in source.table.columns if c.name in known), (name, array))
@@ -284,7 +284,7 @@ def unnested(source: Source, array: Expr, text: str) -> Source:
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:
-    """Returns the relations that a relation is made of; base tables are none."""
+    """Returns the input relations of a relation, without base tables."""
     if isinstance(relation, Query):
         return tuple(source.input for source in relation.sources if source.input is not None)
     if isinstance(relation, Timed):
@@ -295,11 +295,12 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 def rebuilt(
     relation: Relation, rule: Callable[[Relation], Relation], first: Callable[[Relation], Relation] = lambda part: part
 ) -> Relation:
-    """Returns a relation to which a rule was applied, after it was to all that the relation is made of.
+    """Returns a relation to which a rule was applied bottom-up.
 
-    What stands in several places is one relation there afterwards, too. ``first`` is applied before the parts are.
+    A relation that occurs in several places stays one object. ``first`` is applied to a relation before the rule is
+    applied to its inputs.
     """
-    made: dict[int, tuple[Relation, Relation]] = {}  # by identity: a part, which thus stays, and what is made of it
+    made: dict[int, tuple[Relation, Relation]] = {}  # by identity: a part, which keeps it alive, and its result
 
     def again(part: Relation) -> Relation:
         if id(part) not in made:
@@ -310,7 +311,7 @@ def rebuilt(
 
 
 def _of_parts(relation: Relation, made: Callable[[Relation], Relation]) -> Relation:
-    """Returns a relation of what is made of its parts; itself, if they stay what they are."""
+    """Returns a relation with rebuilt inputs, or the relation itself if no input changes."""
     if isinstance(relation, Query):
         sources = tuple(s if s.input is None else replace(s, input=made(s.input)) for s in relation.sources)
         same = all(one.input is other.input for one, other in zip(sources, relation.sources, strict=True))
@@ -324,7 +325,7 @@ def _of_parts(relation: Relation, made: Callable[[Relation], Relation]) -> Relat
 
 
 def walk(relation: Relation) -> Iterator[Relation]:
-    """Yields a relation and all that it is made of, from the outside in; what stands in several places once."""
+    """Yields a relation and all relations below it, from the outside in. Shared relations are yielded once."""
     todo, seen = [relation], set()
     while todo:
         here = todo.pop()
@@ -335,14 +336,14 @@ def walk(relation: Relation) -> Iterator[Relation]:
 
 
 def bases(relation: Relation) -> Iterator[Source]:
-    """Yields the base tables that a relation is made of, as its join cores name them."""
+    """Yields the base tables of a relation, as sources of its join cores."""
     for part in walk(relation):
         if isinstance(part, Query):
             yield from (source for source in part.sources if source.input is None)
 
 
 def check_output_name(name: str) -> None:
-    """Raises PlanError if the deltas could not have a column of this name."""
+    """Raises PlanError if deltas cannot have a column with this name."""
     if name.lower() == WEIGHT:
         raise PlanError(
             f"an output column must not be called {name}: every delta carries its weight under this name",
@@ -357,7 +358,7 @@ def split(name: str) -> tuple[str, str]:
 
 
 def replaced(expr: Expr, names: Mapping[Expr, Expr]) -> Expr:
-    """Returns the expression in which the largest parts that `names` has are what it says."""
+    """Returns the expression in which the largest subexpressions that `names` contains are replaced."""
 
     def rebuilt(part: Expr, args: list[Expr]) -> Expr:
         if part in names:
@@ -369,7 +370,7 @@ def replaced(expr: Expr, names: Mapping[Expr, Expr]) -> Expr:
 
 
 def unused(wish: str, taken: Iterable[str]) -> str:
-    """Returns a name that is not taken, in any case: the wish, or it with a number."""
+    """Returns a name that is unused, ignoring case: the wish, or the wish with a number."""
     names = {name.lower() for name in taken}
     found, number = wish, 1
     while found.lower() in names:

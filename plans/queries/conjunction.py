@@ -1,9 +1,9 @@
-"""From a query over columns to atoms over variables.
+"""Translates a query over columns into atoms over variables.
 
-Columns that the query equates form one *variable*; a predicate moves to every atom that has all its variables; a
-variable with a constant value disappears (which can make a cyclic query acyclic); what is left across atoms is
-*residual*. An atom keeps a column only if it is joined, output or residual: everything else is projected away before
-the engine sees it.
+Columns that the query equates form one *variable*. A predicate moves to every atom that has all its variables. A
+variable with a constant value disappears (which can make a cyclic query acyclic). A predicate across atoms is
+*residual*. An atom keeps a column only if it is joined, output or read by a residual predicate; all other columns are
+projected away before the engine reads the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONSTANT_TYPES = ("bool", "int32", "int64", "string", "date", "timestamp", "tim
 class Atom:
     """An occurrence of a table: `columns[i]` holds the variable `attributes[i]`; `predicate` is over table columns.
 
-    `padded`: where it has no row for the variables that it shares with others, one of NULLs stands for it.
+    `padded`: if it has no row for the variables that it shares with other atoms, a row of NULLs replaces it.
     """
 
     name: str
@@ -43,9 +43,9 @@ class Atom:
 class Conjunction:
     """Atoms, residual predicates and outputs over variables.
 
-    `fixed` are the variables whose value follows from an output row: output ones, and those that keys derive from them.
-    `counted`: the result is a bag, and every atom's multiplicities count. `kept`: the variables of columns that atoms
-    keep although nothing of this reads them.
+    `fixed` are the variables whose value follows from an output row: output variables, and those that keys derive from
+    them. `counted`: the result is a bag, and the multiplicities of every atom count. `kept`: the variables of columns
+    that atoms keep although no expression here reads them.
     """
 
     text: str
@@ -61,11 +61,11 @@ class Conjunction:
 
 
 EXISTS = "[exists]"
-"""Ends the name of an atom of a counted query whose rows count once: it is asked for existence only."""
+"""Suffix of the name of an atom of a counted query whose rows count once, because it only tests for existence."""
 
 
 def column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
-    """Returns the two columns of `a = b` or `a <=> b`, looking through the casts that align their types."""
+    """Returns the two columns of `a = b` or `a <=> b`, ignoring casts that align their types."""
     if expr.op not in ("eq", "nseq"):
         return None
     bare = [arg.args[0] if arg.op == "cast" and arg.args[0].op == "col" else arg for arg in expr.args]
@@ -84,7 +84,7 @@ def column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
 
 
 def _constant(expr: Expr) -> tuple[Expr, Expr] | None:
-    """Returns the column and the literal of `column = literal`."""
+    """Returns the column and the literal of `column = literal`, or None."""
     if expr.op != "eq":
         return None
     for left, right in (expr.args, expr.args[::-1]):
@@ -96,16 +96,17 @@ def _constant(expr: Expr) -> tuple[Expr, Expr] | None:
 
 
 def _is_literal_of(literal: Expr, type_: str) -> bool:
-    """Returns whether the value is one of the type: 5000000000 is none of int32."""
+    """Returns whether the value is in the range of the type: 5000000000 is not an int32."""
     return cast(literal, type_).op == "literal"
 
 
 def conjunction(query: Query, counted: bool = False, kept: Sequence[Expr] = ()) -> Conjunction:
     """Returns the atoms of a query.
 
-    With `counted`, every source is an atom of its own, because the multiplicities of all reach the result; but those of
-    existential groups, which must be joined by equalities alone, are atoms whose rows count once. Without it, PlanError
-    where a row of a query without DISTINCT may occur more than once. `kept` are columns that the atoms keep.
+    With `counted`, every source is an atom of its own, because all multiplicities affect the result. Sources of
+    existential groups, which must be joined by equalities alone, become atoms whose rows count once. Without `counted`,
+    raises PlanError if a row of a query without DISTINCT may occur more than once. `kept` are columns that the atoms
+    keep.
     """
     classes, pending, constants = _classes(query)
     for column in kept:
@@ -124,13 +125,13 @@ def conjunction(query: Query, counted: bool = False, kept: Sequence[Expr] = ()) 
 
 
 def is_set(query: Query) -> bool:
-    """Returns whether no row of the query occurs twice: it says DISTINCT, or the declared keys prove it."""
+    """Returns whether the rows of the query are distinct: it has DISTINCT, or the declared keys prove it."""
     classes, _, constants = _classes(query)
     return query.distinct or repetition(query, classes, constants) is None
 
 
 def _classes(query: Query) -> tuple[Classes, list[Expr], dict[str, Expr]]:
-    """Returns the classes of equal columns, the conditions that are no such equality, and the classes' constants."""
+    """Returns the classes of equal columns, the other conditions, and the constants of the classes."""
     classes = Classes()
     for expr in [*query.conditions, *(expr for _, expr in query.outputs)]:
         for column in _column_exprs(expr):
@@ -151,7 +152,7 @@ def _column_exprs(expr: Expr) -> Iterable[Expr]:
 
 
 def _constants(classes: Classes, pending: list[Expr]) -> dict[str, Expr]:
-    """Returns classes fixed to a literal. Their `column = literal` conditions stay pending, to be pushed to every
+    """Returns the classes equal to a literal. Their `column = literal` conditions stay pending, and are pushed to every
     atom."""
     constants: dict[str, Expr] = {}
     for part in pending:
@@ -169,10 +170,10 @@ def _place(
     constants: dict[str, Expr],
     pending: list[Expr],
 ) -> tuple[dict[str, Expr], list[Expr]]:
-    """Pushes each condition to every source that has a column of each of its classes; the rest is residual."""
+    """Pushes each condition to every source that has a column of each of its classes. Other conditions are residual."""
     predicates: dict[str, list[Expr]] = {}
     residual: list[Expr] = []
-    never = False  # a condition without columns does not hold: no row of any source takes part
+    never = False  # a condition without columns is false: all sources are empty
     holders: dict[str, dict[str, str]] = {
         root: dict(reversed([split(name) for name in names])) for root, names in members.items()
     }
@@ -186,7 +187,7 @@ def _place(
     for part in pending:
         own = {split(name)[0] for name in part.columns}
         if len(own) <= 1 and _constant(part) is None:
-            rest = part  # over one source already: constants inside are left as written
+            rest = part  # already over one source: its constants are left as written
         else:
             rest = substitute(part, lambda name: _fixed(name, classes, constants)) if _constant(part) is None else part
         known = verdict(rest)
@@ -209,7 +210,7 @@ def _place(
             local = substitute(rest, partial(_renamed, query, alias, inside))
             predicates.setdefault(alias, []).append(local)
     for source in query.sources:
-        if source.join == "padded":  # what it says of its key it does not say of the other side
+        if source.join == "padded":  # a condition on its key does not hold for the other side
             parts = [substitute(one, lambda name: col(split(name)[1], _type_of(query, name))) for one in source.on]
             predicates.setdefault(source.alias, []).extend(parts)
     if never:
@@ -218,7 +219,7 @@ def _place(
 
 
 def verdict(condition: Expr) -> bool | None:
-    """Returns whether a condition without columns holds, for all rows alike; None if it has columns."""
+    """Returns whether a condition without columns holds; None if it has columns."""
     return None if condition.columns else condition.evaluate({}, 1)[0].as_py() is True
 
 
@@ -301,7 +302,7 @@ def _assemble(
 
 
 def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:
-    """Returns the predicates that drop the NULLs which the join of equal atoms dropped, before they were merged."""
+    """Adds predicates that drop the NULLs which the join of two equal atoms dropped before they were merged."""
     uses = Counter(name for atom in atoms for name in atom.attributes)
     out = []
     for atom in atoms:
@@ -317,8 +318,8 @@ def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[At
 def _variable_names(query: Query, classes: Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:
     """Returns a readable name per class.
 
-    The query's own name of the variable, else the output's, else the column's if no other class has it, else
-    alias_column.
+    It is the query's own name of the variable, else the name of the output, else the name of the column if no other
+    class has it, else alias_column.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()

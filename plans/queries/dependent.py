@@ -1,9 +1,9 @@
-"""Relations that read the query around them, made relations of their own: the dependent join of Neumann and Kemper.
+"""Decorrelates subqueries: the dependent join of Neumann and Kemper.
 
-What a relation reads of the query around it are its *parameters*. It gets a column for each, and has its rows for every
-combination of their values that there may be: groups and first rows are those of one combination. So the query around
-finds its rows by equality. A join core that equates all parameters with values of its own has these as columns; any
-other one is joined with the combinations that the query around it has.
+The values of the outer query that a subquery reads are its *parameters*. The subquery gets a column for each parameter,
+and has its rows for every possible combination of their values: groups and first rows are those of one combination. So
+the outer query finds the rows by equality. A join core that equates all parameters with its own values uses these as
+the columns. Any other join core is joined with the combinations of values in the outer query.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from plans.queries.single import at_most_one
 from plans.schema import Table
 
 Rows = Callable[[tuple[Expr, ...]], Query]
-"""Returns the combinations of values that the query around has of parameters, once each."""
+"""Returns the distinct combinations of values that parameters have in the outer query."""
 
 
 @dataclass(frozen=True)
 class Dependent:
-    """A relation with columns for its parameters: `ties` are pairs of a parameter and the column that equals it.
+    """A relation with columns for its parameters. `ties` are pairs of a parameter and the column that equals it.
 
-    `whole`: before, it had a row where there is none now. `single`: it has one row for each combination at most.
+    `whole`: the original relation had a row where this relation has none. `single`: it has at most one row for each
+    combination.
     """
 
     relation: Relation
@@ -48,17 +49,18 @@ class Dependent:
 
     @property
     def names(self) -> list[str]:
-        """Returns the names of the columns that the relation had before."""
+        """Returns the names of the columns of the original relation."""
         columns = self.relation.columns
         return [column.name for column in columns[: len(columns) - len(self.ties)]]
 
     def on(self, source: Source) -> tuple[Expr, ...]:
-        """Returns the conditions that tie a source, which the relation is, to the query around it."""
+        """Returns the conditions that connect a source made of this relation with the outer query."""
         return tuple(call("nseq", one, source.qualified(name)) for one, name in self.ties)
 
 
 def dependent(relation: Relation, rows: Rows) -> Dependent:
-    """Returns a relation without parameters. PlanError if it reads the query around it where that is not supported."""
+    """Returns a relation without parameters. Raises PlanError if it reads the outer query where that is not
+    supported."""
     parameters = tuple(dict.fromkeys(one for part in walk(relation) for one in _parameters(part)))
     if not parameters:
         return Dependent(relation, (), isinstance(relation, Group) and relation.whole, at_most_one(relation))
@@ -74,7 +76,7 @@ def dependent(relation: Relation, rows: Rows) -> Dependent:
 
 
 def _of_one_combination(part: Relation) -> Relation:
-    """Returns a join core whose parameters are constants."""
+    """Returns a join core with constants in place of its parameters."""
     if not isinstance(part, Query):
         return part
     constants = {one: cast(NULL, one.type) for one in _parameters(part)}
@@ -82,7 +84,7 @@ def _of_one_combination(part: Relation) -> Relation:
 
 
 def _parameters(part: Relation) -> Iterator[Expr]:
-    """Yields what a part reads of the query around it: the largest values that are made of nothing else."""
+    """Yields the parameters of a part: the largest expressions that read only columns of the outer query."""
     if isinstance(part, Query):
         own = {source.alias for source in part.sources}
         for one in part.conditions:
@@ -102,7 +104,7 @@ def _free(expr: Expr, own: set[str]) -> Iterator[Expr]:
 
 
 def _largest(expr: Expr, outside: Callable[[str], bool]) -> Iterator[Expr]:
-    """Yields the largest parts of an expression all of whose columns are outside, and that have some."""
+    """Yields the largest subexpressions that have columns, all of them outside."""
     todo = [expr]
     while todo:
         part = todo.pop()
@@ -113,7 +115,8 @@ def _largest(expr: Expr, outside: Callable[[str], bool]) -> Iterator[Expr]:
 
 
 def _side(condition: Expr, own: set[str]) -> tuple[Expr, Expr] | None:
-    """Returns the two sides of an equality of a value around and one of these sources; None if it is none."""
+    """Returns the outer and the inner side of an equality between a value of the outer query and one of these sources,
+    or None."""
     if condition.op not in ("eq", "nseq"):
         return None
     for outer, inner in (condition.args, condition.args[::-1]):
@@ -124,7 +127,7 @@ def _side(condition: Expr, own: set[str]) -> tuple[Expr, Expr] | None:
 
 
 def _tied(relation: Relation, ties: tuple[tuple[Expr, str], ...], rows: Rows, place: int) -> Relation:
-    """Returns a relation with a column for each parameter, before the column number `place`."""
+    """Returns a relation with a column for each parameter, inserted before column number `place`."""
     names = tuple(name for _, name in ties)
     if isinstance(relation, Query):
         return _joined(relation, ties, rows, place)

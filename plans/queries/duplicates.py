@@ -1,4 +1,4 @@
-"""Whether a query can return a row twice: bags of rows that the declared keys prove to be sets."""
+"""Decides whether a query can return a row twice: declared keys can prove that a bag of rows is a set."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from plans.schema import Table
 
 
 def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:
-    """Returns the classes that are fixed once those in `known` are: a row's key fixes the rest of the row.
+    """Returns the classes that those in `known` determine: the key of a row determines the rest of the row.
 
-    The key of a padded source is NULL in its padding, whatever the row above it has: it fixes what it alone has.
+    The key of a padded source is NULL in its padding, whatever the row above it has. So it determines only the columns
+    that no other source shares.
     """
     known = set(known)
     todo = [source for source in query.sources if source.table.key]
@@ -32,12 +33,12 @@ def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:
 
 
 def _of_others(source: Source, classes: Classes) -> set[str]:
-    """Returns the classes that have columns of other sources."""
+    """Returns the classes with columns of other sources."""
     return {classes.find(name) for name in classes.parent if split(name)[0] != source.alias}
 
 
 def _open_columns(source: Source, columns: Iterable[str], classes: Classes, known: set[str]) -> list[str]:
-    """Returns those of the columns that `known` does not fix."""
+    """Returns the columns that `known` does not determine."""
     names = [f"{source.alias}.{_spelled(source.table, column)}" for column in columns]
     return [name for name in names if name not in classes.parent or classes.find(name) not in known]
 
@@ -49,10 +50,10 @@ def fixed_by_output(query: Query, classes: Classes, constants: dict[str, Expr]) 
 
 
 def repetition(query: Query, classes: Classes, constants: dict[str, Expr]) -> PlanError | None:
-    """Returns why a result row of SQL without DISTINCT may occur more than once; None if it cannot.
+    """Returns why a result row of SQL without DISTINCT may occur more than once, or None if it cannot.
 
-    It cannot when every table is declared duplicate-free, and the output fixes the row of every table: the closure of
-    the output columns under join equalities, constants and keys contains a key of each.
+    It cannot if every table is declared duplicate-free, and the output determines the row of every table: the closure
+    of the output columns under join equalities, constants and keys contains a key of each table.
     """
     hint = "write SELECT DISTINCT, or declare the table's key: Table(..., key=(...)) or distinct=True"
     known = fixed_by_output(query, classes, constants)

@@ -15,7 +15,7 @@ from plans.queries.conjunction import column_pair
 
 
 def at_most_one(relation: Relation) -> bool:
-    """Returns whether it is certain that a relation has no second row: False may only mean that it is not known."""
+    """Returns whether a relation certainly has at most one row. False may also mean that this is unknown."""
     if isinstance(relation, Top):
         return (relation.limit <= 1 and not relation.keys) or at_most_one(relation.input)
     if isinstance(relation, Over):
@@ -33,7 +33,7 @@ def at_most_one(relation: Relation) -> bool:
         if not single:
             return not left
         left = [source for source in left if source not in single]
-        for source in single:  # its columns have one value, and so has what equals them
+        for source in single:  # its columns have one value, and so do the columns equal to them
             if source.join == "left" and not _is_single(source, known):
                 return False
             known |= {f"{source.alias}.{column.name}" for column in source.table.columns}
@@ -41,12 +41,12 @@ def at_most_one(relation: Relation) -> bool:
 
 
 def joined_as_value(relation: Relation) -> str:
-    """Returns how a relation is joined that is used as a value: watched, unless it certainly has one row at most."""
+    """Returns how a relation that is used as a value is joined: `single`, unless it certainly has at most one row."""
     return "left" if at_most_one(relation) else "single"
 
 
 def _fixed_keys(group: Group) -> bool:
-    """Returns whether all that is grouped by has one value."""
+    """Returns whether all grouping keys are constant."""
     if not isinstance(group.input, Query):
         return False
     known, columns = _fixed(group.input), dict(group.input.outputs)
@@ -54,7 +54,7 @@ def _fixed_keys(group: Group) -> bool:
 
 
 def _fixed(query: Query) -> set[str]:
-    """Returns the columns that conditions hold at a constant."""
+    """Returns the columns that conditions set equal to a constant."""
     found = set()
     for part in (part for one in query.conditions for part in one.conjuncts()):
         if part.op == "eq":
@@ -66,7 +66,7 @@ def _fixed(query: Query) -> set[str]:
 
 
 def _closed(query: Query, known: set[str]) -> set[str]:
-    """Returns the columns with one value, with those that conditions equate with them."""
+    """Returns the columns with one value, including those that conditions equate with them."""
     pairs = [column_pair(part) for one in query.conditions for part in one.conjuncts()]
     found = set(known)
     while True:
@@ -79,7 +79,7 @@ def _closed(query: Query, known: set[str]) -> set[str]:
 
 
 def _is_single(source: Source, known: set[str]) -> bool:
-    """Returns whether a source has at most one row, given columns that have one value."""
+    """Returns whether a source has at most one row, given the columns that have one value."""
     if source.input is not None:
         return at_most_one(source.input)
     key = source.table.key or (tuple(c.name for c in source.table.columns) if source.table.distinct else ())

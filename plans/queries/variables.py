@@ -8,7 +8,7 @@ from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 
 class Classes:
-    """Union-find over qualified columns, with what is known of each class."""
+    """Union-find over qualified columns, with the known facts of each class."""
 
     def __init__(self) -> None:
         self.parent: dict[str, str] = {}
@@ -16,7 +16,7 @@ class Classes:
         self.plain: set[str] = set()  # roots with at least one `=` (not `<=>`)
 
     def add(self, column: Expr) -> None:
-        """Adds a column to the classes, alone at first."""
+        """Adds a column as a class of its own."""
         self.parent.setdefault(column.value, column.value)
         self.type.setdefault(column.value, column.type)
 
@@ -28,7 +28,7 @@ class Classes:
         return name
 
     def join(self, left: Expr, right: Expr, null_safe: bool) -> None:
-        """Makes the classes of two columns one. PlanError if their types do not join."""
+        """Unites the classes of two columns. Raises PlanError if their types cannot be joined."""
         self.add(left)
         self.add(right)
         a, b = self.find(left.value), self.find(right.value)
@@ -43,7 +43,7 @@ class Classes:
 def join_type(left: Expr, right: Expr, one: str, two: str) -> str:
     """Returns the type of a variable that joins columns of types `one` and `two`.
 
-    PlanError if they do not join: equal values of theirs have codes of their own.
+    Raises PlanError if they cannot be joined, because equal values of the two types have different codes.
     """
     if one == two:
         return one
@@ -59,7 +59,7 @@ def join_type(left: Expr, right: Expr, one: str, two: str) -> str:
 
 
 def injective(expr: Expr) -> str | None:
-    """Returns the variable that a value of the expression fixes: a column, perhaps behind a one-to-one cast."""
+    """Returns the variable that a value of the expression determines: a column, perhaps inside a one-to-one cast."""
     if expr.op == "col":
         return str(expr.value)
     if expr.op != "cast" or expr.args[0].type not in ("int32", "int64", "date", "bool"):
@@ -67,6 +67,6 @@ def injective(expr: Expr) -> str | None:
     source, parts = expr.args[0].type, decimal_parts(expr.type)
     if parts is not None:
         holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}.get(source, 1)
-    else:  # what does not fit becomes NULL
+    else:  # a value that does not fit becomes NULL
         holds = expr.type == "string" or (source, expr.type) == ("int32", "int64") or source == "bool"
     return injective(expr.args[0]) if holds else None

@@ -1,6 +1,6 @@
-"""Representations of plans in Python: `str(plan)` is EXPLAIN, and a notebook draws the tree.
+"""Attaches representations to plans: `str(plan)` is EXPLAIN, and a notebook draws the tree.
 
-They themselves know nothing of how they are shown, so importing `plans` attaches it here.
+The classes of plans do not import their representations, so importing `plans` attaches them here.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from plans.show import explain, programs
 
 
 def _picture(made: Plan | Program) -> str:
-    """Returns the drawing alone, without a page around it."""
-    from plans.show.picture.page import html  # here, as few programs draw
+    """Returns the drawing without a page around it."""
+    from plans.show.picture.page import html  # imported here, because few programs draw
 
     return html(made, page=False)
 

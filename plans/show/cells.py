@@ -1,4 +1,4 @@
-"""Describes how a program is cut into cells: by what, where the cells meet, and why it is one cell."""
+"""Describes how a program is cut into cells: by which columns, where the cells meet, and why there is only one cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from plans.search.exchanges import WHY_ONE, Exchange, rounds
 
 
 def line(program: Program, cells: int | None = None) -> str:
-    """Returns the line of EXPLAIN. With a number of `cells`: PlanError if the program cannot be cut into so many."""
+    """Returns the line of EXPLAIN. With a number of `cells`, raises PlanError if the program cannot be cut into that
+    many."""
     plain = program.plain()
     try:
         found = rounds(plain, 2 if cells is None else cells)
@@ -25,7 +26,7 @@ def line(program: Program, cells: int | None = None) -> str:
 
 
 def _before(program: Program) -> str:
-    """Returns what is said of windows, which several cells have before them."""
+    """Returns a phrase about windows, which run before several cells."""
     if not program.windows:
         return ""
     names = " and ".join(window.relation for window in program.windows)
@@ -45,7 +46,7 @@ def _cut(plain: Program, found: tuple[Exchange, ...], cells: int | None) -> str:
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """Returns the same for programs that read the plan: the rounds of cells, or why there is one cell."""
+    """Returns the same facts for programs that read the plan: the rounds of cells, or why there is one cell."""
     plain = program.plain()
     try:
         found = rounds(plain, 2)
@@ -57,7 +58,7 @@ def to_json(program: Program) -> dict[str, Any]:
 
 
 def _by(given: Exchange) -> str:
-    """Returns what the cells of a round are cut by, and what every one of them has all rows of."""
+    """Returns the columns by which the cells of a round are cut, and the relations of which each cell has all rows."""
     if given.roles is None:
         return " and ".join(given.grid.attributes)
     if given.grid.cells == 1:

@@ -1,6 +1,7 @@
 """Finds expressions without a native form, which split the kernels of a stage in two.
 
-What has a native form is the engine's knowledge (`crown.expressions`), so who shows what an engine does says it.
+Only the engine knows which expressions have a native form (`crown.expressions`), so the caller passes this knowledge
+in.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from plans.program import GroupStage, JoinStage, Stage
 from plans.reads import feeds
 
 IsNative = Callable[[Expr], bool]
-"""Returns whether an expression, as a whole, has a native form."""
+"""Returns whether a whole expression has a native form."""
 
 
 def by_arrow(stage: Stage, is_native: IsNative) -> list[str]:
-    """Returns the expressions of a stage that Arrow evaluates, each once. Constants are not among them."""
+    """Returns the distinct expressions of a stage that Arrow evaluates, without constants."""
     predicates: list[Expr] = []
     outputs: list[Output] = []
     if isinstance(stage, JoinStage):
@@ -35,7 +36,7 @@ def by_arrow(stage: Stage, is_native: IsNative) -> list[str]:
 
 
 def line(stage: Stage, is_native: IsNative | None) -> list[str]:
-    """Returns what `by_arrow` does, as a line; none if there is nothing to say, or it is not known what is native."""
+    """Returns the result of `by_arrow` as a line; no line if it is empty, or if `is_native` is None."""
     found = [] if is_native is None else by_arrow(stage, is_native)
     return [f"evaluated by Arrow: {', '.join(found)}"] if found else []
 

@@ -1,4 +1,4 @@
-"""EXPLAIN of one join as text, and its parts, which the other forms show too."""
+"""EXPLAIN of one join as text, and its parts, which the other forms also use."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ WIDTH = 110
 
 
 def text(plan: Plan, wires: Wires | None = None, is_native: IsNative | None = None, *, cells: int | None = None) -> str:
-    """Returns what is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube
-    cells.
+    """Returns the maintained views and their cost as text for a terminal. With `cells`, shows how rows are copied to
+    HyperCube cells.
 
-    `wires`: those of the engine that maintains it; by default those that it has without options. `is_native`: what its
-    own kernels evaluate; what they do not is shown.
+    `wires`: those of the engine that maintains the plan, by default those of an engine without options. `is_native`:
+    tells what the kernels of the engine evaluate; other expressions are listed.
     """
     program = program_of(plan)
     wires = wires or wiring(program)
@@ -61,7 +61,7 @@ def text(plan: Plan, wires: Wires | None = None, is_native: IsNative | None = No
 
 
 def bag_line(plan: Plan, bag: Bag) -> str:
-    """Returns how a bag is kept, its width, and how many rows it holds by declared keys, where these bound it."""
+    """Returns the method and width of a bag, and the bound on its rows by declared keys, if there is one."""
     if plan.count is not None:
         return f"{bag.method}, width {bag.width:.4g}"
     rows = rows_by_keys(bag, plan.tables)
@@ -69,8 +69,8 @@ def bag_line(plan: Plan, bag: Bag) -> str:
 
 
 def views(node: Node) -> list[str]:
-    """Returns the views kept at a node: V_s its joinable rows, V_p their projection on the key, V_l those in some
-    result; and whether a row of NULLs stands for those that it lacks."""
+    """Returns the views of a node: V_s its joinable rows, V_p their projection on the key, V_l those in some result;
+    and whether a row of NULLs replaces missing rows."""
     if node.bag is not None and node.bag.method == TRIANGLE_COUNT:
         return []
     kept = ["V_s"]
@@ -86,7 +86,7 @@ def field(name: str, value: str) -> list[str]:
 
 
 def class_line(plan: Plan) -> str:
-    """Returns the class of the query, with the witness of what it is not."""
+    """Returns the class of the query, with the witnesses against stronger classes."""
     facts = plan.query_class
     parts = [str(facts.get("name", ""))]
     if facts.get("cycle"):
@@ -116,14 +116,14 @@ def output_columns(plan: Plan) -> list[str]:
 
 
 def deltas_line(plan: Plan) -> str:
-    """Returns what the deltas of a batch are."""
+    """Returns a phrase that describes the deltas of a batch."""
     if plan.support:
         return "net per batch, by a support count per result row"
     return "net per batch as they come" if plan.consolidated else "exact; net per batch when consolidated"
 
 
 def objective(plan: Plan) -> str:
-    """Returns what the search has minimized, after the height or before it."""
+    """Returns the name of the measure that the search minimizes besides the height."""
     return "Σ depth·rate" if plan.payload is None else "Σ touches"
 
 
@@ -139,13 +139,13 @@ def choice(plan: Plan) -> str:
 
 
 def chosen(plan: Plan) -> Candidate:
-    """Returns the candidate that the plan's tree is."""
+    """Returns the candidate with the plan's tree."""
     line = tree_line(plan)
     return next((c for c in plan.candidates if c.tree == line), plan.candidates[0])
 
 
 def tree_line(plan: Plan) -> str:
-    """Returns the plan's tree in one line, as candidates are written."""
+    """Returns the plan's tree in one line, in the notation of candidates."""
 
     def written(index: int) -> str:
         node, below = plan.nodes[index], ", ".join(written(child) for child in plan.children(index))
@@ -214,10 +214,10 @@ def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
 
 
 def rows_taken(atom: Node | BagAtom) -> Expr | None:
-    """Returns the predicate on the rows that an atom takes in, over the names that it shows; None for all rows.
+    """Returns the predicate on the rows that an atom reads, over the names that it shows; None for all rows.
 
-    A column that it does not show has the name that the relation gives it, and the relation in front where that name is
-    another column here.
+    A column that the atom does not show has its name in the relation, prefixed by the relation if that name is another
+    column here.
     """
     if atom.predicate is None:
         return None
@@ -234,9 +234,8 @@ def rows_taken(atom: Node | BagAtom) -> Expr | None:
 
 
 def edge_mark(edge: Edge) -> str:
-    """Returns what is known of an edge with a payload: quiet, fan 1, or nothing; the results of a free parent change
-    anyway.
-    """
+    """Returns the mark of an edge with a payload: quiet, fan 1, fan ?, or emits if the parent is free, because its
+    results change anyway."""
     if edge.quiet:
         return "quiet"
     return "fan 1" if edge.fan_one else "fan ?" if edge.open else "emits"

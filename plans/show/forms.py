@@ -1,4 +1,4 @@
-"""The forms that EXPLAIN has, by name: how each is written."""
+"""The output formats of EXPLAIN by name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SHAPES = {"input": ('["', '"]'), "virtual": ('(["', '"])'), "bag": ('[["', '"]]
 
 
 def mermaid(program: Program) -> str:
-    """Returns the tables and stages, with what reads what, and the tree of each join; of a plan its tree alone."""
+    """Returns the tables, the stages, their inputs, and the tree of each join. For a plan, returns only the tree."""
     verdict = f'  verdict>"{_escaped(upkeep.verdict(program))}"]'
     if program.plan is not None:
         return "\n".join(["flowchart TD", verdict, *_tree(program.plan, "n"), *_CLASSES, ""])
@@ -49,7 +49,7 @@ def mermaid(program: Program) -> str:
 
 
 def _tree(plan: Plan, prefix: str) -> list[str]:
-    """Returns the nodes and edges of a join tree; `prefix` goes before the number of a node."""
+    """Returns the nodes and edges of a join tree. `prefix` is put before the number of a node."""
     lines = []
     known = edges(plan)
     for index, node in enumerate(plan.nodes):
@@ -93,7 +93,7 @@ def _where(atom: Node | BagAtom) -> list[str]:
 
 
 def _escaped(*lines: str) -> str:
-    """Returns the lines of a label."""
+    """Returns the lines of a label as one escaped text."""
     marks = (('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))
     made = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""EXPLAIN of a program: its stages in order, what each reads, keeps and costs per change; as text and JSON."""
+"""EXPLAIN of a program as text and JSON: its stages in order, and their inputs, state and cost per change."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _SIGNS = {
 def text(
     program: Program, wires: Wires | None = None, is_native: IsNative | None = None, *, cells: int | None = None
 ) -> str:
-    """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that.
+    """Returns the maintained views and their cost as text for a terminal. A program that is a plan is shown as a plan.
 
-    `wires`: those of the engine that maintains it; by default those that it has without options. `is_native`: what its
-    own kernels evaluate; what they do not is shown. With `cells`, for so many cells; PlanError if it cannot be cut into
-    them.
+    `wires`: those of the engine that maintains the program, by default those of an engine without options. `is_native`:
+    tells what the kernels of the engine evaluate; other expressions are listed. With `cells`, shows the program in that
+    many cells; raises PlanError if it cannot be cut into them.
     """
     if program.plan is not None:
         return explain.text(program.plan, wires, is_native, cells=cells)
@@ -73,7 +73,7 @@ def text(
 
 
 def facts(program: Program, cells: int | None = None) -> list[tuple[str, str]]:
-    """Returns what is said of a program as a whole, besides its tables: each line by its name."""
+    """Returns the facts about a whole program other than its tables, as pairs of name and line."""
     found = [("upserts", upserts(table)) for table in program.tables if table.upserts]
     found += [("enforced", enforced(table)) for table in program.tables if table.enforced]
     found += [("window", f"{window.relation}: {window}") for window in program.windows]
@@ -89,7 +89,7 @@ _ON_SPARK = "on Spark by an operator of its own, cut by the key, before the othe
 
 
 def upserts(table: Table) -> str:
-    """Returns how the changes of a table with upserts are taken, and what that costs."""
+    """Returns how the changes of a table with upserts are applied, and what that costs."""
     by = f"{table.name} by key ({', '.join(table.key)})"
     order = (
         "in the order of the batch" if table.sequence is None else f"by sequence {table.sequence}, older ones dropped"
@@ -101,21 +101,21 @@ def upserts(table: Table) -> str:
 
 
 def enforced(table: Table) -> str:
-    """Returns what is checked of a table whose declaration is enforced, and what that costs."""
+    """Returns what is checked for a table with an enforced declaration, and what that costs."""
     said = f"key ({', '.join(table.key)})" if table.key else "no two rows alike"
     cost = "two look-ups per change, memory: a record per key and per row"
     return f"{table.name}: {said}; {cost}; {_ON_SPARK}"
 
 
 def to_json(program: Program) -> str:
-    """Returns the program as indented JSON, with its fingerprint and how it is cut; `Program.from_json` reads it."""
+    """Returns the program as indented JSON, with its fingerprint and how it is cut. `Program.from_json` reads it."""
     cells = {} if program.plan is not None else {"cells": cut.to_json(program)}
     return json.dumps({**program.to_json(), "fingerprint": program.fingerprint, **cells}, indent=2) + "\n"
 
 
 def explained(program: Program, wires: Wires | None = None, is_native: IsNative | None = None) -> str:
-    """Returns `to_json`, with the verdict, what each stage costs, the wires, and what of each stage Arrow evaluates,
-    under `explained`; `Program.from_json` reads it."""
+    """Returns `to_json` with an entry `explained`: the verdict, the cost of each stage, the wires, and the expressions
+    of each stage that Arrow evaluates. `Program.from_json` reads it."""
     told = {**upkeep.to_json(program), "wires": wires_to_json(program, wires or wiring(program))}
     if is_native is not None:
         told["by_arrow"] = [evaluated.by_arrow(stage, is_native) for stage in program.stages]
@@ -124,12 +124,12 @@ def explained(program: Program, wires: Wires | None = None, is_native: IsNative 
 
 
 def dropped(stage: Stage) -> bool:
-    """Returns True for what stands in the place of a stage that no view of a database reads any more."""
+    """Returns True for the placeholder of a stage that no view of a database reads any more."""
     return stage == LinearStage(())
 
 
 def kind(stage: Stage) -> str:
-    """Returns what a stage is called."""
+    """Returns the name of a kind of stage."""
     name = kind_name(type(stage))
     if isinstance(stage, JoinStage):
         return f"{name} ({stage.mode})"
@@ -141,7 +141,7 @@ def kind(stage: Stage) -> str:
 
 
 def result_mark(program: Program, number: int) -> str:
-    """Returns what is said of a stage that is a result; nothing of others."""
+    """Returns a phrase for a stage that is a result; empty for other stages."""
     if program.results is None:
         return ", the result" if number == len(program.stages) - 1 else ""
     names = [named.name for named in program.results if named.stage == number]
@@ -149,7 +149,7 @@ def result_mark(program: Program, number: int) -> str:
 
 
 def lines_of(stage: Stage) -> list[str]:
-    """Returns what a stage does, in lines that begin with a word for what they say."""
+    """Returns a description of a stage as lines that begin with a keyword."""
     if isinstance(stage, JoinStage):
         lines = [f"class {explain.class_line(stage.plan)}", f"output {', '.join(explain.output_columns(stage.plan))}"]
         if stage.plan.residual:
@@ -203,7 +203,7 @@ def lines_of(stage: Stage) -> list[str]:
 
 
 def _product(term: PairTerm) -> str:
-    """Returns a product of factors; what is not a value says whether one is there."""
+    """Returns a product of factors as text. A factor other than a value shows the property that it tests."""
     return " × ".join(name if what == VALUE else f"{name} is {what}" for name, what in term)
 
 
@@ -215,7 +215,7 @@ def _costs(stage: Stage) -> list[str]:
 
 
 def _over(one: WindowFunction) -> str:
-    """Returns a window function with its frame, as SQL has it."""
+    """Returns a window function with its frame in the syntax of SQL."""
     count = [str(one.count)] if one.function in _COUNTED or one.count > 1 else []
     count = [durations.shown(one.count)] if one.function in SESSIONS else count
     inner = [*one.arguments, *count, *filter(None, [one.default])]
@@ -245,7 +245,7 @@ def _bound(frame: Frame, side: str) -> str:
 
 
 def _order(order: Iterable[Order]) -> str:
-    """Returns an order of rows; NULLs are named where they are not where Spark puts them."""
+    """Returns an order of rows as text. The position of NULLs is shown if it differs from Spark's default."""
     return ", ".join(
         f"{one.column}{' DESC' if one.falling else ''}"
         + (f" NULLS {'LAST' if one.nulls_last else 'FIRST'}" if one.nulls_last != one.falling else "")

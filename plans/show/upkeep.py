@@ -29,14 +29,13 @@ from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FI
 from plans.search.indexes import index_of
 from plans.serial import kind_name
 
-_ROW, _GROUP = 2, 3  # words of a row besides its values and children, of a group
+_ROW, _GROUP = 2, 3  # words of a row besides its values and children, and of a group
 
 
 @dataclass(frozen=True)
 class Upkeep:
     """What a stage costs: `name` of its class, `growth` (`plans.search.counted.classes`), `update` and `memory` in
-    words; `witness` and `path` of a join.
-    """
+    words, and `witness` and `path` of a join."""
 
     name: str
     growth: int
@@ -47,7 +46,7 @@ class Upkeep:
 
 
 def upkeep(stage: Stage) -> Upkeep:
-    """Returns what a change of a stage's input costs, and what the stage keeps."""
+    """Returns what a change of a stage's input costs, and what state the stage keeps."""
     if isinstance(stage, JoinStage):
         return of_plan(stage.plan)
     if isinstance(stage, LinearStage):
@@ -74,7 +73,8 @@ def upkeep(stage: Stage) -> Upkeep:
 
 
 def _of_band(band: Band) -> Upkeep:
-    """Returns what a join by a comparison costs: a change of one side finds the rows of the other as that is kept."""
+    """Returns the cost of a join by a comparison. A change of one side finds the rows of the other as these are
+    stored."""
     update = "O(log n) per change, n the rows of a side"
     for kept, mine, other in zip(band.kept, ("bands", "points"), ("point", "band"), strict=True):
         update += {SUMS: "", GROUPS: f", once for each group of {mine} per changed {other}",
@@ -94,7 +94,7 @@ _REACHED = {
 
 
 def _of_over(stage: OverStage) -> Upkeep:
-    """Returns what window functions cost: what the one costs whose value the most rows have to be told of."""
+    """Returns the cost of window functions: that of the function with the most changed values per change."""
     found = {one: "flip" if one.flips and one_word(one.type) else one.growth for one in stage.functions}
     worst = max(stage.functions, key=lambda one: list(_REACHED).index(found[one]))
     class_ = found[worst]
@@ -134,7 +134,7 @@ def _of_group(stage: GroupStage) -> Upkeep:
 
 
 def of_plan(plan: Plan) -> Upkeep:
-    """Returns what a join core costs."""
+    """Returns the cost of a join core."""
     found = join_class(plan)
     return Upkeep(found.name, found.growth, found.update, _memory(plan), found.witness, found.path)
 
@@ -153,14 +153,14 @@ def _memory(plan: Plan) -> str:
 def row_words(plan: Plan, i: int) -> int:
     """Returns the words of a row of a node: its values, which aliases of a relation share, and its links.
 
-    Without a payload, the root has one word less, and so has an alias that is not the first of its relation.
+    Without a payload, the root has one word less, and so has every alias but the first of its relation.
     """
     return len(plan.nodes[i].attributes) + _ROW + len(plan.children(i))
 
 
 def key_words(plan: Plan, i: int) -> int:
-    """Returns the words of a key in the index of the edge above a node: its values, and per edge that shares the index
-    a group with its payload."""
+    """Returns the words of a key in the index of the edge above a node: its values, and a group with its payload per
+    edge that shares the index."""
     index = index_of(plan)
     edges = [e for e in range(1, len(plan.nodes)) if index[e] == index[i]]
     payloads = [payload_words(plan, e) for e in edges]
@@ -169,7 +169,7 @@ def key_words(plan: Plan, i: int) -> int:
 
 
 def payload_words(plan: Plan, i: int) -> int:
-    """Returns the words of the payload of a group above a node; 0 where it has none."""
+    """Returns the words of the payload of a group above a node, or 0 if it has none."""
     if plan.payload is None or plan.nodes[i].free or plan.payload.kinds[i] == EXISTS:
         return 0
     inside = {i}
@@ -182,7 +182,7 @@ def payload_words(plan: Plan, i: int) -> int:
 
 
 def verdict(program: Program) -> str:
-    """Returns what a change costs at worst, in one line, with the stage that decides it."""
+    """Returns the worst cost of a change in one line, with the stage that determines it."""
     costs = [upkeep(stage) for stage in program.stages]
     worst = max(range(len(costs)), key=lambda i: costs[i].growth, default=None)
     if worst is None:
@@ -225,7 +225,7 @@ _REMEDY = {
 
 
 def advice(program: Program) -> tuple[str, str]:
-    """Returns what the verdict means for you, and what to do about it; "" if there is nothing."""
+    """Returns what the verdict means for the user, and what the user can do about it, or "" if nothing."""
     costs = [upkeep(stage) for stage in program.stages]
     worst = max(costs, key=lambda cost: cost.growth)
     if worst.growth == ENCLOSED and not worst.path and worst.name == "group":

@@ -1,6 +1,6 @@
-"""Describes the wiring of a program: the rows read of each table, and how a stage passes rows on.
+"""Describes the wiring of a program: the rows and columns read of each table, and how a stage passes rows on.
 
-The wires are those of ``plans.wiring``: an engine that shows its own shows what it does.
+The wires are those of ``plans.wiring``. An engine passes its own wires, so that the description is true of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NETTED = "netted where it is read"
 
 
 def of_table(table: Table, wires: Wires) -> str:
-    """Returns the columns and rows of a table that are taken in, and what is done with them before they are read."""
+    """Returns the columns and rows of a table that are read, and how its changes are prepared before."""
     wire = wires[table.name.lower()]
     text = f"{table.name} ({', '.join(column.name for column in wire.columns)})"
     if len(wire.columns) < len(table.columns):
@@ -30,14 +30,14 @@ def of_table(table: Table, wires: Wires) -> str:
 
 
 def of_stage(number: int, wires: Wires) -> list[str]:
-    """Returns what is known of the rows that a stage passes on, in lines that begin with a word for what they say."""
+    """Returns the known facts about the rows that a stage passes on, as lines that begin with a keyword."""
     wire = wires[number]
     known = [f"known of every row: {_all(wire.known)}"] if wire.known else []
     return known + ([f"passed on as found, {_NETTED}"] if wire.may_repeat else [])
 
 
 def to_json(program: Program, wires: Wires) -> dict[str, Any]:
-    """Returns the wires in a JSON-able form: of each table by its name, of the stages in their order."""
+    """Returns the wires in a JSON-able form: those of tables by name, those of stages in order."""
     return {
         "tables": {table.name: _json(wires[table.name.lower()]) for table in program.tables},
         "stages": [_json(wires[number]) for number in range(len(program.stages))],
@@ -59,5 +59,5 @@ def _texts(parts: Iterable[Expr]) -> list[str]:
 
 
 def _all(parts: Parts) -> str:
-    """Returns conditions that all hold, as one."""
+    """Returns a conjunction of conditions as text."""
     return " AND ".join(f"({part})" if part.op == "or" else str(part) for part in sorted(parts, key=str))

@@ -1,1 +1,1 @@
-"""Hypergraphs of queries: acyclic, free-connex, q-hierarchical, and the widths of what is cyclic."""
+"""Hypergraphs of queries: acyclic, free-connex and q-hierarchical queries, and the widths of cyclic ones."""

@@ -1,9 +1,9 @@
-"""Classifies a query, with a witness for every class that it is not in.
+"""Classifies a query, with a witness for every class to which it does not belong.
 
 acyclic: GYO. free-connex: acyclic, and still acyclic with one more edge, the output attributes (Brault-Baron; Bagan,
 Durand, Grandjean CSL 2007). hierarchical: for two attributes, the sets of atoms that contain them are disjoint or
-nested. q-hierarchical: hierarchical, and an attribute whose atoms include those of an output attribute is output too
-(Berkholz, Keppeler, Schweikardt PODS 2017).
+nested. q-hierarchical: hierarchical, and an attribute whose atoms include those of an output attribute is an output
+attribute, too (Berkholz, Keppeler, Schweikardt PODS 2017).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from plans.theory.hypergraph import Hypergraph, acyclic, bits, chordless_path, c
 
 @dataclass(frozen=True)
 class QueryClass:
-    """The class of a query; each witness is empty where the answer is yes."""
+    """The class of a query. A witness is empty if the query belongs to its class."""
 
     acyclic: bool
     free_connex: bool
@@ -31,7 +31,7 @@ class QueryClass:
 
     @property
     def name(self) -> str:
-        """Returns the smallest class that holds."""
+        """Returns the smallest class to which the query belongs."""
         if not self.acyclic:
             return "cyclic"
         if not self.free_connex:
@@ -44,7 +44,7 @@ class QueryClass:
 
 
 def classify(graph: Hypergraph, atoms: Sequence[str], free: int) -> QueryClass:
-    """Returns the class of the query whose atom i is called `atoms[i]` and whose output attributes are the mask
+    """Returns the class of the query whose atom i is named `atoms[i]` and whose output attributes are the mask
     `free`."""
     around = cycle(graph.edges)
     path = () if around else free_path(graph.edges, free)
@@ -68,10 +68,9 @@ def is_free_connex(edges: Sequence[int], free: int) -> bool:
 
 
 def free_path(edges: Sequence[int], free: int) -> tuple[int, ...]:
-    """Returns a chordless path between two output attributes that share no edge, through attributes that are not
-    output.
+    """Returns a chordless path between two output attributes that share no edge, through non-output attributes.
 
-    An acyclic query has one if and only if it is not free-connex. Empty otherwise.
+    An acyclic query has such a path if and only if it is not free-connex. The path is empty if there is none.
     """
     everything = union(edges, (1 << len(edges)) - 1)
     near = {v: neighbours(edges, v) for v in bits(everything)}
@@ -96,7 +95,7 @@ def hierarchy_violation(edges: Sequence[int]) -> tuple[int, int] | None:
 
 
 def output_violation(edges: Sequence[int], free: int) -> tuple[int, int] | None:
-    """Returns an output attribute and one that is not output, in every atom of the first and in more."""
+    """Returns an output attribute and a non-output attribute that is in every atom of the first and in more."""
     holders = _holders(edges)
     for one in sorted(holders):
         for two in sorted(holders):

@@ -1,8 +1,9 @@
 """Hypergraphs as bit masks, and the GYO reduction.
 
-A vertex (attribute) is a bit; an edge (atom) is the mask of its attributes. `gyo` decides alpha-acyclicity: repeatedly
-drop a vertex that is in one edge only, and an edge that is contained in another. Nothing left = acyclic.
-Sources: Graham; Yu and Ozsoyoglu; Beeri, Fagin, Maier, Yannakakis (JACM 1983) for chordal and conformal.
+A vertex (attribute) is a bit; an edge (atom) is the mask of its attributes. `gyo` decides alpha-acyclicity: it
+repeatedly removes a vertex that is in only one edge, and an edge that is contained in another. The hypergraph is
+acyclic if nothing is left. Sources: Graham; Yu and Ozsoyoglu; Beeri, Fagin, Maier, Yannakakis (JACM 1983) for chordal
+and conformal.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def bits(mask: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Hypergraph:
-    """`edges[i]` is the mask of the attributes of atom i; `names` the attributes by bit."""
+    """`edges[i]` is the mask of the attributes of atom i. `names` are the attributes by bit."""
 
     names: tuple[str, ...]
     edges: tuple[int, ...]
@@ -48,9 +49,8 @@ class Hypergraph:
 
 
 def gyo(edges: Sequence[int]) -> tuple[int, ...]:
-    """Returns what the GYO reduction leaves of the edges: nothing if and only if they are alpha-acyclic. Cost O(m^2 *
-    sweeps).
-    """
+    """Returns the edges that the GYO reduction leaves: none if and only if the edges are alpha-acyclic. Cost O(m^2 *
+    sweeps)."""
     left = list(edges)
     while True:
         once, twice = 0, 0
@@ -75,8 +75,8 @@ def acyclic(edges: Sequence[int]) -> bool:
 
 
 def components(edges: Sequence[int], members: int, separator: int = 0) -> list[int]:
-    """Returns the connected components of the atoms in mask `members`, when the attributes of `separator` are cut
-    out."""
+    """Returns the connected components of the atoms in mask `members` after the attributes of `separator` are
+    removed."""
     out: list[int] = []
     todo = members
     while todo:
@@ -114,12 +114,12 @@ def neighbours(edges: Sequence[int], vertex: int) -> int:
 
 
 def cycle(edges: Sequence[int]) -> tuple[int, ...]:
-    """Returns a witness that the edges are not alpha-acyclic: the vertices of a chordless cycle of the primal graph
-    (length >= 4), or of a clique that no edge covers (in which case every pair, not only consecutive ones, shares an
-    edge).
+    """Returns a witness that the edges are not alpha-acyclic.
 
-    A hypergraph is acyclic if and only if its primal graph is chordal and every clique lies in an edge, so one of the
-    two exists. Empty if the edges are acyclic.
+    The witness is the vertices of a chordless cycle of the primal graph (length >= 4), or of a clique that no edge
+    covers (in which every pair of vertices shares an edge, not only consecutive ones). A hypergraph is acyclic if and
+    only if its primal graph is chordal and every clique is contained in an edge, so one of the two exists. Empty if the
+    edges are acyclic.
     """
     core = gyo(edges)
     if not core:
@@ -140,7 +140,8 @@ def cycle(edges: Sequence[int]) -> tuple[int, ...]:
 
 
 def chordless_path(near: dict[int, int], start: int, goal: int, allowed: int) -> tuple[int, ...]:
-    """Returns a shortest, hence chordless, path whose inner vertices are in `allowed`; empty if there is none."""
+    """Returns a shortest, hence chordless, path whose inner vertices are in `allowed`, or an empty path if there is
+    none."""
     before = {start: -1}
     queue = [start]
     for vertex in queue:
@@ -157,11 +158,11 @@ def chordless_path(near: dict[int, int], start: int, goal: int, allowed: int) ->
 
 
 def _uncovered_clique(edges: Sequence[int]) -> tuple[int, ...]:
-    """Returns a clique (size >= 3) of the primal graph that no edge covers, every smaller part of which is covered; or
-    nothing.
+    """Returns a clique (size >= 3) of the primal graph that no edge covers although every smaller subset is covered;
+    empty if there is none.
 
-    Gilmore's criterion (Berge, Hypergraphs, 1989): unless every clique lies in an edge, there are three edges whose
-    pairwise intersections lie in no common edge.
+    Gilmore's criterion (Berge, Hypergraphs, 1989): unless every clique is contained in an edge, there are three edges
+    whose pairwise intersections lie in no common edge.
     """
     best: tuple[int, ...] = ()
     for a, b, c in combinations(edges, 3):

@@ -1,9 +1,9 @@
-"""Tests whether two plans or programs differ in names and the order of atoms only.
+"""Tests whether two plans or programs differ only in names and the order of atoms.
 
-A join core is a structure: atoms that read columns into variables, predicates over variables, outputs. Which tree it is
-maintained by does not matter. Two structures are compared by colours: a variable's colour is refined by where it
-stands, an atom's by its variables, until nothing changes; what is still alike is told apart by trying. Stages of
-programs are compared from the first to the last; what they read of one another goes by position. Names of output
+A join core is a structure: atoms that read columns into variables, predicates over variables, outputs. The join tree is
+ignored. Two structures are compared by color refinement: the color of a variable is refined by its occurrences, the
+color of an atom by its variables, until nothing changes. Remaining ties are broken by trying. Stages of programs are
+compared from the first to the last; the columns that they read of one another are compared by position. Names of output
 columns, tables and their columns are visible to users, so they must be equal.
 """
 
@@ -50,14 +50,15 @@ _lower: Callable[[str], str] = str.lower
 def isomorphic(one: Maintainable, other: Maintainable) -> bool:
     """Returns True if both give the same output columns and, by their form, the same rows from the same tables.
 
-    False also where telling would take more than ``MAX_TRIALS`` trials. Cost: a trial is O(atoms · variables).
+    Also returns False if the comparison would take more than ``MAX_TRIALS`` trials. Cost: a trial is O(atoms ·
+    variables).
     """
     same = _names(one.output) == _names(other.output) and _windows(one) == _windows(other)
     return same and _last_label(one, other)
 
 
 def difference(one: Maintainable, other: Maintainable) -> str:
-    """Returns in words what the second query has, or has not, in contrast to the first, if they are not isomorphic."""
+    """Returns a description of what differs in the second query, if the two are not isomorphic."""
     for what, of in (("relations", _relations), ("columns", _columns)):
         before, now = of(one), of(other)
         if before != now:
@@ -106,7 +107,7 @@ def _listed(names: Counter[str]) -> str:
 
 
 def _last_label(one: Maintainable, other: Maintainable) -> bool:
-    """Returns True if the last stages are alike. Every stage is labelled by the first one that it is like."""
+    """Returns True if the last stages are equal. Every stage is labelled by the first stage that equals it."""
     known: list[_Form] = []
     last = []
     for query in (one, other):
@@ -124,7 +125,7 @@ def _last_label(one: Maintainable, other: Maintainable) -> bool:
 
 @dataclass(frozen=True)
 class _Atom:
-    """``fixed``: what it is, apart from variables; ``reads``: (column, variable) pairs."""
+    """``fixed``: everything except its variables; ``reads``: (column, variable) pairs."""
 
     fixed: str
     reads: tuple[tuple[str, str], ...]
@@ -132,9 +133,10 @@ class _Atom:
 
 @dataclass(frozen=True)
 class _Form:
-    """A stage as a structure. One that is no join has ``fixed`` alone.
+    """A stage as a structure. A stage other than a join has only ``fixed``.
 
-    ``variables``: their fixed colours; ``ordered``: what must be equal in this order; ``residual``: in any order.
+    ``variables``: their fixed colors; ``ordered``: expressions that must be equal in this order; ``residual``: in any
+    order.
     """
 
     fixed: str
@@ -195,7 +197,7 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
     outputs = [(column.type, _text(column.expr, inner.__getitem__)) for column in stage.outputs]
     having = None if stage.having is None else _text(stage.having, inner.__getitem__)
     keys = [place[key] for key in stage.keys]
-    # What is summed is said by the terms of the join's payload, which are part of its form.
+    # The terms of the join's payload, which are part of its form, determine the summed values.
     summed = [(one.type, one.bits, one.digits) for one in stage.summed]
     carried = [
         ([place[n] for n in c.needs], [place[n] for n in c.factors], place.get(c.where or ""), place.get(c.of))
@@ -283,7 +285,7 @@ def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> 
         reads = zip(map(column, atom.columns), atom.attributes, strict=True)
         padded = isinstance(atom, Node) and atom.padded
         made = _Atom(repr((source, where, weight, padded)), tuple(sorted(reads)))
-        if weight == COUNTED or made not in atoms:  # what only filters may be there twice
+        if weight == COUNTED or made not in atoms:  # an atom that only filters may occur twice
             atoms.append(made)
     terms = plan.payload.terms if plan.payload is not None else ()
     return _Form(
@@ -297,7 +299,7 @@ def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> 
 
 
 def _weighed(stage: JoinStage) -> Iterator[tuple[Node | BagAtom, str]]:
-    """Yields the atoms, and what a row of each weighs: nothing where the result is a set."""
+    """Yields the atoms, and the kind of weight of their rows: empty if the result is a set."""
     payload = stage.plan.payload
     for number, node in enumerate(stage.plan.nodes):
         if node.bag is not None:
@@ -320,7 +322,7 @@ def _alike(one: _Form, other: _Form) -> bool:
 
 
 def _matched(one: _Form, first: Colours, other: _Form, second: Colours, trials: list[int]) -> bool:
-    """Returns True if the variables can be matched, those of one colour with those of the same colour."""
+    """Returns True if the variables can be matched within their colors."""
     trials[0] -= 1
     if trials[0] < 0:
         return False
@@ -341,7 +343,7 @@ def _matched(one: _Form, first: Colours, other: _Form, second: Colours, trials: 
 
 
 def _refined(form: _Form, colours: Colours) -> dict[str, str]:
-    """Returns the coarsest stable colours that are as fine as those given."""
+    """Returns the coarsest stable coloring that refines the given one."""
     present = dict(colours)
     for _ in range(len(present) + 1):
         seen: dict[str, list[str]] = {name: [] for name in present}
@@ -365,7 +367,7 @@ def _refined(form: _Form, colours: Colours) -> dict[str, str]:
 
 
 def _drawn(form: _Form, colours: Colours) -> str:
-    """Returns the structure with colours in the place of variables."""
+    """Returns the structure with colors in place of variables."""
     atoms = sorted(repr((a.fixed, [(column, colours[name]) for column, name in a.reads])) for a in form.atoms)
     residual = sorted(_text(expression, colours.__getitem__) for expression in form.residual)
     ordered = [_text(expression, colours.__getitem__) for expression in form.ordered]
@@ -375,7 +377,7 @@ def _drawn(form: _Form, colours: Colours) -> str:
 
 
 def _text(expression: Expr, column: Callable[[str], str]) -> str:
-    """Returns an expression as text, with names from ``column``; operands of what commutes are sorted."""
+    """Returns an expression as text, with names from ``column``. Operands of commutative operators are sorted."""
 
     def written(node: Expr, args: list[tuple[str, str, list[str]]]) -> tuple[str, str, list[str]]:
         """Returns the operator, the text, and the operands."""

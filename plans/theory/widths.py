@@ -35,7 +35,7 @@ def edge_covers(edges: Sequence[int], bags: Sequence[int]) -> list[tuple[float, 
 
 
 def _least(variables: int, starts: list[int], columns: list[int]) -> list[float]:
-    """Returns x >= 0 of least sum for which the sum over the columns of every row is at least 1.
+    """Returns the x >= 0 with the least sum such that the sum over the columns of every row is at least 1.
 
     Row ``r`` has ``columns[starts[r]:starts[r + 1]]``.
     """
@@ -52,7 +52,7 @@ def _least(variables: int, starts: list[int], columns: list[int]) -> list[float]
     problem.a_matrix_.start_ = np.array([*starts, len(columns)], np.int32)
     problem.a_matrix_.index_ = np.array(columns, np.int32)
     problem.a_matrix_.value_ = np.ones(len(columns))
-    solver = highspy._Highs()  # not its subclass, which from 1.16 on prints a banner before it can be told not to
+    solver = highspy._Highs()  # its subclass prints a banner from 1.16 on, before it can be turned off
     solver.setOptionValue("output_flag", False)
     solver.passModel(problem)
     solver.run()
@@ -60,11 +60,11 @@ def _least(variables: int, starts: list[int], columns: list[int]) -> list[float]
 
 
 def fhtw(edges: Sequence[int]) -> float:
-    """Returns fractional hypertree width, by dynamic programming over elimination orders; up to `EXACT_ATTRIBUTES`
-    attributes.
+    """Returns the fractional hypertree width of up to `EXACT_ATTRIBUTES` attributes, by dynamic programming over
+    elimination orders.
 
-    The bag of a vertex v, when the vertices E were eliminated before, is v and every vertex that a path through E
-    reaches from it. Cost O(2^n · n) bags, each solved once.
+    The bag of a vertex v, if the vertices E were eliminated before, is v and every vertex that a path through E reaches
+    from v. Cost O(2^n · n) bags, each solved once.
     """
     everything = union(edges, (1 << len(edges)) - 1)
     vertices = list(bits(everything))

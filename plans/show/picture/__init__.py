@@ -1,1 +1,2 @@
-"""Plans and programs as pictures: SVG of join trees and of the flow between stages, and a page of HTML around them."""
+"""Plans and programs as pictures: SVG of join trees and of the data flow between stages, and an HTML page around
+them."""

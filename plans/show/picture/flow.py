@@ -1,7 +1,7 @@
-"""The stages of a program as a drawing (SVG): tables on top, every stage below what it reads, an arrow per input.
+"""Draws the stages of a program as SVG: tables on top, every stage below its inputs, an arrow per input.
 
-Layers by longest path; an arrow that passes layers bends around their cards; the order in a layer follows the middle of
-what is read (Sugiyama, Tagawa, Toda, IEEE Trans. SMC 1981).
+Layers are assigned by longest path. An arrow that crosses layers bends around their cards. The order within a layer
+follows the barycenter of the inputs (Sugiyama, Tagawa, Toda, IEEE Trans. SMC 1981).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SWEEPS = 4
 
 @dataclass
 class _Box:
-    """A card, or, without lines, a place where an arrow passes a layer. `reads`: what is right above it."""
+    """A card, or, without lines, a point where an arrow crosses a layer. `reads`: the boxes directly above it."""
 
     lines: list[str]
     kind: str = ""
@@ -45,7 +45,7 @@ class _Box:
 
 
 def svg(program: Program, *, standalone: bool = True) -> str:
-    """Returns the flow of a program as an SVG element; `standalone` with its own style. O(stages)."""
+    """Returns the flow of a program as an SVG element. `standalone`: includes its own style. O(stages)."""
     boxes, arrows = _boxes(program)
     layers: list[list[_Box]] = [[] for _ in range(max(box.layer for box in boxes) + 1)]
     for box in boxes:
@@ -68,7 +68,7 @@ def svg(program: Program, *, standalone: bool = True) -> str:
 
 
 def _boxes(program: Program) -> tuple[list[_Box], list[tuple[_Box, _Box]]]:
-    """Returns the cards of tables and stages, and which reads which."""
+    """Returns the cards of tables and stages, and the pairs of an input and its reader."""
     known: dict[str | int, _Box] = {table.name: _Box([table.name], "table") for table in program.tables}
     arrows = []
     for number, stage in enumerate(program.stages):
@@ -87,7 +87,7 @@ def _boxes(program: Program) -> tuple[list[_Box], list[tuple[_Box, _Box]]]:
 
 
 def _path(layers: list[list[_Box]], source: _Box, target: _Box) -> list[_Box]:
-    """Returns the boxes on the way from source to target, one a layer; those between are new."""
+    """Returns the boxes on the way from source to target, one per layer. The boxes between the two are new."""
     path = [source]
     for layer in range(source.layer + 1, target.layer):
         between = _Box([], layer=layer, reads=[path[-1]])
@@ -98,7 +98,7 @@ def _path(layers: list[list[_Box]], source: _Box, target: _Box) -> list[_Box]:
 
 
 def _order(layers: list[list[_Box]]) -> None:
-    """Sorts each layer by the middle of what its boxes read, and of what reads them, a few times."""
+    """Sorts each layer by the barycenter of its inputs and its readers, in a few sweeps."""
     below: dict[int, list[_Box]] = {}
     for layer in layers:
         for box in layer:
@@ -116,7 +116,7 @@ def _order(layers: list[list[_Box]]) -> None:
 
 
 def _place(layers: list[list[_Box]]) -> float:
-    """Puts the boxes of each layer side by side, layers centred; returns the width of all."""
+    """Places the boxes of each layer side by side, with layers centered. Returns the total width."""
     widths = [sum(box.width for box in layer) + _GAP_X * (len(layer) - 1) for layer in layers]
     most = max(widths) + 8
     for layer, width in zip(layers, widths, strict=True):
@@ -128,7 +128,7 @@ def _place(layers: list[list[_Box]]) -> float:
 
 
 def _arrow(path: list[_Box], tops: list[float], heights: list[float]) -> str:
-    """Returns an arrow through the boxes: it leaves a card at its bottom and enters one at its top."""
+    """Returns an arrow through the boxes. It leaves a card at its bottom and enters one at its top."""
     first, last = path[0], path[-1]
     x, y = first.x, tops[first.layer] + first.height
     made = f"M{x:.1f},{y:.1f}"

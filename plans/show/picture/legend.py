@@ -1,4 +1,4 @@
-"""The legend of a page: every mark and symbol that is on it, what it means, and where it comes from."""
+"""The legend of a page: every mark and symbol on the page, its meaning, and its source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLASSES = (
 
 
 def legend(program: Program) -> str:
-    """Returns the legend as HTML, with the marks that this program's page has."""
+    """Returns the legend as HTML, with the marks of this program's page."""
     plans = [stage.plan for stage in program.stages if isinstance(stage, JoinStage)]
     items = [*_flow(program), *(_marks(plans, program.plan) if plans else ())]
     rows = "".join(f"<dt>{mark}</dt><dd>{escape(text)}{_cite(source)}</dd>" for mark, text, source in items)
@@ -115,7 +115,7 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
 
 
 def _atoms(nodes: list[Node]) -> Iterator[Node | BagAtom]:
-    """Yields what has rows of its own: nodes, and the relations inside bags."""
+    """Yields the nodes and atoms with rows of their own: nodes, and the relations inside bags."""
     for node in nodes:
         yield node
         yield from () if node.bag is None else node.bag.atoms

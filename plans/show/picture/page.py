@@ -1,7 +1,7 @@
-"""EXPLAIN as a page of HTML: verdict, flow of the stages, a card for each, a legend.
+"""EXPLAIN as an HTML page: the verdict, the flow of the stages, a card for each stage, and a legend.
 
-It is one file: no script, no font, no request to anywhere. Light or dark as the reader's system is. What is wider than
-the window scrolls by itself; a tree begins at its root where the browser knows `scroll-initial-target`.
+The page is one file without scripts, fonts or requests. It is light or dark as the reader's system is. Content wider
+than the window scrolls separately. A tree initially shows its root in browsers that support `scroll-initial-target`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _VIEW = "view "
 
 
 def html(made: Plan | Program, wires: Wires | None = None, *, page: bool = True) -> str:
-    """Returns a self-contained page; with `page=False` the fragment that a notebook shows.
+    """Returns a self-contained page, or, with `page=False`, the fragment that a notebook shows.
 
-    `wires`: those of the engine that maintains it; by default those that it has without options.
+    `wires`: those of the engine that maintains the plan, by default those of an engine without options.
     """
     program = program_of(made) if isinstance(made, Plan) else made
     wires = wires or wiring(program)
@@ -55,7 +55,7 @@ def _head(program: Program, wires: Wires) -> str:
 
 
 def _code(text: str) -> str:
-    """Returns a text with what stands between backticks as code."""
+    """Returns a text in which parts between backticks are code."""
     return "".join(f"<code>{escape(p)}</code>" if i % 2 else escape(p) for i, p in enumerate(text.split("`")))
 
 
@@ -76,7 +76,7 @@ def _program_facts(program: Program, wires: Wires) -> list[tuple[str, str]]:
 
 
 def _queries(program: Program) -> str:
-    """Returns the query, or those of a database with the names of their views."""
+    """Returns the query, or the queries of a database with the names of their views."""
     if program.results is None:
         return f"<pre class='query'>{escape(program.query.strip())}</pre>"
     return "".join(f"<pre class='query'>{escape(f'{one.name}: {one.query.strip()}')}</pre>" for one in program.results)
@@ -119,7 +119,7 @@ def _link(source: str | int) -> str:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Returns the first word of a line, and the rest; names of aggregates may be too long for the margin."""
+    """Returns the first word of a line, and the rest. Names of aggregates may be too long for the margin."""
     first, _, rest = line.strip().partition(" ")
     return ("value", line) if rest.startswith("= ") and len(first) > 3 else (first, rest)
 
@@ -163,7 +163,7 @@ def _candidates(plan: Plan) -> str:
 
 
 def _replication(plan: Plan) -> str:
-    """Returns copies of each relation's rows under HyperCube, for a few numbers of cells."""
+    """Returns a table of the copies of each relation's rows under HyperCube, for a few numbers of cells."""
     if not hashable(plan):
         return ""
     grids = [solve(plan, cells) for cells in _GRIDS]

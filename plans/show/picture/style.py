@@ -1,4 +1,4 @@
-"""The style sheet of the pictures: light, and dark where the reader's system is; nothing is fetched from anywhere."""
+"""The style sheet of the pictures: light or dark as the reader's system is. It loads nothing."""
 
 from __future__ import annotations
 

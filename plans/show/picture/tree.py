@@ -1,8 +1,8 @@
-"""The join tree as a drawing (SVG): relations as cards, virtual nodes as pills, bags as cards with their atoms.
+"""Draws a join tree as SVG: relations as cards, virtual nodes as pills, bags as cards with their atoms.
 
-Blue is free (part of the output), grey is bound; each edge carries its join key. In plans whose rows are counted an
-edge with a payload is dotted if it is quiet, and thick if a change on it may touch any number of rows. Columns of a
-declared key are underlined. What every mark means is in the page's legend (`plans.show.picture.legend`).
+Blue is free (part of the output), gray is bound. Each edge shows its join key. In plans whose rows are counted, an edge
+with a payload is dotted if it is quiet, and thick if a change on it may touch any number of rows. Columns of a declared
+key are underlined. The legend of the page explains every mark (`plans.show.picture.legend`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _PAD = 12
 _GAP_X = 26
 _GAP_Y = 64
 _WRAP = 34  # characters of a line in a card
-_SIGHT = 360.0  # around the root: a page that is narrower than the drawing shows that first
+_SIGHT = 360.0  # around the root: a page narrower than the drawing shows this part first
 
 
 class _Text(NamedTuple):
-    """A line of a card: its class in the style sheet, the text, and the attributes in it that are a declared key's."""
+    """A line of a card: its class in the style sheet, the text, and the attributes in it that belong to a declared
+    key."""
 
     kind: str
     text: str
@@ -38,7 +39,7 @@ class _Text(NamedTuple):
 
 @dataclass
 class _Card:
-    """A node on the canvas: its lines of text, size, and place of its top middle."""
+    """A node on the canvas: its lines of text, its size, and the position of its top center."""
 
     index: int
     lines: list[_Text]
@@ -50,7 +51,7 @@ class _Card:
 
 
 def svg(plan: Plan, *, standalone: bool = True) -> str:
-    """Returns the join tree as an SVG element; `standalone` with its own style, as a file needs it. Cost O(nodes)."""
+    """Returns the join tree as an SVG element. `standalone`: includes its own style, as a file needs. Cost O(nodes)."""
     known = edges(plan)
     cards = _laid_out(plan, known)
     width = max(card.x + card.width / 2 for card in cards) + 4
@@ -68,7 +69,7 @@ def svg(plan: Plan, *, standalone: bool = True) -> str:
 
 
 def around_root(plan: Plan) -> tuple[float, float]:
-    """Returns the left end and the width of the part of the drawing that a narrow page shows first."""
+    """Returns the left edge and the width of the part of the drawing that a narrow page shows first."""
     cards = _laid_out(plan, edges(plan))
     left, right = max(0.0, cards[0].x - _SIGHT / 2), max(card.x + card.width / 2 for card in cards)
     return left, min(_SIGHT, right - left)
@@ -78,7 +79,7 @@ def around_root(plan: Plan) -> tuple[float, float]:
 
 
 def _laid_out(plan: Plan, known: Mapping[int, Edge]) -> list[_Card]:
-    """Returns the cards in their places, the root first."""
+    """Returns the cards with their positions, the root first."""
     root = _card(plan, 0, known)
     levels: list[float] = []
     _measure(root, 0, levels)
@@ -116,13 +117,14 @@ def _card(plan: Plan, index: int, known: Mapping[int, Edge]) -> _Card:
 
 
 def _span(card: _Card) -> float:
-    """Returns the width of a subtree. The widest stands on the right: so roots stay where a narrow window begins."""
+    """Returns the width of a subtree. The widest subtree is on the right, so that roots are visible in a narrow
+    window."""
     below = sum(map(_span, card.children)) + _GAP_X * (len(card.children) - 1)
     return max(card.width, below)
 
 
 def _named(kind: str, name: str, attributes: tuple[str, ...], keys: tuple[str, ...]) -> list[_Text]:
-    """Returns `name(a, b)` on one line, or, where that is long, the attributes on lines of their own."""
+    """Returns `name(a, b)` on one line, or, if it is long, the attributes on lines of their own."""
     if not attributes or (kind == "atom" and name.endswith("]")):
         return [_Text(kind, name, keys)]
     whole = f"{name}({', '.join(attributes)})"
@@ -159,7 +161,7 @@ def _measure(card: _Card, level: int, levels: list[float]) -> None:
 
 
 def _place(card: _Card, level: int, left: float, tops: list[float]) -> float:
-    """Lays out the subtree from x = `left`; returns its right edge. A parent stands over the middle of its children."""
+    """Places the subtree from x = `left`, and returns its right edge. A parent is centered above its children."""
     card.y = tops[level]
     at = left
     for child in card.children:
@@ -199,7 +201,7 @@ def _drawing(plan: Plan, card: _Card) -> str:
 
 
 def _marked(line: _Text, plan: Plan) -> str:
-    """Returns the text of a line; output attributes stand out, those of a declared key are underlined."""
+    """Returns the text of a line, in which output attributes are highlighted and those of a declared key underlined."""
     kind, text, keys = line
     if kind == "views":
         return escape(text).replace("V_s", _sub("s")).replace("V_p", _sub("p")).replace("V_l", _sub("l"))
@@ -229,7 +231,7 @@ def _sub(letter: str) -> str:
 
 
 def _label(key: tuple[str, ...], known: Edge | None) -> str:
-    """Returns what stands on an edge: its key, and its fan if that matters."""
+    """Returns the label of an edge: its key, and its fan if that matters."""
     mark = "" if known is None else edge_mark(known)
     return (", ".join(key) if key else "×") + (f" · {mark}" if mark.startswith("fan") else "")
 
