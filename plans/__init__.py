@@ -1,6 +1,6 @@
-"""The planner: a query in SQL, Datalog or motif form becomes a plan that the engine maintains without joins.
+"""The planner: turns a query in SQL, Datalog or motif form into a plan that the engine maintains without joins.
 
-`plans.plan(query, schema)` gives a `Plan`; `plans.show.explain` shows it. This package imports no other part of the
+`plans.plan(query, schema)` returns a `Plan`; `plans.show.explain` shows it. This package imports no other part of the
 project.
 """
 

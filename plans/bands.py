@@ -1,4 +1,4 @@
-"""Bands: the comparison that joins the rows of two feeds, and what the stage delivers for each pair."""
+"""Bands: the comparison that joins the rows of two feeds, and the outputs of the stage for each pair."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from plans.plan import Output
 
 SUMS, GROUPS, ROWS = "sums", "groups", "rows"
-"""How the rows of a side are found by a row of the other one: as sums over all that match, as such sums for each of the
-groups that the outputs show, or one by one."""
+"""How a row of one side finds rows of the other side: as sums over all that match, as such sums for each of the groups
+that the outputs show, or one by one."""
 PairTerm = tuple[tuple[str, str], ...]
-"""A product of factors: (feed column, what of it), see `plans.payloads.payload`."""
+"""A product of factors: (feed column, what the factor is), see `plans.payloads.payload`."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Band:
     """Pairs of a row of `bands` and a row of `points` with equal keys (NULL equals NULL), whose point is in the band.
 
     `keys` are pairs of feed columns. A point is in the band if it is above `low`, a column of `bands`, and below
-    `high`, each of which may be missing, or NULL: the band is open there. `outside` says whether the bound itself is
-    outside. The feeds leave out points that are NULL, and bands that no value is in. `outputs` are columns of both
-    feeds, whose names differ. `kept`: how each side finds the other's rows. With `terms`, of which the first is empty,
-    the rows also carry the sums of these products, and only group stages read them.
+    `high`. Either bound may be missing or NULL: the band is open there. `outside` says whether the bound itself is
+    excluded. The feeds leave out points that are NULL, and empty bands. `outputs` are columns of both feeds, whose
+    names differ. `kept`: how each side finds the rows of the other. With `terms`, of which the first is empty, the rows
+    also carry the sums of these products, and only group stages read them.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -34,7 +34,7 @@ class Band:
     terms: tuple[PairTerm, ...] = ()
 
     def within(self, point: str, low: str, high: str) -> str:
-        """Returns the condition with these names, as SQL has it."""
+        """Returns the condition with these names in the syntax of SQL."""
         parts = []
         if self.low is not None:
             parts.append(f"{point} {'>' if self.outside[0] else '>='} {low}")

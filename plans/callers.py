@@ -11,7 +11,7 @@ _OURS = tuple(str(_HERE.with_name(name)) + os.sep for name in ("plans", "crown",
 
 
 def levels_to_caller() -> int:
-    """Returns the `stacklevel` with which a warning of the function that asks points at the user's line: the first
+    """Returns the `stacklevel` with which a warning of the calling function points at the user's line: the first line
     that is in none of these packages."""
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):

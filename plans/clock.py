@@ -1,8 +1,8 @@
-"""The clock as a relation: what `NOW()` reads.
+"""The clock as a relation, which `NOW()` reads.
 
-A query that reads the clock reads a table of one row, `CLOCK`, whose column `now` is the time. Moving the clock is a
-change of that row like any other: it is part of a batch, written to logs with it, replayed and taken back with it. The
-row is an upsert by a constant key with the time as its sequence, so the clock never goes back.
+A query that reads the clock reads a table of one row, `CLOCK`, whose column `now` is the time. Moving the clock is an
+ordinary change of this row: it is part of a batch, written to logs with the batch, replayed and undone with it. The row
+is an upsert by a constant key with the time as its sequence, so the clock never moves back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from plans.schema import Column, Table
 NAME = "now()"
 """The name of the relation."""
 KEY, NOW = "clock", "now"
-"""Its columns: the key of its one row, 0, and the time."""
+"""The columns of the relation: the key of its single row, 0, and the time."""
 CLOCK = Table(
     NAME,
     (Column(KEY, "int32", required=True), Column(NOW, "timestamp", required=True)),

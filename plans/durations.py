@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: '10 minutes', '1 hour 30 minutes', a `timedelta`."""
+"""Durations as people write them: '10 minutes', '1 hour 30 minutes', a `timedelta`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART = re.compile(r"\s*(?:interval\s+)?'?\s*(\d{1,30}(?:\.\d{1,30})?)\s*'?\s*([
 
 
 def microseconds(given: object) -> int | None:
-    """Returns a length of time in microseconds; None for what is none, or has no fixed length, as months.
+    """Returns a duration in microseconds, or None if it is not one or has no fixed length, such as months.
 
     `given`: a text of numbers with units (microseconds to weeks), or a `timedelta`.
     """
@@ -46,7 +46,7 @@ def _unit(name: str) -> int | None:
 
 
 def shown(length: int) -> str:
-    """Returns microseconds in the largest unit of which they are a whole number: '90 minutes'."""
+    """Returns microseconds in the largest unit that divides them: '90 minutes'."""
     for name, unit in (("day", DAY), ("hour", HOUR), ("minute", MINUTE), ("second", SECOND), ("millisecond", 1000)):
         if length % unit == 0:
             return f"{length // unit} {name}{'' if length == unit else 's'}"
@@ -54,10 +54,10 @@ def shown(length: int) -> str:
 
 
 def of_units(given: object, unit: int) -> int | None:
-    """Returns a length in units of a column, 1 or more; None for what is none.
+    """Returns a length, at least 1, in units of a column, or None if it is not a valid length.
 
-    `unit`: microseconds of a unit, of which the length is a whole number; 0 where the column is a number, and the
-    length a whole number, too, or the text of one.
+    `unit`: microseconds of a unit, which must divide the length; 0 if the column is a number, and the length is an
+    integer or the text of one.
     """
     if not unit:
         number = int(given) if isinstance(given, str) and given.strip().isdecimal() and len(given) < 100 else given

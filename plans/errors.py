@@ -1,8 +1,8 @@
-"""Errors a user of the planner can cause.
+"""Errors that a user of the planner can cause.
 
-A `PlanError` says what is wrong, where (line, column and a caret under the text), why (the witness: a cycle, a path,
-a pair of attributes) and what to do about it (the hint). Nothing else may reach a user: no parser's or Python's
-traceback.
+A `PlanError` says what is wrong, where (line, column and a caret under the text), why (the witness: a cycle, a path, a
+pair of attributes) and what to do about it (the hint). No other error reaches a user: neither a traceback of a parser
+nor one of Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Position:
-    """A place in the text of a query: `line` and `column` count from 1, `length` characters are underlined."""
+    """A place in the text of a query. `line` and `column` count from 1; `length` characters are underlined."""
 
     line: int
     column: int
@@ -29,14 +29,14 @@ class Position:
 
 
 class CrownError(Exception):
-    """Base class of every error that crown raises on purpose: of the planner, the engine, and all that is over them."""
+    """Base class of every error that crown raises on purpose, in the planner, the engine, and the layers above."""
 
 
 class PlanError(CrownError):
-    """A query, a schema or a plan that cannot be used as it is.
+    """A query, a schema or a plan that cannot be used.
 
     Attributes: `message` (one sentence), `hint` (what to do), `witness` (the part of the query that proves the point),
-    `position` and `text` (where in which query). `str(error)` puts them together.
+    `position` and `text` (where in which query). `str(error)` combines them.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class PlanError(CrownError):
         self.text = text
 
     def at(self, text: str, position: Position | None) -> PlanError:
-        """Returns the same error with a place, unless it has one already."""
+        """Returns the same error with a position, unless it has one already."""
         if self.position is not None or position is None:
             return self
         return PlanError(self.message, hint=self.hint, witness=self.witness, position=position, text=text)
@@ -66,21 +66,21 @@ class PlanError(CrownError):
 
 
 class FunctionError(CrownError):
-    """A function that a user has registered fails, returns something else than it should, or is not the one that the
-    state was made with. A batch that it stops is not applied."""
+    """A registered function of a user fails, returns a wrong type, or is not the one with which the state was made. A
+    batch that it stops is not applied."""
 
 
 class FileError(CrownError):
-    """A file of rows cannot be read, or not as rows of the table it is given for."""
+    """A file of rows cannot be read, or its rows do not fit the table."""
 
 
 class QueryWarning(UserWarning):
-    """A query is planned as it stands, but may well mean something else."""
+    """A query is planned literally, but may be meant differently."""
 
 
 def pointed(message: str, text: str, position: Position | None, witness: str = "", hint: str = "") -> str:
     """Returns a message with the line of the text that it is about, a caret under the place, the reason and the
-    remedy."""
+    hint."""
     lines = [message]
     if position is not None:
         lines[0] += f" (line {position.line}, column {position.column})"
@@ -98,7 +98,7 @@ _LONG = 200
 
 
 def _shown(row: str, start: int, length: int) -> list[str]:
-    """Returns the line with carets under the place; of a long line, the part around it."""
+    """Returns the line with carets under the place. A long line is cut to the part around it."""
     if len(row) > _LONG:
         first = max(0, start - _LONG // 4)
         row, start = "…" * (first > 0) + row[first : first + _LONG], start - first + (first > 0)

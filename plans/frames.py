@@ -1,7 +1,7 @@
 """Window functions in plans: their arguments, their frames, and slices by values.
 
-The rows of a partition are in an order, and every copy of a row has a position. *Peers* are the rows that an order says
-nothing about: they have the same values in its columns.
+The rows of a partition are ordered, and every copy of a row has a position. *Peers* are rows with the same values in
+the ORDER BY columns.
 """
 
 from __future__ import annotations
@@ -11,36 +11,35 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 RANKS = ("row_number", "rank", "dense_rank")
-"""Functions that move by the same amount for all rows behind a change."""
+"""Functions whose values move by the same amount in all rows behind a change."""
 WHOLE = ("percent_rank", "cume_dist", "ntile")
 """Functions of the number of rows in a partition."""
 NEIGHBOURS = ("lag", "lead")
 SESSIONS = ("session_start", "session_end")
-"""Functions of a session: rows of which each follows another within a gap."""
+"""Functions of a session: a run of rows in which each follows the row before it within a gap."""
 PICKED = ("first_value", "last_value", "nth_value")
-"""Functions whose value is that of one row of the frame: with IGNORE NULLS of those that have a value."""
+"""Functions whose value is that of one row of the frame; with IGNORE NULLS, of the rows that have a value."""
 ENDS = ("min", "max")
 CHOSEN = ("max_by", "min_by", "mode")
-"""Aggregates whose value is that of one row: of the last or the first one by another column that has a value, and what
-stands in the most rows. Ties are broken by the least value, NULL first. Of groups they are joins
-(`plans.frontends.picked`)."""
+"""Aggregates whose value is that of one row: the last or the first row by another column that has a value, or the most
+frequent value. Ties are broken by the least value, NULL first. In groups they are joins (`plans.frontends.picked`)."""
 GATHERED = (
     *CHOSEN, "percentile", "percentile_trunc", "percentile_disc", "string_agg", "array_agg", "bit_and", "bit_or",
     "bit_xor",
 )  # fmt: skip
-"""Aggregates that read the values of a frame again whenever it changes. So do those of DISTINCT values."""
+"""Aggregates that read the values of a frame again whenever it changes. So do aggregates of DISTINCT values."""
 OWN = (*RANKS, *WHOLE, *NEIGHBOURS, *SESSIONS, *PICKED)
-"""Window functions that are no aggregates."""
+"""Window functions that are not aggregates."""
 
 EVERY_ROW = 2**31 - 1
-"""More rows than a partition has: the limit of first rows without one."""
+"""A limit of first rows that no partition reaches: no limit."""
 VALUED = ("range", "months")
-"""Units of frames that are told by values."""
+"""Units of frames that are measured in values."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """One column of an order: `falling` is DESC; `nulls_last` is NULLS LAST."""
+    """One column of an order. `falling` is DESC; `nulls_last` is NULLS LAST."""
 
     json_row: ClassVar[bool] = True
     column: str
@@ -50,13 +49,14 @@ class Order:
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows that a function sees: those from `start` to `end`, counted from the row itself.
+    """The rows that a function reads: those from `start` to `end`, relative to the current row.
 
-    `unit`: `rows` counts rows; `groups` counts groups of peers; `range` and `months` say how far their values of the
-    only column of the order are from the row's, where 0 is the first or last peer. A bound is below 0 for PRECEDING,
-    and None for UNBOUNDED. That of a range is in the unit of the column's codes: days, microseconds, 10^-scale of a
-    decimal; so many `months` from a day is the same day of another month, or its last one. `exclude`: what the frame
-    leaves out: `row`, `group` (the row and its peers), `ties` (the peers), or nothing.
+    `unit`: `rows` counts rows; `groups` counts groups of peers; `range` and `months` measure the distance of the values
+    in the only ORDER BY column from the current row's, where 0 is the first or last peer. A bound is negative for
+    PRECEDING, and None for UNBOUNDED. The bound of a range is in the unit of the column's codes: days, microseconds, or
+    10^-scale of a decimal. A distance in `months` from a day is the same day of another month, or its last day.
+    `exclude`: the rows that the frame leaves out: `row`, `group` (the row and its peers), `ties` (the peers), or
+    nothing.
     """
 
     json_row: ClassVar[bool] = True
@@ -67,7 +67,7 @@ class Frame:
 
     @property
     def peers(self) -> bool:
-        """Returns whether it must be known which rows are peers."""
+        """Returns whether the frame depends on which rows are peers."""
         return self.unit in VALUED or self.exclude in ("group", "ties")
 
     @property
@@ -82,7 +82,7 @@ class Frame:
 
 
 RUNNING = Frame("range", None, 0)
-"""The frame of a function with ORDER BY that names none."""
+"""The default frame of a function with ORDER BY."""
 PARTITION = Frame("rows", None, None)
 """The frame of a function without ORDER BY."""
 
@@ -93,12 +93,12 @@ class WindowFunction:
 
     `function`: `row_number`, `rank`, `dense_rank`, `percent_rank`, `cume_dist`, `ntile` (of `count` parts), `lag` and
     `lead` (by `count` rows; `default` names the column with the value where there is no such row), `session_start` and
-    `session_end` (the time in the first and in the last row of a session; the order goes by this time first, rising,
-    and a row is in the session of the one before it if it is not more than `count` microseconds later), `first_value`,
+    `session_end` (the time in the first and in the last row of a session; the order begins with this time, ascending,
+    and a row belongs to the session of the row before it if it is at most `count` microseconds later), `first_value`,
     `last_value`, `nth_value` (number `count`, 0 is 1; of `last_value` from the end; `default` as before), or an
-    aggregate: `min`, `max`, one that is made of sums (`plans.payloads.sums`), or one that gathers values (`GATHERED`).
-    `arguments`, `where`, `distinct`, `share`, `separator` and `by` (its own order) are those of
-    `plans.program.Aggregate`: what a function picks is one of the rows that its `where` has. `frame`: of all from
+    aggregate: `min`, `max`, one that is computed from sums (`plans.payloads.sums`), or one that gathers values
+    (`GATHERED`). `arguments`, `where`, `distinct`, `share`, `separator` and `by` (its own order) are those of
+    `plans.program.Aggregate`; a function that picks a row picks one that passes `where`. `frame`: of all functions from
     `first_value` on.
     """
 
@@ -124,13 +124,13 @@ class WindowFunction:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Returns the columns that it reads, each once."""
+        """Returns the distinct columns that the function reads."""
         more = (one for one in (self.where, self.default) if one is not None)
         return tuple(dict.fromkeys((*self.arguments, *(one.column for one in self.by), *more)))
 
     @property
     def gathered(self) -> bool:
-        """Returns whether it reads the values of its frame again whenever that changes."""
+        """Returns whether the function reads the values of its frame again whenever the frame changes."""
         return self.distinct or self.function in GATHERED
 
     @property
@@ -143,12 +143,12 @@ class WindowFunction:
 
     @property
     def seen(self) -> WindowFunction:
-        """Returns what says which rows it sees: functions that see the same rows have the same."""
+        """Returns a key of the rows that the function reads: functions that read the same rows have equal keys."""
         return replace(self, name="", type="", arguments=(), default=None)
 
     @property
     def from_row(self) -> bool:
-        """Returns whether it picks a row by counting from its own, with no other bound."""
+        """Returns whether the function picks a row by counting from the current row, without another bound."""
         if self.frame is None:
             return self.function in (*NEIGHBOURS, *SESSIONS)
         near, far = self.frame.start, self.frame.end
@@ -159,8 +159,8 @@ class WindowFunction:
 
     @property
     def running(self) -> bool:
-        """Returns whether a change moves its value by the same amount in all rows behind it: it is a number, or an
-        exact COUNT or SUM of all rows so far."""
+        """Returns whether a change moves the values of all rows behind it by the same amount: the function is a number
+        of a row, or an exact COUNT or SUM of all rows so far."""
         if self.function in RANKS:
             return True
         if self.function not in ("count", "count_if", "sum") or self.type == "float64" or self.frame is None:
@@ -171,7 +171,7 @@ class WindowFunction:
 
     @property
     def kind(self) -> str:
-        """Returns what people call it: `numbering`, `sessions`, `pick`, `running` (its frame has no bound on one side)
+        """Returns the name of the kind: `numbering`, `sessions`, `pick`, `running` (one side of the frame has no bound)
         or `frame`."""
         if self.function in (*RANKS, *WHOLE):
             return "numbering"
@@ -183,20 +183,20 @@ class WindowFunction:
 
     @property
     def flips(self) -> bool:
-        """Returns whether it is MIN or MAX of all rows up to its own, or from it on: such a value stays what it is,
-        until a better row comes, or the one that has it goes."""
+        """Returns whether the function is MIN or MAX of all rows up to the current row, or from it on. Such a value
+        changes only when a better row is inserted, or the row with the value is deleted."""
         if self.function not in ENDS or self.frame is None or self.frame.exclude or self.frame.unit == "groups":
             return False
         return (self.frame.start, self.frame.end) in ((None, 0), (0, None))
 
     @property
     def apart(self) -> bool:
-        """Returns whether its values may be different for copies of one row."""
+        """Returns whether copies of one row may have different values."""
         return self.function == "row_number" or (self.frame is not None and self.frame.unit == "rows")
 
     @property
     def width(self) -> int:
-        """Returns how many rows a change of a row can change at most; 0 if there is no such number."""
+        """Returns the most rows whose values a change of one row can change, or 0 if there is no bound."""
         if self.function in NEIGHBOURS:
             return self.count + 2
         if self.frame is None or self.frame.unit != "rows" or self.frame.start is None or self.frame.end is None:
@@ -207,8 +207,8 @@ class WindowFunction:
     def growth(self) -> str:
         """Returns which rows a change of one row can change: `local`, `match`, `runs`, `range`, `shift` or `partition`.
 
-        FIRST_VALUE and the like of a frame without a bound are local: only a change of the row that they read is seen
-        far away.
+        FIRST_VALUE and similar functions of a frame without a bound are local: only a change of the row that they read
+        affects distant rows.
         """
         if self.function in WHOLE:
             return "partition"
@@ -225,12 +225,12 @@ class WindowFunction:
 
 @dataclass(frozen=True)
 class Slice:
-    """Which rows a running sum selects: those for which it is below a bound, or those for which it is not.
+    """The rows that a running sum selects: those for which it compares with a bound.
 
-    `summed` names the column whose values are added up, of all rows before a row (`inclusive`: and of the row itself),
-    and `bound` the column with the bound, both of them exact numbers. A row with a bound is not selected: it says the
-    bound of its partition, which has one such row. Without it no row is selected. `comparison` is `lt`, `le`, `gt` or
-    `ge`: of the sum with the bound. A sum of no value is NULL, by which no row is selected, or 0 (`zero`).
+    `summed` names the column that is summed over all rows before a row (`inclusive`: and over the row itself), and
+    `bound` the column with the bound; both are exact numbers. A row with a bound is not selected: it sets the bound of
+    its partition, which has at most one such row. Without a bound no row is selected. `comparison` is `lt`, `le`, `gt`
+    or `ge`: of the sum with the bound. A sum of no value is NULL, and selects no row, or 0 (`zero`).
     """
 
     json_row: ClassVar[bool] = True
@@ -247,10 +247,10 @@ def keep_values(functions: Iterable[WindowFunction]) -> bool:
 
 
 def kinds(functions: Iterable[WindowFunction], ordered: Iterable[str]) -> tuple[str, ...]:
-    """Returns what the functions of a stage are called, each kind once (`WindowFunction.kind`); `ordered`: the columns
-    of its order.
+    """Returns the distinct kinds of the functions of a stage (`WindowFunction.kind`). `ordered`: the columns of its
+    order.
 
-    An `ASOF join` orders rows by which side they are of, and asks of each whether there is one of the other side.
+    An `ASOF join` orders rows by their side, and tests for each row whether there is a row of the other side.
     """
     functions, ordered = tuple(functions), set(ordered)
     if any(one.where in ordered and one.where in one.arguments for one in functions):

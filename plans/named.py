@@ -1,7 +1,7 @@
-"""Programs with several named results over tables and one another; results are added and dropped one at a time.
+"""Programs with several named results over tables and other results. Results are added and dropped one at a time.
 
-A result that is added is lowered onto the stages that are there: what it has in common with others, and the results
-that it reads, are stages already. It reads only results that are older, so there are no cycles.
+A new result is lowered onto the existing stages: the parts that it shares with other results, and the results that it
+reads, are stages already. A result reads only older results, so there are no cycles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from plans.windows import Window, bound, not_null
 
 
 def empty(schema: Any, windows: Mapping[str, Window] | None = None) -> Program:
-    """Returns the program over the tables of a schema (see `Schema.of`) that has no result yet; `windows` of them by
+    """Returns the program without results over the tables of a schema (see `Schema.of`). `windows`: those of tables, by
     name."""
     tables = Schema.of(schema)
     check_names(tables)
@@ -45,11 +45,11 @@ def added(
     rates: Mapping[str, float] | None = None,
     dialect: str = "spark",
 ) -> Program:
-    """Returns the program with one result more, of a query over tables and the results that are there.
+    """Returns the program with one more result, of a query over the tables and the existing results.
 
-    The stages that were there keep their numbers; the new ones are behind them. `query` is text, or a relation over
-    `schema_of(program)`. `rates` and `dialect` are those of `plans.planner.plan`. PlanError for a name that is taken,
-    and for every query that cannot be maintained.
+    The existing stages keep their numbers; the new stages follow them. `query` is text, or a relation over
+    `schema_of(program)`. `rates` and `dialect` are those of `plans.planner.plan`. Raises PlanError if the name is
+    taken, and for every query that cannot be maintained.
     """
     check_options(rates, None, dialect)
     results = _results(program)
@@ -99,10 +99,10 @@ def _lowered(program: Program, name: str, relation: Relation, rates: Mapping[str
 
 
 def dropped(program: Program, name: str) -> Program:
-    """Returns the program without a result, and without the stages that only it needs.
+    """Returns the program without a result, and without the stages that only the result needs.
 
-    A stage that goes is a linear stage without terms: the others keep their numbers. PlanError if there is no such
-    result, or another one reads it.
+    A removed stage is replaced by a linear stage without terms, so that the others keep their numbers. Raises PlanError
+    if the result does not exist, or another result reads it.
     """
     gone = result_of(program, name)
     left = tuple(result for result in _results(program) if result is not gone)
@@ -113,7 +113,7 @@ def dropped(program: Program, name: str) -> Program:
 
 
 def with_table(program: Program, table: Table) -> Program:
-    """Returns the program with one base table more. PlanError for a name that is taken."""
+    """Returns the program with one more base table. Raises PlanError if the name is taken."""
     check_names([table.name])
     if table.name in schema_of(program):
         what = "view" if any(result.name.lower() == table.name.lower() for result in _results(program)) else "table"
@@ -122,8 +122,8 @@ def with_table(program: Program, table: Table) -> Program:
 
 
 def without_table(program: Program, name: str) -> Program:
-    """Returns the program without a base table. PlanError if there is none such, if a view reads it, or if it is the
-    last one."""
+    """Returns the program without a base table. Raises PlanError if the table does not exist, if a view reads it, or if
+    it is the last one."""
     left = tuple(table for table in program.tables if table.name.lower() != name.lower())
     if len(left) == len(program.tables):
         raise PlanError(
@@ -155,7 +155,7 @@ def over(program: Program, schema: Schema) -> Program:
 
 
 def _tables_below(program: Program, number: int) -> set[str]:
-    """Returns the base tables (in lower case) that a stage is made of."""
+    """Returns the base tables (in lower case) below a stage."""
     found: set[str] = set()
     for source in sources(program.stages[number]):
         found |= {source.lower()} if isinstance(source, str) else _tables_below(program, source)
@@ -163,7 +163,7 @@ def _tables_below(program: Program, number: int) -> set[str]:
 
 
 def result_of(program: Program, name: str) -> Result:
-    """Returns the result of that name in any case. PlanError if there is none such."""
+    """Returns the result with that name, ignoring case. Raises PlanError if it does not exist."""
     results = _results(program)
     for result in results:
         if isinstance(name, str) and result.name.lower() == name.lower():
@@ -173,7 +173,7 @@ def result_of(program: Program, name: str) -> Result:
 
 
 def table_of_result(program: Program, result: Result) -> Table:
-    """Returns a result as a table that queries may read, with what is known of its keys and duplicates."""
+    """Returns a result as a table that queries may read, with its key, and whether its rows are distinct."""
     stage = program.stages[result.stage]
     outputs = outputs_of(stage)
     key: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""Types with parts: `array<T>`, `map<K,V>` and `struct<a:T,b:U>`, as Spark writes them.
+"""Nested types: `array<T>`, `map<K,V>` and `struct<a:T,b:U>`, in Spark's notation.
 
-They are read as other engines write them, too: `T[]`, `struct<a T>`, `struct(a T)`, `map(K, V)`. Names of fields keep
-their spelling, and are told apart without regard to case. A field with another name than a plain word stands in
-backticks.
+The notations of other engines are read, too: `T[]`, `struct<a T>`, `struct(a T)`, `map(K, V)`. Names of fields keep
+their spelling and are compared without regard to case. The name of a field is quoted in backticks unless it is a plain
+word.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS = {"array": ARRAY, "list": ARRAY, "map": MAP, "struct": STRUCT, "row": ST
 
 
 class Parts(NamedTuple):
-    """What a type is made of: its `kind`, and its parts with their names, which only those of a struct have."""
+    """The parts of a type: its `kind`, and the types of its parts. Only the parts of a struct have names."""
 
     kind: str
     types: tuple[str, ...]
@@ -40,18 +40,19 @@ class Parts(NamedTuple):
         return self._replace(types=tuple(types)).named()
 
     def place(self, name: str) -> int | None:
-        """Returns which part a field of a struct is, by its name in any case; None if there is none."""
+        """Returns the position of a field of a struct by its name, ignoring case, or None if there is none."""
         return next((i for i, known in enumerate(self.names) if known.lower() == name.lower()), None)
 
 
 def is_nested(type_: str) -> bool:
-    """Returns whether values of a type, given by its normal name, have parts."""
+    """Returns whether a type, given by its normal name, is nested."""
     return type_.endswith(">")
 
 
 @cache
 def parts(type_: str) -> Parts | None:
-    """Returns what a type is made of, as it is written; None if it has no parts. ValueError if they are misspelled."""
+    """Returns the parts of a type in any notation, or None if it is not nested. Raises ValueError if it is
+    misspelled."""
     found = _ARRAY.fullmatch(type_)
     if found is not None:
         return Parts(ARRAY, (found[1].strip(),))
@@ -77,7 +78,7 @@ def parts(type_: str) -> Parts | None:
 
 
 def array_of(element: str) -> str:
-    """Returns the type of arrays of a type."""
+    """Returns the array type of an element type."""
     return Parts(ARRAY, (element,)).named()
 
 
@@ -87,15 +88,15 @@ def struct_of(names: Sequence[str], types: Sequence[str]) -> str:
 
 
 def element_of(type_: str) -> str | None:
-    """Returns the type of the elements of an array type; None for other types."""
+    """Returns the element type of an array type, or None for other types."""
     found = parts(type_) if is_nested(type_) else None
     return found.types[0] if found is not None and found.kind == ARRAY else None
 
 
 def matched(left: str, right: str, common: Callable[[str, str], str | None]) -> str | None:
-    """Returns the type whose parts are what two types' parts have in `common`; None if they are not alike.
+    """Returns the type whose parts are the `common` types of the parts of two types, or None if the types do not match.
 
-    The names are those of the first.
+    The names are those of the first type.
     """
     one, two = (parts(type_) if is_nested(type_) else None for type_ in (left, right))
     if one is None or two is None or one.kind != two.kind or len(one.types) != len(two.types):
@@ -108,7 +109,7 @@ def matched(left: str, right: str, common: Callable[[str, str], str | None]) -> 
 
 
 def has_map(type_: str) -> bool:
-    """Returns whether a type is one of maps, or has them among its parts: its values are not compared."""
+    """Returns whether a type is a map, or contains one. Its values cannot be compared."""
     found = parts(type_) if is_nested(type_) else None
     return found is not None and (found.kind == MAP or any(map(has_map, found.types)))
 
@@ -118,7 +119,7 @@ def _spelled(name: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Returns what stands between the commas of a text that are in no brackets and no quotes of names."""
+    """Returns the parts of a text between commas that are outside of brackets and quoted names."""
     found, depth, quote, start = [], 0, "", 0
     for i, sign in enumerate(text):
         if sign in '`"' and quote in ("", sign):

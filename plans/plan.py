@@ -1,8 +1,9 @@
-"""The plan: what the engine executes, what is submitted to Spark, what EXPLAIN shows.
+"""The plan: the engine executes it, Spark receives it, EXPLAIN shows it.
 
-A tree of nodes in preorder (parents first), the output attributes `free` in the order in which the engine enumerates
-them, and how a result row is computed from them. Immutable; `to_json` and `from_json` are inverses; `fingerprint` is
-a digest of everything that determines results and the layout of state, and of nothing else.
+It is a tree of nodes in preorder (parents first), the output attributes `free` in the order in which the engine
+enumerates them, and the expressions that compute a result row from them. Plans are immutable. `to_json` and `from_json`
+are inverses. `fingerprint` is a digest of everything that determines results and the layout of state, and of nothing
+else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _INPUT_FIELDS = ("relation", "columns", "predicate")
 
 @dataclass(frozen=True)
 class Attribute:
-    """A variable: its type, and whether NULL joins with NULL in it (`<=>`)."""
+    """A variable: its type, and whether NULL joins with NULL (`<=>`)."""
 
     json_row: ClassVar[bool] = True
     name: str
@@ -38,7 +39,7 @@ class Attribute:
 
 
 def table_of(tables: Iterable[Table], name: str) -> Table:
-    """Returns the table of that name in any case. PlanError if there is none such."""
+    """Returns the table with that name, ignoring case. Raises PlanError if it does not exist."""
     known = tuple(tables)
     if not isinstance(name, str):
         raise PlanError(f"a relation is called by a text, not by {shown(name)}")
@@ -51,7 +52,7 @@ def table_of(tables: Iterable[Table], name: str) -> Table:
 
 @dataclass(frozen=True)
 class BagAtom:
-    """An input relation inside a bag: like an input node, without a place in the tree."""
+    """An input relation inside a bag: like an input node, but without a place in the tree."""
 
     name: str
     relation: str
@@ -67,9 +68,9 @@ TRIANGLE_COUNT = "triangle count"
 class Bag:
     """A cyclic part of the query, maintained as one relation by a module of its own.
 
-    `method` is `triangle` (three atoms, pairwise sharing one of three disjoint attribute sets) or `generic`; or
-    `triangle count`, of which nothing is kept but how many results there are, with multiplicities. `outputs` are the
-    attributes of the bag's relation, in order; `width` its fractional edge cover number.
+    `method` is `triangle` (three atoms, pairwise sharing one of three disjoint attribute sets), `generic`, or `triangle
+    count`, which keeps only the number of results, with multiplicities. `outputs` are the attributes of the bag's
+    relation, in order. `width` is its fractional edge cover number.
     """
 
     method: str
@@ -80,9 +81,9 @@ class Bag:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the join tree; see the fields of the same name in `Plan` for how nodes refer to each other.
+    """A node of the join tree. See the fields of the same name in `Plan` for how nodes refer to each other.
 
-    A `padded` node is a leaf below an input node: where it has no row for a key, one of NULLs stands for it.
+    A `padded` node is a leaf below an input node: if it has no row for a key, a row of NULLs replaces it.
     """
 
     name: str
@@ -117,7 +118,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound on the time of one update, for streams of a kind, with the theorem it comes from."""
+    """An upper bound on the time of one update, for a kind of stream, with the theorem that proves it."""
 
     json_row: ClassVar[bool] = True
     stream: str
@@ -127,9 +128,9 @@ class Bound:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A tree the planner considered: `tree` in one line, `depths` from each input node's name to Σ-term depth.
+    """A tree that the planner considered: `tree` in one line, and `depths`, the depth of each input node in the Σ term.
 
-    `cost` is Σ depth·rate; in a plan with a payload Σ touches (`plans.search.jointree`).
+    `cost` is Σ depth·rate, or, in a plan with a payload, Σ touches (`plans.search.jointree`).
     """
 
     json_row: ClassVar[bool] = True
@@ -143,9 +144,9 @@ class Candidate:
 class Plan:
     """How a query is maintained.
 
-    `nodes[0]` is the root; `nodes[i].parent < i`. `free` are the attributes that the engine enumerates, in this
-    order; `residual` predicates are applied to enumerated rows; `output` computes the result's columns from them.
-    With `support`, several enumerated rows can give one result row, so that deltas need a count per result row. With
+    `nodes[0]` is the root; `nodes[i].parent < i`. `free` are the attributes that the engine enumerates, in this order.
+    `residual` predicates are applied to enumerated rows. `output` computes the result's columns from them. With
+    `support`, several enumerated rows can give one result row, so that deltas need a count per result row. With
     `consolidated`, the deltas of one batch never contain a row and its retraction. With a `payload`, rows have
     multiplicities and sums; without, the result is a set.
     """
@@ -175,7 +176,7 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Returns SHA-256 over the canonical JSON of what determines results and state layout."""
+        """Returns the SHA-256 of the canonical JSON of the fields that determine results and state layout."""
         data = serial.to_json(self, lambda expr: expr)
         identity = {"version": VERSION, **{name: data[name] for name in _IDENTITY if name in data}}
         return hashlib.sha256(serial.canonical(identity).encode()).hexdigest()
@@ -188,7 +189,7 @@ class Plan:
 
     @property
     def count(self) -> Bag | None:
-        """Returns the bag whose results are only counted, if the plan is that and nothing else."""
+        """Returns the triangle-count bag if the plan consists only of such a bag; else None."""
         bag = self.nodes[0].bag
         return bag if bag is not None and bag.method == TRIANGLE_COUNT else None
 
@@ -199,16 +200,16 @@ class Plan:
         return [i for i, node in enumerate(self.nodes) if node.parent == index]
 
     def table(self, name: str) -> Table:
-        """Returns the table of that name in any case. PlanError if the plan uses none such."""
+        """Returns the table with that name, ignoring case. Raises PlanError if the plan does not use it."""
         return table_of(self.tables, name)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns a JSON-able form; `Plan.from_json` is its inverse."""
+        """Returns a JSON-able form. `Plan.from_json` is its inverse."""
         return {"version": VERSION, **serial.to_json(self)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any] | str) -> Plan:
-        """Returns the inverse of `to_json`; also takes the JSON text. PlanError if it is not a plan of this version."""
+        """Returns the plan of a JSON-able form or JSON text. Raises PlanError if it is not a plan of this version."""
         data = loaded(data)
         if not isinstance(data, Mapping) or "version" not in data:
             raise PlanError("this JSON is not a plan", hint="a plan is what plans.plan(...).to_json() gives")
@@ -221,7 +222,7 @@ class Plan:
 
 
 def passed(columns: Iterable[Output | Column]) -> tuple[Output, ...]:
-    """Returns feed columns that are the source's own."""
+    """Returns feed columns that pass columns of the source on unchanged."""
     return tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns)
 
 
@@ -229,7 +230,7 @@ def passed(columns: Iterable[Output | Column]) -> tuple[Output, ...]:
 class Result:
     """One of several results of a program: the rows of stage `stage` under a `name`.
 
-    `query` is its text, `reads` are the other results that stand in it, `notes` are what the planner noted about it.
+    `query` is its text, `reads` are the other results that it reads, and `notes` are the planner's notes on it.
     """
 
     name: str
@@ -240,7 +241,7 @@ class Result:
 
 
 def loaded(data: Any) -> Any:
-    """Returns the JSON of a text; what is no text as it is. PlanError if the text is no JSON."""
+    """Returns the parsed JSON of a text, or anything else unchanged. Raises PlanError if the text is not JSON."""
     if not isinstance(data, str):
         return data
     try:
@@ -252,7 +253,7 @@ def loaded(data: Any) -> Any:
 
 
 def rebuilt(class_: type[_T], data: Any, what: str) -> _T:
-    """Returns the plan or program of its JSON. PlanError if it is damaged."""
+    """Returns the plan or program of a JSON-able form. Raises PlanError if it is damaged."""
     try:
         return serial.from_json(class_, data)
     except KeyError as error:

@@ -1,4 +1,4 @@
-"""The entry points: a query is read, and becomes a plan, or a program of several stages."""
+"""The entry points: they read a query and return its plan, or its program of several stages."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from plans.windows import Window, bound, not_null
 
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
-    """Returns the relation of the algebra that a query is.
+    """Returns a query as a relation of the query algebra.
 
-    Three languages are read: Datalog has `:-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL, as for
-    `plan`. Issues a QueryWarning where a text may not mean what it says.
+    Three languages are supported: Datalog has `:-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL is
+    that of `plan`. Issues a QueryWarning for a text that may be meant differently.
     """
     if not isinstance(query, str):
         raise PlanError(f"a query is text, not {_kind(query)}")
@@ -58,12 +58,12 @@ def plan(
 ) -> Plan:
     """Returns the plan of a query that is one join without duplicates.
 
-    `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned as it is.
+    `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned unchanged.
     `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). `tree`: one
-    of the candidates, as EXPLAIN writes it, instead of the best. `dialect` of SQL: `spark`, `ansi`, in which double
-    quotes write names instead of text, or one of sqlglot's. Raises PlanError for everything a user can get wrong, and
-    issues a QueryWarning where a text in double quotes is called as a column. Cost: milliseconds up to 8
-    relations; exact up to 12.
+    of the candidates, in the notation of EXPLAIN, instead of the best. `dialect` of SQL: `spark`, `ansi`, in which
+    double quotes enclose names instead of text, or one of sqlglot's. Raises PlanError for every error of the user, and
+    issues a QueryWarning if a text in double quotes is also the name of a column. Cost: milliseconds up to 8 relations;
+    exact up to 12.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}, "T": {"c": "int64"}}
     >>> made = plan("Q(a, b, c) :- R(a, b), S(b, c), T(c).", schema)
@@ -95,10 +95,10 @@ def program(
 ) -> Program:
     """Returns the program of any query: aggregates, set operations, outer joins, bags of rows.
 
-    `query` is one of those that `plan` takes, a relation of the algebra, or a `Program` (also its JSON), which is
-    returned as it is. `windows`: which rows of a relation are in, by its name (see `plans.windows`). `together`: MIN,
-    MAX and DISTINCT over a join are fed with its sums, whatever that costs (see `plans.lowering.groups.values`). The
-    other arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the program of that plan.
+    `query` is an argument that `plan` accepts, a relation of the algebra, or a `Program` (also its JSON), which is
+    returned unchanged. `windows`: the window of each relation by name (see `plans.windows`). `together`: MIN, MAX and
+    DISTINCT over a join share one feed with its sums, whatever the cost (see `plans.lowering.groups.values`). The other
+    arguments, errors and warnings are those of `plan`. A query that `plan` accepts gives the program of that plan.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}}
     >>> program("SELECT DISTINCT a FROM R", schema).plan == plan("SELECT DISTINCT a FROM R", schema)
@@ -118,20 +118,21 @@ def program(
 
 
 def windowed(program: Program, windows: Mapping[str, Window]) -> Program:
-    """Returns a program over the rows of its relations that are within these windows. PlanError if one cannot be."""
+    """Returns a program over the rows of its relations within these windows. Raises PlanError if a window does not
+    fit."""
     found = bound(windows, {table.name: table for table in program.tables})
     return replace(program, tables=not_null(program.tables, found), windows=found)
 
 
 def check_options(rates: Any, tree: Any, dialect: Any) -> None:
-    """Raises PlanError for what no option of `plan` can be."""
+    """Raises PlanError if an option of `plan` has a wrong type."""
     for what, given, kind in (("rates", rates, Mapping), ("tree", tree, str), ("dialect", dialect, str)):
         if given is not None and not isinstance(given, kind):
             raise PlanError(f"{what}= takes {_WANTED[what]}, not {_kind(given)}")
 
 
 def _relation(query: Any, schema: Any, dialect: str) -> Any:
-    """Returns the relation that a query is, after the warnings about its text."""
+    """Returns a query as a relation, after issuing the warnings about its text."""
     if isinstance(query, Relation):
         return query
     if not isinstance(query, str):
@@ -150,7 +151,7 @@ _WANTED = {
 
 
 def _kind(given: Any) -> str:
-    """Returns what the user passed, in words."""
+    """Returns the type of an argument in words."""
     name = type(given).__name__
     if given is None or isinstance(given, bytes):
         return "None" if given is None else name

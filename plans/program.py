@@ -1,9 +1,9 @@
 """The program: how a query that is more than one inner join is maintained.
 
-A program is a list of *stages* in topological order; the last one is the result. Every stage consumes net Z-sets (of
-base relations or of earlier stages) and produces one. Law: the sum of a stage's outputs over all batches is the stage's
-definition over the sums of its inputs. A stage that reads others never sees a delete of what is not there, because the
-stages before it are exact.
+A program is a list of *stages* in topological order; the last one is the result. Every stage reads net Z-sets (of base
+relations or earlier stages) and produces one. Law: the sum of a stage's outputs over all batches is the stage's
+definition over the sums of its inputs. A stage that reads other stages never receives a delete of an absent row,
+because the stages before it are exact.
 
 Columns have the planner's types (`plans.schema`). Rows between stages are bags: every row has a multiplicity > 0.
 """
@@ -40,9 +40,9 @@ class Feed:
     """The rows that enter a stage: those of `source` for which `where` is TRUE, `weight` times, as `columns`.
 
     `source` is the name of a relation or the number of an earlier stage. `columns` and `where` are expressions over the
-    source's columns, by their names. They are functions of the row alone, so a delete gives what its insert gave. Where
-    a column is an `EXPLODE` of an array, a row enters once for each element; there is one such column at most, and it
-    is the whole expression.
+    source's columns, by name. They depend on the row alone, so a delete gives the same rows as its insert. If a column
+    is an `EXPLODE` of an array, a row enters once for each element. At most one column is, and it is the whole
+    expression.
     """
 
     source: str | int
@@ -57,11 +57,11 @@ class JoinStage:
 
     `mode`: `set` (every row of the free attributes once, as its output), `bag` (a result's weight is the sum over its
     valuations of the products of multiplicities), `payload` (a bag whose rows also carry the sums that the plan's
-    payload names; only group stages read it). But in set mode equal atoms are not merged. The product is over the input
-    nodes but those whose names end in `[...]`: these and bags only say which rows meet, and have weight 1. An atom of a
-    bag is also a node of its own. `masks`: in a cell of a plan that was cut, the column of the base tables whose bits
-    say which occurrences read a row there (bit i: number i of `plans.reads.occurrences`); it is a function of the row's
-    others.
+    payload names; only group stages read it). Equal atoms are merged only in set mode. The product is over the input
+    nodes except those whose names end in `[...]`: these and bags only determine which rows join, and have weight 1. An
+    atom of a bag is also a node of its own. `masks`: in a cell of a plan that was cut, the column of the base tables
+    whose bits tell which occurrences read a row there (bit i: number i of `plans.reads.occurrences`). It is a function
+    of the row's other columns.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("masks",)
@@ -80,7 +80,7 @@ class Aggregate:
 
     `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
     regr_*, skewness, kurtosis (both also with _samp), cofactor (`plans.payloads`), percentile, percentile_trunc (of
-    whole numbers, one of them), percentile_disc (all three of a `share` of the rows), string_agg (with a `separator`),
+    integers, one of them), percentile_disc (all three of a `share` of the rows), string_agg (with a `separator`),
     array_agg (both in an `order`, then by the argument), bit_and, bit_or, bit_xor. `arguments` are names of feed
     columns, none for COUNT(*). `where` names a boolean feed column (FILTER): rows count where it is TRUE.
     """
@@ -103,18 +103,18 @@ class Aggregate:
 
     @classmethod
     def of(cls, one: WindowFunction) -> Aggregate:
-        """Returns the aggregate that a window function is of the rows of its frame."""
+        """Returns a window function as an aggregate of the rows of its frame."""
         call = (one.function, one.arguments, one.distinct, one.where, one.share, one.separator, one.by)
         return cls(one.name, one.type, *call)
 
     def over(self, frame: Frame) -> WindowFunction:
-        """Returns the window function that is this aggregate of the rows of a frame."""
+        """Returns this aggregate as a window function over a frame."""
         made = WindowFunction(self.name, self.type, self.function, self.arguments, self.where, frame)
         return replace(made, distinct=self.distinct, share=self.share, separator=self.separator, by=self.order)
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Returns the feed columns that it reads, each once."""
+        """Returns the distinct feed columns that the aggregate reads."""
         where = () if self.where is None else (self.where,)
         return tuple(dict.fromkeys((*self.arguments, *(one.column for one in self.order), *where)))
 
@@ -124,12 +124,12 @@ class GroupStage:
     """GROUP BY: one row per key that has rows, `−old, +new` when it changes.
 
     `keys` are names of feed columns; `having` and `outputs` are expressions over the names of keys and aggregates.
-    `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. Of a
-    join stage in payload mode `summed` are the arguments whose sums the payload has, `join_sums` these sums; the feed
-    has columns for the others. `values` are feeds beside it, each of the keys and of what some of MIN, MAX and DISTINCT
-    read, which `feed` need not have then: every such combination that a row of the group has, once. `exported` are sums
-    whose digits the `outputs` may name; `imported` are sums that columns of the feed are, whose rows are such outputs:
-    `summed` has their arguments then.
+    `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. If the
+    feed is a join stage in payload mode, `summed` are the arguments whose sums the payload has, `join_sums` these sums;
+    the feed has columns for the others. `values` are additional feeds, each with the keys and the arguments of some of
+    MIN, MAX and DISTINCT, which `feed` then need not have: every such combination in a row of the group, once.
+    `exported` are sums whose digits the `outputs` may name. `imported` are sums that columns of the feed contain, whose
+    rows are such outputs; `summed` then has their arguments.
     """
 
     feed: Feed
@@ -147,7 +147,7 @@ class GroupStage:
     json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "join_sums", "values", "exported", "imported")
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only groups of a payload, those of several feeds, and those of cells have."""
+        """Returns the fields that only groups over a payload, groups with several feeds, and groups in cells have."""
         kept = {
             "summed": bool(self.join_sums or self.imported),
             "join_sums": bool(self.join_sums),
@@ -187,12 +187,12 @@ class LinearStage:
 
 @dataclass(frozen=True)
 class TopStage:
-    """ORDER BY ... LIMIT: of each group the rows from position `offset` on, `limit` of them; each copy has a position.
+    """ORDER BY ... LIMIT: the rows of each group from position `offset` on, `limit` of them. Each copy has a position.
 
-    `keys` are the names of the feed columns that make the groups, none for one group. `order` comes first; ties are
-    broken by the other feed columns in their order, rising, NULLs first. Values are compared, NaN is the greatest, text
-    is compared by its bytes. The last `hidden` feed columns are no columns of the stage. `distinct`: no row of it can
-    occur twice.
+    `keys` are the names of the feed columns that form the groups, none for one group. Rows are sorted by `order`; ties
+    are broken by the other feed columns in their order, ascending, NULLs first. NaN is the greatest value, and text is
+    compared by its bytes. The last `hidden` feed columns are not in the output. `distinct`: the rows of the stage are
+    distinct.
     """
 
     feed: Feed
@@ -206,10 +206,10 @@ class TopStage:
 
 @dataclass(frozen=True)
 class OverStage:
-    """Window functions: every row of the feed, each copy by itself, with the value of each function.
+    """Window functions: every row of the feed, each copy separately, with the value of each function.
 
-    Rows of the same `keys` are a partition; `order` and the ties that the other columns break, and `hidden`, are those
-    of `TopStage`. `distinct`: no row of it can occur twice.
+    Rows with the same `keys` are a partition. `order`, the breaking of ties, and `hidden` are those of `TopStage`.
+    `distinct`: the rows of the stage are distinct.
     """
 
     feed: Feed
@@ -221,17 +221,17 @@ class OverStage:
 
     @property
     def shown(self) -> tuple[Output, ...]:
-        """Returns the feed columns that the stage has."""
+        """Returns the feed columns that are in the output."""
         return self.feed.columns[: len(self.feed.columns) - self.hidden]
 
 
 @dataclass(frozen=True)
 class SliceStage:
-    """The rows of `feed` that a slice selects, by a running sum in each partition; `keys` and `order` are those of
-    `TopStage`, the `order` is one column.
+    """The rows of `feed` that a slice selects by a running sum in each partition. `keys` and `order` are those of
+    `TopStage`; the `order` is one column.
 
-    What the slice reads are the last two feed columns, which are no columns of the stage. No two rows without a bound
-    have the same values in the others.
+    The slice reads the last two feed columns, which are not in the output. Rows without a bound are distinct in the
+    other columns.
     """
 
     feed: Feed
@@ -243,11 +243,11 @@ class SliceStage:
 
 @dataclass(frozen=True)
 class TimedStage:
-    """The rows of `feed` whose period has the time in it: `since` <= time < `until`.
+    """The rows of `feed` whose period contains the time: `since` <= time < `until`.
 
-    `since` and `until` name feed columns of type timestamp that are never NULL, the last ones, which are no columns of
-    the stage; None: no such bound. `clock` is a feed of one column, the time, with one row; before it has one there are
-    no rows.
+    `since` and `until` name the last feed columns, which have type timestamp, are never NULL, and are not in the
+    output. None: no such bound. `clock` is a feed of one column, the time, with one row. Before it has a row, there is
+    no output.
     """
 
     feed: Feed
@@ -257,15 +257,15 @@ class TimedStage:
 
     @property
     def hidden(self) -> int:
-        """Returns how many of the feed's columns are no columns of the stage."""
+        """Returns the number of feed columns that are not in the output."""
         return (self.since is not None) + (self.until is not None)
 
 
 @dataclass(frozen=True)
 class SingleStage:
-    """The rows of `feed`, of which each value of `keys` has at most one: a batch that would leave two is refused.
+    """The rows of `feed`, at most one for each value of `keys`: a batch that would leave two is rejected.
 
-    `keys` are names of feed columns; without them the feed has at most one row. Copies of a row are several rows.
+    `keys` are names of feed columns; without keys the feed has at most one row. Copies of a row are several rows.
     """
 
     feed: Feed
@@ -274,7 +274,7 @@ class SingleStage:
 
 @dataclass(frozen=True)
 class BandStage:
-    """The pairs of a row of `bands` and a row of `points` that a `band` ties together."""
+    """The pairs of a row of `bands` and a row of `points` that satisfy a `band`."""
 
     bands: Feed
     points: Feed
@@ -288,7 +288,7 @@ Stage = (
 
 
 def identity(stage: Stage) -> dict[str, Any]:
-    """Returns what determines the rows and the state of a stage: equal ones need to be there only once."""
+    """Returns everything that determines the rows and the state of a stage. Equal stages are created only once."""
     if isinstance(stage, JoinStage):
         masks = {} if stage.masks is None else {"masks": stage.masks}
         return {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint, **masks}
@@ -297,7 +297,7 @@ def identity(stage: Stage) -> dict[str, Any]:
 
 
 def outputs_of(stage: Stage) -> tuple[Output, ...]:
-    """Returns the columns of a stage's rows: names and types; their expressions are over what it reads."""
+    """Returns the columns of a stage's rows: names and types. Their expressions are over the stage's input."""
     if isinstance(stage, JoinStage):
         return stage.plan.output
     if isinstance(stage, GroupStage):
@@ -318,11 +318,11 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
 class Program:
     """The stages of a query over base `tables`, in topological order; the last one is the result.
 
-    The program of a `Plan` (`program_of`) has the JSON and the fingerprint of that. A program with named `results` has
-    those instead, of which one may be read by the stages of others, and may have no stage at all. A stage that is
-    not needed any more is a linear stage without terms: the others keep their numbers.
-    `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads. `windows`:
-    which rows of base tables are still in; what stages read of a relation is its rows that are.
+    The program of a `Plan` (`program_of`) has the JSON and the fingerprint of the plan. A program with named `results`
+    has these results instead; they may be read by stages of others, and there may be no stage at all. A stage that is
+    no longer needed is replaced by a linear stage without terms: the others keep their numbers. `whole`: deletes match
+    rows by all columns of the tables, including those that no stage reads. `windows`: those of base tables; stages read
+    only the rows within them.
     """
 
     query: str
@@ -347,7 +347,7 @@ class Program:
     def plan(self) -> Plan | None:
         """Returns the plan whose program this is (see `program_of`), over relations without windows; else None.
 
-        A table with upserts, or an enforced key, needs what a program has before its stages: the rows by key.
+        A table with upserts, or an enforced key, needs the rows by key, which a program has before its stages.
         """
         if self.results is not None or self.windows or self.whole or any(table.by_key for table in self.tables):
             return None
@@ -358,7 +358,7 @@ class Program:
 
     @property
     def only_join(self) -> JoinStage | None:
-        """Returns the join stage, if the program has no other stage, but perhaps DISTINCT behind it; else None."""
+        """Returns the join stage if it is the only stage, possibly followed by DISTINCT; else None."""
         first = self.stages[0] if self.stages else None
         if not isinstance(first, JoinStage):
             return None
@@ -366,11 +366,11 @@ class Program:
 
     @property
     def output(self) -> tuple[Output, ...]:
-        """Returns the columns of the result: names and types; their expressions are over what the last stage reads."""
+        """Returns the columns of the result: names and types. Their expressions are over the last stage's input."""
         return outputs_of(self.stages[-1])
 
     def plain(self) -> Program:
-        """Returns the program over tables of which nothing is looked up by key: what comes behind the rows by key."""
+        """Returns the program over tables without look-ups by key: the part behind the rows by key."""
         if not any(table.by_key for table in self.tables):
             return self
         stages = tuple(
@@ -382,17 +382,17 @@ class Program:
         return replace(self, tables=tuple(table.plain() for table in self.tables), stages=stages)
 
     def unbounded(self) -> Program:
-        """Returns the program over relations without windows: what comes behind those."""
+        """Returns the program over relations without windows: the part behind the windows."""
         return replace(self, windows=())
 
     def table(self, name: str) -> Table:
-        """Returns the base table of that name in any case. PlanError if the program uses none such."""
+        """Returns the base table with that name, ignoring case. Raises PlanError if the program does not use it."""
         return table_of(self.tables, name)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages, windows,
-        upserts, enforced keys, and, where all columns of a table are kept, those."""
+        """Returns the SHA-256 of the canonical JSON of everything that determines results and state layout: stages,
+        windows, upserts, enforced keys, and the columns of a table if all of them are kept."""
         if self.plan is not None:
             return self.plan.fingerprint
         known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
@@ -413,14 +413,15 @@ class Program:
         return hashlib.sha256(serial.canonical(known).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Returns a JSON-able form; `Program.from_json` is its inverse. A program that is a plan has the plan's."""
+        """Returns a JSON-able form. `Program.from_json` is its inverse. A program that is a plan has the plan's."""
         if self.plan is not None:
             return self.plan.to_json()
         return {"program": VERSION, **serial.to_json(self)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any] | str) -> Program:
-        """Returns the program that `to_json` wrote, also from the JSON text. PlanError if it wrote no such thing."""
+        """Returns the program of a JSON-able form or JSON text that `to_json` wrote. Raises PlanError for any other
+        input."""
         given = loaded(data)
         if isinstance(given, Mapping) and "version" in given and "program" not in given:
             return program_of(Plan.from_json(given))
@@ -435,16 +436,16 @@ class Program:
 
 
 def program_of(plan: Plan) -> Program:
-    """Returns the program of one plan: its join, and DISTINCT behind it where several enumerated rows can be one
-    row of the result."""
+    """Returns the program of one plan: its join, followed by DISTINCT if several enumerated rows can give one result
+    row."""
     distinct = (once_each(0, plan.output),) if plan.support else ()
     return Program(plan.query, plan.tables, (JoinStage(plan), *distinct), plan.notes)
 
 
 def once_each(number: int, columns: Iterable[Output | Column]) -> PointwiseStage:
-    """Returns the stage that has each row of stage `number`, which has these columns, once."""
+    """Returns the stage with the distinct rows of stage `number`, which has these columns."""
     return PointwiseStage((Feed(number, passed(columns)),), ("distinct", 0))
 
 
 Maintainable = Plan | Program
-"""What can be kept up to date: a join core alone, or stages."""
+"""What the engine can maintain: a single join core, or a program of stages."""

@@ -1,4 +1,4 @@
-"""The reads of a plan or program: each occurrence of a base relation, with the columns and rows that it uses."""
+"""The reads of a plan or program: each occurrence of a base relation, with the columns and rows that it reads."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _Made = TypeVar("_Made", Plan, Program)
 
 
 def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
-    """Returns every occurrence of a base relation: input nodes and the atoms of bags in node order, feeds of stages,
+    """Returns every occurrence of a base relation: input nodes and atoms of bags in node order, feeds of stages,
     windows.
 
-    A feed is an atom without attributes; its columns are those that its expressions read. So is a window, with the
-    column that it goes by: it takes all rows. One by arrival has all columns: which copy a delete takes is a matter of
-    the whole row.
+    A feed is an atom without attributes, whose columns are those that its expressions read. A window is such an atom
+    with the column that orders it, and reads all rows. A window by arrival reads all columns, because which copy a
+    delete removes depends on the whole row.
     """
     if isinstance(maintained, Plan):
         return occurrences_of_plan(maintained)
@@ -61,14 +61,14 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
 
 
 def typed(made: _Made) -> _Made:
-    """Returns a plan or program. PlanError if a column is read that has no type."""
+    """Returns a plan or program unchanged. Raises PlanError if it reads a column without a type."""
     for said in _untyped(made):
         raise PlanError(said)
     return made
 
 
 def _untyped(maintained: Maintainable) -> Iterator[str]:
-    """Yields what is wrong with the columns that are read and have no type."""
+    """Yields an error message for each column that is read and has no type."""
     tables = {table.name.lower(): table for table in maintained.tables}
     for atom in occurrences(maintained):
         table = tables.get(atom.relation.lower())
@@ -80,19 +80,19 @@ def _untyped(maintained: Maintainable) -> Iterator[str]:
 
 
 def rows_of(atom: Node | BagAtom) -> tuple[str, frozenset[str], str]:
-    """Returns what occurrences have in common that read the same columns of the same rows: they are stored once."""
+    """Returns a key of the columns and rows that an occurrence reads. Occurrences with equal keys are stored once."""
     return atom.relation.lower(), frozenset(column.lower() for column in atom.columns), str(atom.predicate)
 
 
 def sources(stage: Stage) -> list[str | int]:
-    """Returns the relations (by name) and stages (by number) that a stage reads, each once."""
+    """Returns the distinct relations (by name) and stages (by number) that a stage reads."""
     if isinstance(stage, JoinStage):
         return [source_of(table.name) for table in stage.plan.tables]
     return list(dict.fromkeys(feed.source for feed in feeds(stage)))
 
 
 def below(program: Program, numbers: Iterable[int]) -> set[int]:
-    """Returns some stages and those that they depend on."""
+    """Returns some stages and all stages on which they depend."""
     found = set(numbers)
     todo = list(found)
     while todo:
@@ -103,7 +103,7 @@ def below(program: Program, numbers: Iterable[int]) -> set[int]:
 
 
 def up_to(program: Program, number: int) -> Program:
-    """Returns the program whose result is the rows of a stage: that one and those that it depends on."""
+    """Returns the program whose result is the rows of a stage: this stage and those on which it depends."""
     inner = sorted(below(program, [number]))
     place: dict[str | int, str | int] = {old: new for new, old in enumerate(inner)}
     stages = tuple(reading(s, [place.get(x, x) for x in inputs(s)]) for s in (program.stages[i] for i in inner))
@@ -112,14 +112,14 @@ def up_to(program: Program, number: int) -> Program:
 
 
 def without_others(program: Program, numbers: Iterable[int]) -> Program:
-    """Returns a program in which every stage that some stages do not depend on is one without terms."""
+    """Returns a program in which every stage on which none of `numbers` depends is replaced by one without terms."""
     kept = below(program, numbers)
     stages = tuple(stage if i in kept else LinearStage(()) for i, stage in enumerate(program.stages))
     return replace(program, stages=stages)
 
 
 def only_read_by(program: Program, number: int, kinds: tuple[type, ...]) -> bool:
-    """Returns True iff only stages of some kinds read a stage, and it is no result."""
+    """Returns True iff a stage has readers, all of them are of some kinds, and the stage is not a result."""
     if number in {result.stage for result in program.results or ()}:
         return False
     readers = [stage for stage in program.stages if number in sources(stage)]
@@ -127,7 +127,7 @@ def only_read_by(program: Program, number: int, kinds: tuple[type, ...]) -> bool
 
 
 def feeds(stage: Stage) -> tuple[Feed, ...]:
-    """Returns the feeds of a stage; a join stage has none, it has relations."""
+    """Returns the feeds of a stage. A join stage has relations instead of feeds."""
     if isinstance(stage, GroupStage):
         return (stage.feed, *stage.values)
     if isinstance(stage, (TopStage, OverStage, SliceStage, SingleStage)):
@@ -142,7 +142,7 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
 
 
 def inputs(stage: Stage) -> tuple[str | int, ...]:
-    """Returns what each occurrence in a stage reads, a relation (by name) or a stage (by number), in their order."""
+    """Returns what each occurrence in a stage reads, in their order: a relation (by name) or a stage (by number)."""
     if isinstance(stage, JoinStage):
         return tuple(source_of(atom.relation) for atom in occurrences_of_plan(stage.plan))
     return tuple(feed.source for feed in feeds(stage))
@@ -162,7 +162,7 @@ def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
 
 
 def fed(stage: Stage, found: Sequence[Feed]) -> Stage:
-    """Returns a stage, no join, with other feeds, in the order of `feeds`."""
+    """Returns a stage other than a join with other feeds, in the order of `feeds`."""
     assert not isinstance(stage, JoinStage), "a join has no feeds"
     if isinstance(stage, GroupStage):
         return replace(stage, feed=found[0], values=tuple(found[1:]))
@@ -186,8 +186,8 @@ def _reading(node: Node, names: Iterator[str]) -> Node:
 
 
 def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
-    """Returns the columns of a table that some atom reads, in table order; the first one if none does, to count rows
-    by."""
+    """Returns the columns of a table that some atom reads, in table order. If there are none, returns the first column,
+    so that rows can be counted."""
     names: set[str] = set()
     for atom in atoms:
         if atom.relation.lower() == table.name.lower():
@@ -196,7 +196,7 @@ def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
 
 
 def occurrences_of_plan(plan: Plan) -> tuple[BagAtom, ...]:
-    """Returns every occurrence of a relation in a join core, of `#i` for stage i, too."""
+    """Returns every occurrence of a relation in a join core, including stages `#i`."""
     found: list[BagAtom] = []
     for node in plan.nodes:
         if node.kind == "input":
@@ -207,7 +207,7 @@ def occurrences_of_plan(plan: Plan) -> tuple[BagAtom, ...]:
 
 
 def each_once(stage: Stage) -> bool:
-    """Returns True if no row of a stage can be there more than once, whatever it reads."""
+    """Returns True if the rows of a stage are always distinct."""
     if isinstance(stage, GroupStage):
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
         return stage.whole or set(stage.keys) <= plain
@@ -224,14 +224,15 @@ _ONCE = ("distinct", "union", "except", "intersect")
 
 
 Parts = frozenset[Expr]
-"""Conditions of which all hold; none: every row."""
+"""Conditions that all hold. The empty set holds for every row."""
 
 
 def readers(program: Program) -> dict[str | int, list[Parts]]:
-    """Returns, for each base relation (in lower case) and stage, what a row must meet for each of those who read it.
+    """Returns, for each base relation (in lower case) and stage, the conditions that each of its readers requires of a
+    row.
 
-    A linear stage that is no result passes on what its readers ask, as far as it is said of columns that it passes on.
-    So a reader asks at least for this of a row; what is not said of it here it may still ask.
+    A linear stage that is not a result passes on the conditions of its readers, as far as they are over columns that it
+    passes on unchanged. So a reader requires at least these conditions of a row, and may require others.
     """
     last = [len(program.stages) - 1] if program.results is None else [result.stage for result in program.results]
     found: dict[str | int, list[Parts]] = {}
@@ -252,9 +253,10 @@ def readers(program: Program) -> dict[str | int, list[Parts]]:
 
 
 def holding(program: Program, relations: Mapping[str, Iterable[Parts]]) -> dict[str | int, Parts]:
-    """Returns what is known to hold for all rows of a relation, and of a linear stage, for each that is asked of it.
+    """Returns the required conditions that are known to hold for all rows of a relation or a linear stage.
 
-    ``relations`` (in lower case): those of which rows come only if all of one of the given conditions hold.
+    ``relations`` (in lower case): those whose rows are read only if they satisfy all conditions of one of the given
+    sets.
     """
     asked = readers(program)
     held: dict[str | int, Parts] = {name: frozenset.intersection(*parts) for name, parts in relations.items()}
@@ -267,7 +269,7 @@ def holding(program: Program, relations: Mapping[str, Iterable[Parts]]) -> dict[
 
 
 def key_of(source: str | int) -> str | int:
-    """Returns a source as nets and wires are named: relations in lower case."""
+    """Returns the key of a source in nets and wires: relations are in lower case."""
     return source if isinstance(source, int) else source.lower()
 
 
@@ -276,8 +278,8 @@ def _parts(predicate: Expr | None) -> Parts:
 
 
 def _moved(part: Expr, outputs: Sequence[Output]) -> Expr | None:
-    """Returns a condition on outputs as one on what they are made of; None if one that it reads is not passed on as it
-    is."""
+    """Rewrites a condition on outputs as one on the input. Returns None if it reads a column that is not passed on
+    unchanged."""
     plain = {o.name.lower(): o.expr for o in outputs if o.expr.op == "col" and o.expr.type == o.type}
     for node in part.postorder():
         if node.op == "col" and (node.value.lower() not in plain or plain[node.value.lower()].type != node.type):
@@ -300,13 +302,13 @@ def _columns(feed: Feed, table: Table) -> tuple[str, ...]:
 
 
 def asks_users(plan: Plan) -> bool:
-    """Returns whether a join calls functions of users for its outputs: these may refuse a batch."""
+    """Returns whether a join calls user functions for its outputs. These may reject a batch."""
     exprs = (*plan.residual, *(output.expr for output in plan.output))
     return any(expr.functions for expr in exprs)
 
 
 def functions_of(program: Program) -> tuple[UserFunction, ...]:
-    """Returns the functions of users that a program calls: it names them, so they travel beside it."""
+    """Returns the user functions that a program calls. Its JSON only names them, so they are sent along with it."""
     found: dict[str, UserFunction] = {}
     todo: list[Any] = [program.to_json()]
     while todo:

@@ -1,7 +1,8 @@
-"""Results that are the rows of one window stage: where their columns are in it, and whether ranges of rows can be told.
+"""Results that are the rows of one window stage: the positions of their columns in it, and whether ranges of rows can
+be reported.
 
-A change of a running function moves the values of all rows behind it by the same amount, so a delta can say from which
-row to which one, and how far. For that a row of the result must say where it stands in the order.
+A change of a running function moves the values of all rows behind it by the same amount, so a delta can report the
+first and the last row of a range, and the amount. For this, a row of the result must contain its position in the order.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from plans.plan import Output
 from plans.program import LinearStage, OverStage, Program, outputs_of
 
 NUMBERS = (*RANKS, "count")
-"""Functions that are numbers of rows, never NULL."""
+"""Functions that are numbers of rows, and never NULL."""
 _SMALL = 2**20
 
 
 @dataclass(frozen=True)
 class Windowed:
-    """The result of a program is the rows of the window `stage`, number `number`. `columns` says, for each column of
-    the result, which one of the stage's it is, and `added` what is added to it: to numbers of rows alone."""
+    """The result of a program is the rows of the window `stage`, number `number`. `columns` has, for each column of the
+    result, the position of a column of the stage, and `added` the constant added to it, which only numbers of rows
+    have."""
 
     number: int
     stage: OverStage
@@ -31,13 +33,13 @@ class Windowed:
 
     @property
     def names(self) -> list[str]:
-        """Returns the names of the stage's columns that say where a row stands in its partition, in the order in which
-        they are compared."""
+        """Returns the names of the stage's columns that determine the position of a row in its partition, in the order
+        of comparison."""
         said = [one.column for one in self.stage.order]
         return said + [c.name for c in self.stage.feed.columns if c.name not in (*said, *self.stage.keys)]
 
     def place(self, name: str) -> int | None:
-        """Returns where in the result a column of the feed is; None if it is not shown."""
+        """Returns the position in the result of a column of the feed, or None if it is not in the output."""
         shown = [output.name for output in self.stage.shown]
         at = shown.index(name) if name in shown else -1
         return self.columns.index(at) if at in self.columns else None
@@ -45,16 +47,16 @@ class Windowed:
 
 @dataclass(frozen=True)
 class Ranged:
-    """A result whose deltas can be ranges: it is `windowed`, and `ends` are the columns of it that say where a row
-    stands in its partition, in the order in which they are compared."""
+    """A result whose deltas can be ranges. `ends` are the columns of the result that determine the position of a row in
+    its partition, in the order of comparison."""
 
     windowed: Windowed
     ends: tuple[Output, ...]
 
 
 def windowed(program: Program, number: int) -> Windowed | None:
-    """Returns which window stage has the rows of stage `number`; None if there is none: they are computed from its
-    rows, or are some of them."""
+    """Returns the window stage whose rows are those of stage `number`, or None if the rows are computed otherwise, or
+    filtered."""
     columns = tuple(range(len(outputs_of(program.stages[number]))))
     added = (0,) * len(columns)
     while isinstance(stage := program.stages[number], LinearStage):
@@ -79,8 +81,8 @@ def windowed(program: Program, number: int) -> Windowed | None:
 
 
 def _sum(expr: Expr) -> tuple[Expr, int]:
-    """Returns a number as another one, and what is added to it; only small numbers are, so that no sum leaves its
-    type."""
+    """Splits a number into another number and a constant that is added to it. Only small constants are split off, so
+    that no sum overflows its type."""
     if expr.op in ("add", "sub") and expr.type in ("int32", "int64"):
         left, right = expr.args
         if expr.op == "add" and not left.columns:
@@ -93,8 +95,8 @@ def _sum(expr: Expr) -> tuple[Expr, int]:
 
 
 def _computed(program: Program) -> str | None:
-    """Returns the first column of the result that is computed from the rows of a window stage, all of which it has;
-    None if the result is something else."""
+    """Returns the first column of the result that is computed from the rows of a window stage, if the result has all of
+    its rows; else None."""
     last = program.stages[-1]
     if not isinstance(last, LinearStage) or len(last.terms) != 1 or last.terms[0].where is not None:
         return None
@@ -105,7 +107,7 @@ def _computed(program: Program) -> str | None:
 
 
 def ranged(program: Program) -> Ranged:
-    """Returns how ranges tell the deltas of a program. Raises PlanError for one whose deltas they cannot tell."""
+    """Returns how ranges describe the deltas of a program. Raises PlanError if ranges cannot describe them."""
     found = windowed(program, len(program.stages) - 1)
     if found is None:
         computed = _computed(program)

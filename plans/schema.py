@@ -1,7 +1,7 @@
-"""The schema of tables as the planner knows it: names, typed columns, keys.
+"""The schema of tables in the planner: names, typed columns, keys.
 
-Types are those of ``plans.types``. Names are looked up as SQL does, without regard to case, and keep the spelling they
-were declared with. All dataclasses here are immutable and know their JSON form.
+Types are those of ``plans.types``. Names are looked up as in SQL, without regard to case, and keep their declared
+spelling. All dataclasses here are immutable and have a JSON form.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
 _DECLARATIONS = ("key", "distinct", "enforced", "upserts", "sequence", "tombstones")
 WEIGHT = "_weight"
-"""The column under which changes and deltas carry how many copies of a row are inserted or deleted."""
+"""The column of changes and deltas that says how many copies of a row are inserted or deleted."""
 CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
 UNTIL = "_until"
 """The column of deltas in ranges that has the last row of a range."""
 BESIDE_CHANGES = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "_commit_snapshot_id"})
-"""Columns that stand beside change codes and are not the relation's."""
+"""Columns that accompany change codes and do not belong to the relation."""
 CHANGE_COLUMNS = frozenset({WEIGHT, CHANGE_TYPE, ROW_KIND, *BESIDE_CHANGES})
-"""Columns of changes that are not the relation's, unless its schema declares them."""
+"""Columns of changes that do not belong to the relation, unless its schema declares them."""
 
 STAGE, STAGE_OF_CELL = "#", "stage "
 DERIVED = (STAGE, STAGE_OF_CELL)
-"""How the rows of a stage are called as a relation, in a program and in a cell of it. Their key may be NULL."""
+"""Prefixes of the names of stages used as relations, in a program and in a cell of it. Their keys may be NULL."""
 
 
 def source_of(relation: str) -> str | int:
-    """Returns what a relation of a program's join is: the name of a base table, or the number of a stage."""
+    """Returns the source of a relation in a program's join: the name of a base table, or the number of a stage."""
     return int(relation.removeprefix(STAGE)) if relation.startswith(STAGE) else relation
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; `required`: it is NOT NULL, a row with NULL in it is a bad row.
+    """A column of a table. `required`: it is NOT NULL, and a row with NULL in it is a bad row.
 
-    `rounded`: numbers of more digits behind the point than the decimals of the column have are rounded half up, as CAST
-    does. Without it they are bad rows.
+    `rounded`: numbers with more decimal places than the column's type are rounded half up, as CAST does. Otherwise they
+    are bad rows.
     """
 
     json_row: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class Column:
     rounded: bool = False
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the last fields, as long as they are False."""
+        """Returns the last fields as long as they are False."""
         return () if self.rounded else ("rounded",) if self.required else ("required", "rounded")
 
     def __post_init__(self) -> None:
@@ -79,17 +79,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: `key` names columns whose values no two rows share, `distinct` says that no row occurs twice.
+    """A table. `key` names columns in which no two rows are equal; `distinct` says that all rows are distinct.
 
-    Both are the user's declaration. The planner uses them to maintain SQL without DISTINCT as a set. The columns of a
-    declared key are NOT NULL. `enforced`: the declaration is not believed, but checked. A row that breaks it is a bad
-    row.
+    Both are declared by the user. The planner uses them to maintain SQL without DISTINCT as a set. The columns of a
+    declared key are NOT NULL. `enforced`: the declaration is checked instead of trusted, and a row that violates it is
+    a bad row.
 
-    `upserts`: the changes of the table are updates by its key, without the row before. A row that comes replaces the
-    one with its key, and of a row that goes only the key is looked at. `sequence` names a NOT NULL column that grows
-    with the changes of a key: a change that is older than the last one of its key is left out. Without it, changes
-    count in the order in which they come. `tombstones`: how far behind the greatest sequence the last one of a deleted
-    key is still kept; None: for ever. `"7 days"`, or a number for a column of whole numbers.
+    `upserts`: the changes of the table are updates by its key, without the old row. An inserted row replaces the row
+    with its key, and only the key of a deleted row is read. `sequence` names a NOT NULL column that grows with the
+    changes of a key: a change older than the last change of its key is ignored. Without it, changes are applied in the
+    order of their arrival. `tombstones`: how far behind the greatest sequence the sequence of a deleted key is still
+    kept; None: forever. It is `"7 days"`, or a number for an integer column.
     """
 
     json_may_lack: ClassVar[tuple[str, ...]] = ("upserts", "sequence", "tombstones", "enforced")
@@ -198,22 +198,22 @@ class Table:
 
     @property
     def kept_behind(self) -> int | None:
-        """Returns in units of the sequence how far behind the greatest one tombstones are kept; None: for ever."""
+        """Returns how far behind the greatest sequence tombstones are kept, in units of the sequence; None: forever."""
         column = None if self.tombstones is None or self.sequence is None else self.column(self.sequence)
         return None if column is None else durations.of_units(self.tombstones, _TIMES.get(normal_type(column.type), 0))
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """Returns the columns that have a type: all that can be read."""
+        """Returns the columns with a type, which are those that can be read."""
         return tuple(column.name for column in self.columns if why_untyped(column.type) is None)
 
     def column(self, name: str) -> Column | None:
-        """Returns the column of that name in any case; None if there is none."""
+        """Returns the column with that name, ignoring case, or None if there is none."""
         wanted = name.lower() if isinstance(name, str) else None
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
     def required(self, name: str) -> bool:
-        """Returns True if no row may have NULL in a column: it is declared so, or is part of a base table's key, or its
+        """Returns True if a column may not be NULL: it is declared so, or is part of a base table's key, or its
         sequence."""
         column = self.column(name)
         keys = () if self.name.startswith(DERIVED) else self.named_by
@@ -221,30 +221,30 @@ class Table:
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """Returns the columns that every change of the table has: of upserts, those of the key and the sequence."""
+        """Returns the columns that every change of the table has: the key, and with upserts also the sequence."""
         return self.key if self.sequence is None else (*self.key, self.sequence)
 
     @property
     def by_key(self) -> bool:
-        """Returns True if the rows that are there are looked up by key before a change goes on to the query: the table
-        has upserts, or its key is enforced."""
+        """Returns True if rows are looked up by key before a change is passed on to the query: the table has upserts,
+        or its key is enforced."""
         return self.upserts or self.enforced
 
     @property
     def told_apart_by(self) -> tuple[str, ...]:
-        """Returns the columns in which no two rows agree, as and in the order in which the table has them: the key's,
-        else all of a distinct table's; () if none are declared."""
+        """Returns the columns that identify a row, in the order of the table: those of the key, else all columns of a
+        distinct table, else ()."""
         key = {name.lower() for name in self.key}
         every = self.distinct and not key
         return tuple(column.name for column in self.columns if every or column.name.lower() in key)
 
     def plain(self) -> Table:
-        """Returns the table as one of which nothing is looked up by key any more: that was done before."""
+        """Returns the table without look-ups by key, which have been done before."""
         return replace(self, upserts=False, sequence=None, tombstones=None, enforced=False)
 
 
 class Schema(Mapping[str, Table]):
-    """Tables by name, looked up without regard to case; those called `derived` are results of other queries."""
+    """Tables by name, looked up without regard to case. The tables named in `derived` are results of other queries."""
 
     def __init__(self, tables: tuple[Table, ...] = (), derived: Iterable[str] = ()) -> None:
         if not isinstance(tables, (tuple, list)) or not all(isinstance(table, Table) for table in tables):
@@ -275,13 +275,12 @@ class Schema(Mapping[str, Table]):
 
     @staticmethod
     def of(given: Schema | Mapping[str, Any] | None) -> Schema:
-        """Returns a schema from what a user writes.
+        """Returns the schema of a user's description.
 
         `{"G": {"src": "int64", "dst": "int64 not null", "price": "decimal(10,2) rounded"}}`, `{"G": pa.schema(...)}`
-        (whose fields may be not nullable),
-        `{"G": Table(...)}`, or, with declarations,
-        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"enforced": True`,
-        `"upserts": True`, `"sequence": "ts"` and `"tombstones": "7 days"`.
+        (whose fields may be not nullable), `{"G": Table(...)}`, or, with declarations, `{"G": {"columns": {"src":
+        "int64", ...}, "key": ["src"], "distinct": True}}`; also `"enforced": True`, `"upserts": True`, `"sequence":
+        "ts"` and `"tombstones": "7 days"`.
         """
         if isinstance(given, Schema):
             return given
@@ -327,7 +326,8 @@ _MARKED = re.compile(r"(?P<type>.*\S)\s+(?P<mark>not\s+null|rounded)\s*", re.IGN
 
 
 def marked(given: str) -> tuple[str, dict[str, bool]]:
-    """Returns the type of a column, and the fields of `Column` that the marks behind it set, NOT NULL and ROUNDED."""
+    """Returns the type of a column, and the fields of `Column` set by the marks after the type, NOT NULL and
+    ROUNDED."""
     fields: dict[str, bool] = {}
     while (found := _MARKED.fullmatch(given)) is not None:
         fields["rounded" if found["mark"].lower() == "rounded" else "required"] = True
@@ -336,13 +336,13 @@ def marked(given: str) -> tuple[str, dict[str, bool]]:
 
 
 def _column(table: str, name: str, given: Any) -> Column:
-    """Returns a column of a schema: a type, and perhaps marks behind its name."""
+    """Returns a column of a schema, given by its type and optional marks."""
     type_, fields = marked(given) if isinstance(given, str) else (given, {})
     return Column(name, _column_type(table, name, type_), **fields)
 
 
 def _type_of_arrow(given: pa.DataType) -> str:
-    """Returns the type of a column of a frame; one without a type may be there, as long as no query reads it."""
+    """Returns the type of a column of a frame. A column without a type is accepted as long as no query reads it."""
     try:
         return type_of_arrow(given)
     except PlanError as error:
@@ -359,13 +359,14 @@ def _column_type(table: str, column: str, given: Any) -> str:
 
 
 def tables_hint(schema: Schema, missing: str) -> str:
-    """Returns the hint of an error about a table that a schema does not have."""
+    """Returns the hint of an error about a table that is missing from a schema."""
     if len(schema):
         return f"the schema has: {', '.join(schema)}"
     return f'give its columns and types: schema={{"{missing}": {{"a": "int64", "b": "string"}}}}'
 
 
 def upserting(table: Table) -> list[Any]:
-    """Returns what of a table with upserts determines results: its name, key, sequence, and how long that is kept."""
+    """Returns the properties of a table with upserts that determine results: its name, key, sequence, and how long
+    tombstones are kept."""
     kept = [] if table.tombstones is None else [table.tombstones]
     return [table.name.lower(), [name.lower() for name in table.key], table.sequence and table.sequence.lower(), *kept]

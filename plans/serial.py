@@ -1,10 +1,10 @@
-"""JSON of the planner's dataclasses, derived from their fields: `to_json` writes it, `from_json` is its inverse.
+"""JSON of the planner's dataclasses, derived from their fields. `to_json` writes it; `from_json` is its inverse.
 
-A dataclass is an object of its fields, in their order. `json_row = True` makes it a list of their values; a union of
+A dataclass is an object with its fields, in their order. `json_row = True` makes it a list of their values. A union of
 dataclasses is an object with the field `kind`. A mapping to dataclasses is the list of its values, by their `name`. A
-class with `to_json` and `from_json` of its own is left to them. `json_left_out` of an object names the fields that it
-does not write, `json_may_lack` of its class those that reading does without; they have their defaults then. In a list
-these are the last ones.
+class with its own `to_json` and `from_json` uses these. `json_left_out` of an object names the fields that it does not
+write. `json_may_lack` of its class names the fields that may be missing when it is read; they have their defaults then.
+In a list these are the last fields.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ Written = Callable[[Any], Any]
 
 
 def to_json(value: Any, written: Written = Expr.to_json) -> Any:
-    """Returns the JSON-able form of a dataclass; expressions in it are what `written` makes of them."""
+    """Returns the JSON-able form of a dataclass. `written` writes its expressions."""
     return _write_object(value, written)
 
 
 def from_json(class_: type[_T], data: Any) -> _T:
-    """Returns the object that `to_json` wrote. KeyError, TypeError or ValueError if it wrote no such thing."""
+    """Returns the object that `to_json` wrote. Raises KeyError, TypeError or ValueError for any other input."""
     return _read_object(class_, data)
 
 
 def canonical(data: Any) -> str:
-    """Returns the JSON text of data with sorted names and without spaces; expressions in it are trees of objects,
-    however deep.
-    """
+    """Returns the JSON text of data with sorted names and without spaces. Expressions in it are trees of objects, of
+    any depth."""
     out: list[str] = []
     todo: list[tuple[bool, Any]] = [(False, data)]
     while todo:
@@ -60,7 +59,7 @@ def canonical(data: Any) -> str:
 
 
 def kind_name(class_: type) -> str:
-    """Returns the name of a class among those of its union: `JoinStage` is a `join`."""
+    """Returns the name of a class within its union: `JoinStage` is a `join`."""
     return class_.__name__.removesuffix("Stage").lower()
 
 
@@ -71,8 +70,8 @@ def _hints(class_: Any) -> dict[str, Any]:
 
 
 class _Form(NamedTuple):
-    """What a type says of the values of a field. `only`: what `X | None` allows besides None; `choices`: the
-    dataclasses of a union of several, by their kinds."""
+    """What a type says about the values of a field. `only`: the X of `X | None`; `choices`: the dataclasses of a union
+    of several, by their kinds."""
 
     only: Any
     choices: Mapping[str, type]

@@ -1,7 +1,7 @@
-"""Deep recursion: work that would exceed Python's stack continues in a thread with a stack of its own.
+"""Deep recursion: work that would exceed Python's stack continues in a thread with its own stack.
 
 A query may be nested deeper, or planned from deeper inside a program, than the interpreter's recursion limit allows.
-Each thread has a limit of its own, and none has to be changed.
+Each thread has its own limit, and no limit is changed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _T = TypeVar("_T")
 def _half_full() -> bool:
     try:
         sys._getframe(sys.getrecursionlimit() // 2)
-    except ValueError:  # the stack has not that many frames
+    except ValueError:  # the stack does not have that many frames
         return False
     return True
 
 
 def with_room(build: Callable[..., _T], *args: Any) -> _T:
-    """Returns `build(*args)`, with at least half of the interpreter's recursion limit left for it.
+    """Returns `build(*args)`, called with at least half of the interpreter's recursion limit left.
 
-    Cost: under a microsecond, a third of a millisecond where a thread is started.
+    Cost: under a microsecond, or a third of a millisecond if a thread is started.
     """
     if not _half_full():
         return build(*args)

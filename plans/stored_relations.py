@@ -1,10 +1,10 @@
-"""Stored relations: one tuple of a relation is stored once, however many aliases read it.
+"""Stored relations: a tuple of a relation is stored once, even if several aliases read it.
 
-A self-join reads a relation through several aliases. Those that use the same columns and have the same predicate read
-the same tuples, so they share a *stored relation*: one record per tuple, one look-up per change, and in the record one
-block of counters and links per alias. Rows that an alias cannot use (NULL in one of its join attributes; rows of other
-cells) are masked: bit ``i`` of a tuple's mask says that alias ``i`` of the relation reads it. The mask is a function of
-the tuple: what decides are NULLs and hashes of columns that the alias reads, and so of words of the tuple.
+A self-join reads a relation through several aliases. Aliases with the same columns and the same predicate read the same
+tuples, so they share a *stored relation*: one record per tuple, one look-up per change, and in the record one block of
+counters and links per alias. Rows that an alias cannot use (NULL in one of its join attributes; rows of other cells)
+are masked: bit ``i`` of a tuple's mask says that alias ``i`` of the relation reads it. The mask is a function of the
+tuple: it depends on NULLs and hashes of columns that the alias reads, which are words of the tuple.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ MAX_ALIASES = 62  # bits of a mask, with room for the sign
 class Alias:
     """One reader of a stored relation: a node, and the atom of a bag node (else 0).
 
-    ``occurrence``: its number in ``plans.reads.occurrences``; ``words[j]``: the word of the tuple that is
-    attribute
+    ``occurrence``: its number in ``plans.reads.occurrences``; ``words[j]``: the word of the tuple that is attribute
     ``j``; ``not_null``: words that must not be NULL, because they are joined on.
     """
 
@@ -38,7 +37,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class StoredRelation:
-    """Tuples of a relation, as its aliases see them: the words are ``columns``."""
+    """The tuples of a relation as its aliases read them: the words are ``columns``."""
 
     name: str
     columns: tuple[str, ...]
@@ -47,14 +46,14 @@ class StoredRelation:
 
     @property
     def width(self) -> int:
-        """Returns words of a tuple."""
+        """Returns the number of words of a tuple."""
         return len(self.columns)
 
 
 def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
     """Returns the stored relations of a plan, in the order of their first alias.
 
-    An atom of a bag has one of its own.
+    Each atom of a bag has its own.
     """
     atoms: list[tuple[int, int, Node | BagAtom]] = []
     for i, node in enumerate(plan.nodes):
@@ -83,9 +82,9 @@ def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
 
 
 def never_null(plan: Plan) -> frozenset[str]:
-    """Returns the attributes that are NULL in no result: those that are joined on, and columns declared NOT NULL.
+    """Returns the attributes that are NULL in no result: join attributes, and columns declared NOT NULL.
 
-    What a padded relation says of its columns does not hold for its row of NULLs.
+    Declarations of a padded relation do not hold for its row of NULLs.
     """
     found: set[str] = set()
     for relation in stored_relations(plan):

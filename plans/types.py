@@ -2,7 +2,7 @@
 
 A type is a string: bool, int32, int64, float64, string, binary, date, timestamp (an instant, UTC), timestamp_ntz (a
 wall clock reading), duration (INTERVAL DAY TO SECOND, microseconds), months (INTERVAL YEAR TO MONTH), decimal(p,s), or
-a type with parts (`plans.nested`): array<T>, map<K,V>, struct<a:T,b:U>.
+a nested type (`plans.nested`): array<T>, map<K,V>, struct<a:T,b:U>.
 """
 
 from __future__ import annotations
@@ -82,12 +82,13 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 INTERVALS = ("duration", "months")
-"""Types of lengths of time. A code is a whole number of their unit, a microsecond or a month."""
+"""Types of intervals. A code is an integer number of their unit, a microsecond or a month."""
 
 
 MOST_DIGITS = 38
 ONE_WORD_DIGITS = 18
-"""How many digits of a decimal fit 64 bits. One with more is coded in another way, and equals none with fewer."""
+"""The most digits of a decimal that fit 64 bits. A decimal with more digits has another code, and is never equal to one
+with fewer."""
 
 
 @cache
@@ -98,7 +99,7 @@ def decimal_parts(type_: str) -> tuple[int, int] | None:
 
 
 def exact_scale(type_: str) -> int | None:
-    """Returns how many digits behind the point exact numbers of a type have; None for other types."""
+    """Returns the number of decimal places of an exact numeric type, or None for other types."""
     if type_ in ("int32", "int64"):
         return 0
     parts = decimal_parts(type_)
@@ -106,7 +107,7 @@ def exact_scale(type_: str) -> int | None:
 
 
 def normal_type(type_: str) -> str:
-    """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
+    """Returns the planner's name of a type given by any usual name (`bigint`, `DOUBLE`, ...)."""
     if not isinstance(type_, str):
         raise PlanError(f"{shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
     return _normal(type_)
@@ -120,7 +121,7 @@ def _normal(type_: str) -> str:
     if inside is not None:
         return inside.with_types([_normal(part) for part in inside.types])
     name = " ".join(type_.lower().split())
-    name = _LENGTH.sub(r"\1", name)  # a text is as long as it is
+    name = _LENGTH.sub(r"\1", name)  # the declared length of a text is ignored
     name = _ALIASES.get(name, name)
     if name in ("decimal", "numeric"):
         raise PlanError(f"type {type_!r} does not say its digits", hint=_SAY_DIGITS)
@@ -144,7 +145,8 @@ def _normal(type_: str) -> str:
 
 
 def whole_span(name: str) -> str:
-    """Returns the type of lengths of time that a name of SQL says. PlanError for one that keeps a part of them only."""
+    """Returns the interval type with a name in SQL. Raises PlanError for an interval that keeps only part of its
+    fields."""
     if name.lower() not in ("interval day to second", "interval year to month"):
         hint = "use INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH, which can be cast further"
         raise PlanError(f"a cast of another type to {name.upper()} is not supported", hint=hint)
@@ -152,7 +154,8 @@ def whole_span(name: str) -> str:
 
 
 def _parts(type_: str) -> Parts | None:
-    """Returns what a type is made of; None if it has no parts. PlanError if it is misspelled, or a key is nested."""
+    """Returns the parts of a nested type, or None for other types. Raises PlanError if it is misspelled, or a key is
+    nested."""
     try:
         found = parts(type_)
     except ValueError as error:
@@ -170,7 +173,7 @@ _AS_NUMBER = "write EXTRACT(EPOCH FROM d), its seconds, or 12 * EXTRACT(YEAR FRO
 
 
 def without_lengths(type_: str) -> str:
-    """Returns a type by its normal name. PlanError if one of its parts is a length of time."""
+    """Returns a type unchanged, given by its normal name. Raises PlanError if one of its parts is an interval."""
     found = parts(type_) if is_nested(type_) else None
     for part in found.types if found is not None else ():
         if without_lengths(part) in INTERVALS:
@@ -182,7 +185,7 @@ _SAY_DIGITS = "write 'decimal(18,2)': 18 digits, 2 of them behind the point"
 
 
 def type_of_python(given: Any) -> str:
-    """Returns the planner type for a Python, NumPy or Polars type, perhaps with `| None`. PlanError for others.
+    """Returns the planner type for a Python, NumPy or Polars type, perhaps with `| None`. Raises PlanError for others.
 
     `int` is int64. A `datetime` has no time zone: the type is timestamp_ntz.
     """
@@ -214,18 +217,18 @@ _UNTYPED = "no type: "
 
 
 def untyped(why: str) -> str:
-    """Returns the type of a column that has none, for the reason given: a query that reads it is refused."""
+    """Returns the type of a column without a type, for the given reason. A query that reads the column is rejected."""
     return _UNTYPED + why
 
 
 def why_untyped(type_: str) -> str | None:
-    """Returns why a column of a type has none; None if it has one."""
+    """Returns the reason why a column has no type, or None if it has one."""
     return type_.removeprefix(_UNTYPED) if type_.startswith(_UNTYPED) else None
 
 
 @cache
 def arrow_type(type_: str) -> pa.DataType:
-    """Returns the Arrow type that carries values of a planner type. PlanError for a column without one."""
+    """Returns the Arrow type that carries values of a planner type. Raises PlanError for a column without a type."""
     why = why_untyped(type_)
     if why is not None:
         raise PlanError(f"a column is read that has no type: {why}")
@@ -245,12 +248,12 @@ def _arrow_nested(type_: str) -> pa.DataType:
 
 
 STORED = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
-"""Extension types of Arrow whose stored values are what they mean."""
+"""Extension types of Arrow whose stored values are used directly."""
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the type of the values of an Arrow type: of the values that a dictionary or runs stand for, and that an
-    extension type stores."""
+    """Returns the type of the values of an Arrow type: those of a dictionary or of runs, or those that an extension
+    type stores."""
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         return plain_type(type_.value_type)
     if isinstance(type_, pa.BaseExtensionType) and type_.extension_name in STORED:
@@ -265,9 +268,9 @@ _LISTS = (
 
 
 def type_of_arrow(type_: pa.DataType) -> str:
-    """Returns the planner type for an Arrow type; narrow integers and floats widen. PlanError for types without one.
+    """Returns the planner type for an Arrow type. Narrow integers and floats widen. Raises PlanError if there is none.
 
-    Unsigned integers of 64 bits are decimals, which have all their values.
+    Unsigned integers of 64 bits are decimals, which contain all their values.
     """
     kinds, type_ = pa.types, plain_type(type_)
     if kinds.is_boolean(type_):
@@ -298,7 +301,7 @@ def type_of_arrow(type_: pa.DataType) -> str:
         return "months"
     if kinds.is_decimal(type_):
         scale = min(max(type_.scale, 0), MOST_DIGITS)
-        digits = max(type_.precision - min(type_.scale, 0), scale)  # before and behind the point
+        digits = max(type_.precision - min(type_.scale, 0), scale)  # before and after the decimal point
         return f"decimal({min(digits, MOST_DIGITS)},{scale})"
     if kinds.is_struct(type_) and type_.num_fields:
         fields = [type_.field(i) for i in range(type_.num_fields)]
@@ -313,7 +316,7 @@ def type_of_arrow(type_: pa.DataType) -> str:
 
 
 def shown(given: Any) -> str:
-    """Returns what a user passed, in words: short things themselves, others by what they are."""
+    """Returns a user's argument in words: short values themselves, others by their type."""
     if given is None or isinstance(given, (str, int, float, bool, bytes)):
         return repr(given)
     name = given.__name__ if isinstance(given, type) else type(given).__name__

@@ -1,12 +1,12 @@
 """Windows of relations: the rows of a stream that are kept, by number, or by event time and a watermark.
 
-A window is declared beside a query (`plans.planner.program(..., windows={"events": ttl("at", "1 hour")})`) and says how
-long the rows of a relation stay. The result is at every time that of the query over the rows that are in.
+A window is declared with a query (`plans.planner.program(..., windows={"events": ttl("at", "1 hour")})`) and says how
+long the rows of a relation are kept. At any time, the result is that of the query over the rows within the window.
 
-*Event time.* The watermark of a relation is the greatest event time among its inserts so far, less the lateness that is
-allowed. It never goes back, and nothing moves it but rows of this relation (or `View.advance`). Rows go in steps: a row
-of time `t` is in until the watermark reaches `floor(t / step) * step + size`. With steps of one unit that is a time to
-live, with steps as long as the window these are tumbling windows.
+*Event time.* The watermark of a relation is the greatest event time of its inserts so far, minus the allowed lateness.
+It never moves back, and only rows of this relation (or `View.advance`) move it. Rows expire in steps: a row of time `t`
+is kept until the watermark reaches `floor(t / step) * step + size`. With steps of one unit this is a time to live; with
+steps as long as the window these are tumbling windows.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _NUMBERED = ("int32", "int64")
 
 @dataclass(frozen=True)
 class Window:
-    """A window over the rows of `relation`; made by `last_rows`, `ttl`, `tumbling` and `sliding`.
+    """A window over the rows of `relation`, made by `last_rows`, `ttl`, `tumbling` and `sliding`.
 
-    `rows`: how many are in, 0 where event time decides; `by`: the column that says in which order rows leave, "" for
-    the order of arrival. `size`, `step` and `lateness` are in units of that column: microseconds, days, or what its
-    whole numbers count. `late`: what becomes of rows that come too late. `unit`: microseconds of a unit of that column,
-    0 where it is a number; until a window is bound to a relation, 1 for lengths of time.
+    `rows`: the number of rows that are kept, or 0 if event time decides. `by`: the column that says in which order rows
+    expire, "" for the order of arrival. `size`, `step` and `lateness` are in units of that column: microseconds, days,
+    or the unit of its integers. `late`: what happens to rows that arrive too late. `unit`: microseconds of a unit of
+    that column, or 0 if it is a number; before a window is bound to a relation, 1 for durations.
     """
 
     relation: str = ""
@@ -54,16 +54,16 @@ class Window:
 
     @property
     def arrival(self) -> bool:
-        """Returns True if rows leave in the order in which they came."""
+        """Returns True if rows expire in the order of their arrival."""
         return not self.by
 
     def expired_until(self, watermark: int) -> int:
-        """Returns the greatest event time whose rows are no longer in when the watermark is there."""
+        """Returns the greatest event time whose rows have expired when the watermark has this value."""
         _check_time(watermark)
         return max(min(((watermark - self.size) // self.step + 1) * self.step - 1, _MOST), _LEAST)
 
     def watermark_of(self, greatest: int) -> int:
-        """Returns the watermark when `greatest` is the greatest event time that was seen."""
+        """Returns the watermark when `greatest` is the greatest event time so far."""
         _check_time(greatest)
         return max(greatest - self.lateness, _LEAST + 1)
 
@@ -83,11 +83,11 @@ class Window:
 
 
 def last_rows(rows: int, *, by: str | None = None) -> Window:
-    """Returns the window of the last `rows` rows: when one more comes, the oldest leaves.
+    """Returns the window of the last `rows` rows: each further insert removes the oldest row.
 
-    `by`: a column that says which are the oldest; without it rows leave in the order in which they came, those of one
-    batch in the order in which they stand there. A delete takes the oldest copy of its row, and nothing comes back in
-    its place.
+    `by`: a column that orders rows by age. Without it, rows expire in the order of their arrival; rows of one batch
+    arrive in the order of the batch. A delete removes the oldest copy of its row, and no expired row returns in its
+    place.
 
     >>> str(last_rows(10_000))
     'the last 10,000 rows'
@@ -103,13 +103,13 @@ def _check_time(given: Any) -> None:
 
 
 def ttl(column: str, length: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
-    """Returns the window of rows that are younger than `length`, by event time: of time `t` while `t + length` is
+    """Returns the window of rows younger than `length`, by event time: a row of time `t` is kept while `t + length` is
     after the watermark.
 
-    `column`: a timestamp, a date, or a whole number. `length` and `lateness`: `"1 hour 30 minutes"`, a `timedelta`, or
-    whole numbers where the column is one. `lateness`: how far the watermark stays behind the greatest event time that
-    was seen. `late`: rows whose time was over before they came are dropped and counted (`"drop"`), go to the
-    quarantine with the reason (`"quarantine"`), or refuse their batch (`"raise"`).
+    `column`: a timestamp, a date, or an integer. `length` and `lateness`: `"1 hour 30 minutes"`, a `timedelta`, or
+    integers if the column is one. `lateness`: how far the watermark stays behind the greatest event time so far.
+    `late`: rows that have expired before they arrive are dropped and counted (`"drop"`), written to the quarantine with
+    the reason (`"quarantine"`), or make their batch fail (`"raise"`).
 
     >>> ttl("at", "1 hour", lateness="5 minutes").size
     3600000000
@@ -119,7 +119,7 @@ def ttl(column: str, length: Any, *, lateness: Any = 0, late: str = "drop") -> W
 
 
 def tumbling(column: str, size: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
-    """Returns the windows of length `size` that are open: all rows of one leave when the watermark reaches its end.
+    """Returns the open windows of length `size`: all rows of a window expire when the watermark reaches its end.
 
     Windows begin at multiples of their length, counted from 1970-01-01 00:00 (UTC for instants). Arguments as for
     `ttl`.
@@ -129,10 +129,10 @@ def tumbling(column: str, size: Any, *, lateness: Any = 0, late: str = "drop") -
 
 
 def sliding(column: str, size: Any, slide: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
-    """Returns the windows of length `size` that are open, of which one begins every `slide`: a row leaves when the
-    watermark reaches the end of the last window that it is in.
+    """Returns the open windows of length `size`, one of which begins every `slide`: a row expires when the watermark
+    reaches the end of the last window that contains it.
 
-    Arguments as for `ttl`. PlanError unless `slide` is at most `size`: there would be rows in no window.
+    Arguments as for `ttl`. Raises PlanError unless `slide` is at most `size`, because some rows would be in no window.
     """
     length, timed = _length(size, "size", column)
     step, also = _length(slide, "slide", column)
@@ -166,7 +166,7 @@ def _column(given: Any, what: str) -> str:
 
 
 def _length(given: Any, name: str, column: Any) -> tuple[int, bool]:
-    """Returns a length, and whether it is one of time (in microseconds)."""
+    """Returns a length, and whether it is a duration (in microseconds)."""
     if isinstance(given, int) and not isinstance(given, bool):
         length, timed = given, False
     else:
@@ -186,8 +186,8 @@ def _length(given: Any, name: str, column: Any) -> tuple[int, bool]:
 def bound(windows: Mapping[str, Window] | None, tables: Mapping[str, Table]) -> tuple[Window, ...]:
     """Returns the windows of relations, in units of their columns, in the order of `tables`.
 
-    PlanError for a relation that is not there or is updated by key, a column that it does not have, and one of a type
-    that is no time.
+    Raises PlanError for a relation that does not exist or is updated by key, a missing column, and a column whose type
+    is not a time.
     """
     if windows is None:
         return ()
@@ -252,7 +252,8 @@ def _bound(window: Window, table: Table) -> Window:
 
 
 def not_null(tables: tuple[Table, ...], windows: tuple[Window, ...]) -> tuple[Table, ...]:
-    """Returns the tables in which the columns that windows go by are NOT NULL: a row without a time has no place."""
+    """Returns the tables in which the columns that order windows are NOT NULL, because a row without a time has no
+    position."""
     by = {window.relation.lower(): window.by.lower() for window in windows if window.by}
     return tuple(
         replace(

@@ -1,18 +1,18 @@
 """The wiring of a program: the form of the rows of each base relation and stage, and its readers.
 
-An engine decides nothing of this itself. Which columns and rows of a relation are read, what is known of all rows of a
-source, and whether equal rows of it may stand apart follows from the program and from what deletes may be trusted to
-find.
+An engine decides none of this. The columns and rows that are read of a relation, the conditions that all rows of a
+source satisfy, and whether a batch may contain equal rows of it several times follow from the program, and from whether
+deletes are trusted to find their rows.
 
-Where only some rows of a relation are read, the others are dropped as they come in. What a delete of such a row finds
-does not matter, so it is not coded, netted or counted. Whether it is dropped depends on the columns that are read
-alone, as does what the base tables take for the same tuple: a tuple is dropped always or never, and what is inserted
-and deleted of the others stays exact. All rows are taken where more than these columns decide:
+If only some rows of a relation are read, the others are dropped on arrival. Whether a delete of such a row finds it is
+irrelevant, so the row is not coded, netted or counted. Whether a row is dropped depends only on the columns that are
+read, as does its identity in the base tables. So a tuple is dropped always or never, and the inserts and deletes of the
+others stay exact. All rows are read if more than these columns decide:
 
-- of a relation with upserts: an upsert replaces a row, whatever it says itself;
-- of a relation whose key is enforced: no two rows have the same, for every reader;
+- of a relation with upserts: an upsert replaces a row, whatever its own values are;
+- of a relation whose key is enforced: the key is unique among all rows;
 - of a relation with a window: every row moves its watermark, or counts;
-- with ``on_missing="raise"``, and where whole rows are kept for queries to come: the base tables must know all of them.
+- with ``on_missing="raise"``, and if whole rows are kept for later queries: the base tables must store all rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from plans.stored_relations import stored_relations
 
 @dataclass(frozen=True)
 class Wire:
-    """What goes from a base relation, or from a stage, to those who read it.
+    """The rows that are passed from a base relation or a stage to its readers.
 
-    ``columns``: those of its rows; of a base relation, those that some stage reads. ``conditions``: of a base relation,
-    a row is taken that meets all parts of one of these; every row if there are none. ``known``: conditions that all
-    rows meet. ``may_repeat``: its changes need not be net, because those who read them net them or add them up.
-    ``read_again``: the result is read from its rows, so a base relation is kept whatever deletes are trusted to find.
+    ``columns``: those of the rows; of a base relation, those that some stage reads. ``conditions``: of a base relation,
+    only rows that satisfy one of these sets of conditions are read; every row if there are none. ``known``: conditions
+    that all rows satisfy. ``may_repeat``: the changes need not be net, because the readers net them or add them up.
+    ``read_again``: the result is read from these rows, so a base relation is stored even if deletes are trusted to find
+    their rows.
     """
 
     columns: tuple[Column, ...]
@@ -51,11 +52,11 @@ Wires = Mapping[str | int, Wire]
 def wiring(
     program: Program, on_missing: str = "ignore", *, selecting: bool = True, whole: bool = False, cells: bool = False
 ) -> dict[str | int, Wire]:
-    """Returns what goes between the parts of a program.
+    """Returns the wires between the parts of a program.
 
-    ``on_missing``: what a delete does that finds no row; with ``"trust"`` it is not looked for. ``selecting``: rows
-    that no stage reads are dropped, where that may be. ``whole``: all columns of the relations are taken, whatever
-    reads them. ``cells``: joins run in several cells, each of which takes its part of a net.
+    ``on_missing``: the effect of a delete of an absent row; with ``"trust"`` the row is not looked up. ``selecting``:
+    rows that no stage reads are dropped where possible. ``whole``: all columns of the relations are read. ``cells``:
+    joins run in several cells, each of which reads its part of a net.
     """
     every = whole or program.whole or on_missing == "raise"
     used = used_columns(program, every)
@@ -82,7 +83,7 @@ def wiring(
 
 
 def without_known(stage: Stage, wires: Wires) -> Stage:
-    """Returns a stage whose feeds have no condition that all rows of their sources are known to meet."""
+    """Returns a stage whose feeds have no condition that is known to hold for all rows of their sources."""
     if isinstance(stage, LinearStage):
         return replace(stage, terms=tuple(_without_known(term, wires) for term in stage.terms))
     if isinstance(stage, GroupStage):
@@ -97,10 +98,10 @@ def _without_known(feed: Feed, wires: Wires) -> Feed:
 
 
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
-    """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
+    """Returns, for each base relation (in lower case), the columns that some stage reads, in the order of the table.
 
-    If ``whole``, all of them that have a type. Of a table with upserts, or an enforced key, those of the key are read
-    in any case.
+    If ``whole``, returns all columns that have a type. The key columns of a table with upserts, or with an enforced
+    key, are always included.
     """
     tables = {table.name.lower(): table for table in program.tables}
     used: dict[str, set[str]] = {name: set() for name in tables}
@@ -120,7 +121,7 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
 
 
 def _selected(program: Program) -> dict[str, frozenset[Parts]]:
-    """Returns the relations (in lower case) of which not all rows are read, with the conditions of those who do."""
+    """Returns the relations (in lower case) of which some rows are not read, with the conditions of their readers."""
     whole = {table.name.lower() for table in program.tables if table.by_key}
     return {
         source: frozenset(asked)
@@ -130,11 +131,11 @@ def _selected(program: Program) -> dict[str, frozenset[Parts]]:
 
 
 SUMMING = (GroupStage, JoinStage)
-"""Stages that take rows of other stages as they come: groups add them up, and joins net them."""
+"""Stages that accept rows of other stages that are not net: groups add them up, and joins net them."""
 
 
 def added_relations(program: Program) -> frozenset[str]:
-    """Returns the relations (in lower case) whose rows need not be net: groups alone read them, which add them up, or
+    """Returns the relations (in lower case) whose rows need not be net: their readers are groups, which add them up, or
     linear stages whose own rows need not be net either."""
     readers: dict[str, set[bool]] = {}
     for number, stage in enumerate(program.stages):
@@ -146,8 +147,9 @@ def added_relations(program: Program) -> frozenset[str]:
 
 
 def netted_by_joins(program: Program) -> frozenset[str]:
-    """Returns the relations (in lower case) that one join stage alone reads, as one stored relation: it nets what it
-    takes of them, so no stage before it has to. None with an enforced key, whose nets are looked at."""
+    """Returns the relations (in lower case) that a single join stage reads, as one stored relation. The join nets their
+    changes, so no stage before it must. Relations with an enforced key are excluded, because their net changes are
+    checked."""
     found: set[str] = set()
     for stage in program.stages:
         if isinstance(stage, JoinStage) and stage.plan.count is None:
@@ -158,7 +160,7 @@ def netted_by_joins(program: Program) -> frozenset[str]:
 
 
 def _read_again(program: Program) -> frozenset[str]:
-    """Returns the relations that are read again when a result is: those of a last stage without memory."""
+    """Returns the relations that are read again when a result is read: those below a last stage without state."""
     last = [len(program.stages) - 1] if program.results is None else [result.stage for result in program.results]
     found, todo = set(), [program.stages[number] for number in last]
     while todo:

@@ -23,5 +23,5 @@ FORMS: Mapping[str, Callable[..., str]] = {
     "html": lambda program, wires, *_: html(program, wires),
     "svg": lambda program, *_: svg(program),
 }
-"""The program is given with the wires of the engine that maintains it, and perhaps with an `IsNative`, which says what
-that evaluates itself; drawings leave them out."""
+"""Each function takes the program and the wires of the engine that maintains it, and optionally an `IsNative`, which
+tells what the engine evaluates itself. Drawings ignore the last two."""
