@@ -227,11 +227,10 @@ class OverStage:
 
 @dataclass(frozen=True)
 class SliceStage:
-    """The rows of `feed` that a slice selects by a running sum in each partition. `keys` and `order` are those of
-    `TopStage`; the `order` is one column.
+    """The rows of `feed` that a slice selects by a running sum in each partition.
 
-    The slice reads the last two feed columns, which are not in the output. Rows without a bound are distinct in the
-    other columns.
+    `keys` and `order` are those of `TopStage`; `order` has one column. The slice reads the last two feed columns, which
+    are not in the output. Rows without a bound are distinct in the other columns.
     """
 
     feed: Feed
