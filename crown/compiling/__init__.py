@@ -1,1 +1,1 @@
-"""Compiled kernels: their sources, their build, and where they are kept."""
+"""Compiled kernels: their sources, their build, and their place on disk."""

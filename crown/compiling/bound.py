@@ -1,4 +1,4 @@
-"""Kernels of the library, as Python and Numba see them."""
+"""Kernels of the library, in the forms that Python and Numba call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crown.compiling.native import Kernel
 
 
 class Bound(Kernel):
-    """A kernel that Python calls in the library. A kernel that Numba compiles and that calls it gets Numba's form."""
+    """A kernel that Python calls in the library. A kernel that Numba compiles calls Numba's form of it instead."""
 
     _dispatcher: Callable[[], Any]
 
@@ -22,7 +22,7 @@ class Bound(Kernel):
     def _numba_type_(self) -> Any:
         from numba import types
 
-        return types.Dispatcher(self._compiled)  # which does not keep it alive
+        return types.Dispatcher(self._compiled)  # which does not keep the dispatcher alive
 
 
 def bind(function: Any, variants: tuple[tuple[int, ...], ...], dispatcher: Callable[[], Any]) -> Any:

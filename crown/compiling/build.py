@@ -1,8 +1,8 @@
 """``python -m crown.compiling.build [FOLDER]``: compiles all kernels, for each processor, into libraries. Needs Numba.
 
-For each processor Numba compiles as it would for the machine that it is on. Each variant is emitted as an object, with
-an entry that takes its arguments as words (see ``native.c``). The linker makes a library of them, which shows the two
-symbols that ``native.c`` reads and needs nothing but the C library.
+For each processor Numba compiles as it would on a machine with that processor. Each variant is emitted as an object,
+with an entry that takes its arguments as words (see ``native.c``). The linker makes a library of the objects, which
+exports the two symbols that ``native.c`` reads and needs only the C library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VISIBLE = "{ global: crown_stamp; crown_entries; local: *; };\n"
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Builds the libraries for the kind of processor that this is, and says how long it took."""
+    """Builds the libraries for this kind of processor, and prints how long it took."""
     folder.mkdir(parents=True, exist_ok=True)
     for processor in ARM if platform.machine() == "aarch64" else X86:
         started = time.monotonic()
@@ -37,9 +37,9 @@ def main(folder: Path = FOLDER) -> None:
 
 
 def emit(processor: str, folder: Path, target: str = "") -> None:
-    """Writes the objects of all kernels to a folder, in as many processes as there are processors here.
+    """Writes the objects of all kernels to a folder, in one process per processor of this machine.
 
-    ``target``: emits for this processor what was optimized for ``processor``.
+    ``target``: emits code for this processor that was optimized for ``processor``.
     """
     count = processors()
     name = "generic" if processor in ARM else processor
@@ -56,7 +56,7 @@ def emit(processor: str, folder: Path, target: str = "") -> None:
 
 
 def link(objects: Path, library: Path) -> Path:
-    """Makes a library of the objects in a folder. Nothing else may be missing in it, which the linker checks."""
+    """Links the objects in a folder into a library. The linker checks that no symbol is undefined."""
     script = objects / "visible"
     script.write_text(_VISIBLE)
     files = sorted(map(str, objects.glob("*.o")))

@@ -1,8 +1,8 @@
 """Kernels that Numba compiled, on disk: one file for each kernel, signature and processor.
 
-The name of a file holds a digest over all that it depends on: the sources of the kernel, the types of its arguments,
-the processor, and the versions of Python and Numba. So a file is right or it is not there, several checkouts share one
-folder, and processes that compile the same at the same time write the same file.
+The name of a file contains a digest over everything that it depends on: the sources of the kernel, the types of its
+arguments, the processor, and the versions of Python and Numba. So a file is never out of date, several checkouts share
+one folder, and processes that compile the same kernel at the same time write the same file.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from crown.compiling.folder import cache_folder
 from crown.compiling.sources import digest_of
 
 KEPT = 24
-"""So many files of one kernel are kept, those that were used last: some signatures, some states of the sources."""
+"""The number of files of one kernel that are kept, the most recently used: some signatures, some states of the
+sources.
+"""
 _WORD = re.compile(r"[^\w.]+")
 _log = logging.getLogger("crown")
 
 
 class KernelCache(_Cache):
-    """The files of one kernel; what Numba's dispatcher asks before it compiles."""
+    """The files of one kernel, in which Numba's dispatcher looks before it compiles."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -60,7 +62,7 @@ class KernelCache(_Cache):
         return CompileResult._rebuild(target, *pickle.loads(held))
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Writes a compiled form. If the folder cannot be written, that is logged, once per folder."""
+        """Writes a compiled form. Logs once per folder if the folder cannot be written."""
         if compiled.library.has_dynamic_globals or any(not part.can_cache for part in compiled.lifted):
             raise AssertionError(f"{self._name} depends on addresses of this process and cannot be kept")
         file = self.file(signature, compiled.target_context)
@@ -72,7 +74,9 @@ class KernelCache(_Cache):
             _cannot_be_written(file.parent, error.strerror or type(error).__name__)
 
     def file(self, signature: Any, target: Any) -> Path:
-        """Returns where the compiled form for a signature and the processor of ``target`` is, or would be."""
+        """Returns the path of the compiled form for a signature and the processor of ``target``; the file may not
+        exist.
+        """
         code = self._function.__code__
         cells = tuple(cell.cell_contents for cell in self._function.__closure__ or ())
         key = (
@@ -87,25 +91,26 @@ class KernelCache(_Cache):
         return cache_folder()[0] / f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.kernel"
 
     def _prune(self, folder: Path) -> None:
-        """Removes files that were not used for longest."""
+        """Removes the least recently used files."""
         files = [(found.stat().st_mtime, found) for found in folder.glob(f"{self._name}-*.kernel")]
         for _, old in sorted(files)[:-KEPT]:
             old.unlink(missing_ok=True)
 
     def enable(self) -> None:
-        """Does nothing: it is always enabled."""
+        """Does nothing: the cache is always enabled."""
 
     def disable(self) -> None:
-        """Does nothing: it is always enabled."""
+        """Does nothing: the cache is always enabled."""
 
     def flush(self) -> None:
-        """Does nothing: a file that is there is right."""
+        """Does nothing: an existing file is never out of date."""
 
 
 def _write(file: Path, held: bytes) -> None:
-    """Writes a file so that no process reads half of it.
+    """Writes a file so that no process reads a partial one.
 
-    Other users may read it, as the umask says: an image brings kernels that root compiled and another user runs.
+    Other users may read it, as the umask permits: in a container image, root compiles kernels and another user runs
+    them.
     """
     temporary = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:

@@ -1,4 +1,4 @@
-"""Kernels as objects for the linker: the code that Numba makes, and entries that take the arguments as words."""
+"""Kernels as objects for the linker: Numba's code, and entries that take the arguments as words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LETTERS = {types.int64: "i", types.float64: "d", types.boolean: "l", types.none
 
 
 def emit_share(folder: str, processor: str, share: str, shares: str) -> None:
-    """Writes the objects of every so-many-th module of kernels to a folder, each with a line for the table of entries.
+    """Writes the objects of one share of the kernel modules to a folder, each with a line for the table of entries. The
+    ``share``-th of ``shares`` shares has every ``shares``-th module.
 
-    Numba compiles for the processor that ``NUMBA_CPU_NAME`` says.
+    Numba compiles for the processor that ``NUMBA_CPU_NAME`` names.
     """
     emitter = Emitter(processor)
     variants = all_variants()
@@ -38,7 +39,7 @@ def emit_share(folder: str, processor: str, share: str, shares: str) -> None:
 
 
 def emit_table(folder: str, processor: str) -> None:
-    """Writes the object of the table of all entries whose objects are in the folder, and of the stamp."""
+    """Writes the object of the table of all entries whose objects are in the folder, with the stamp."""
     lines = [file.read_text().split(" ") for file in sorted(Path(folder).glob("*.entry"))]
     Path(folder, "table.o").write_bytes(Emitter(processor).table([(*line,) for line in lines]))
 
@@ -63,7 +64,7 @@ class Emitter:
         self._machine = target.create_target_machine(cpu=name, opt=3, reloc="pic", codemodel="default")
 
     def kernel(self, compiled: Any, entry: str) -> bytes:
-        """Returns the object of a compiled kernel, as ``entry`` that calls it; nothing else is to be seen."""
+        """Returns the object of a compiled kernel with its entry ``entry``, the only exported symbol."""
         module = llvm.parse_bitcode(compiled.library._final_module.as_bitcode())
         module.link_in(llvm.parse_assembly(str(_entry(compiled.fndesc, entry))))
         for one in module.functions:
@@ -71,7 +72,7 @@ class Emitter:
                 one.linkage = "internal"
         for one in module.global_variables:
             if not one.is_declaration and one.name.startswith("_ZN08NumbaEnv"):
-                one.linkage = "internal"  # where Numba keeps objects of Python: never read
+                one.linkage = "internal"  # holds Numba's Python objects, which are never read
         return self._object(module)
 
     def table(self, lines: list[tuple[str, ...]]) -> bytes:
@@ -97,7 +98,7 @@ class Emitter:
 
 
 def _entry(description: Any, name: str) -> ir.Module:
-    """Returns a module with an entry that hands its words to a compiled function, each as what that takes."""
+    """Returns a module with an entry that converts its words to the parameters of a compiled function, and calls it."""
     module = ir.Module(name)
     convention = cpu_target.target_context.call_conv
     taken = convention.get_function_type(description.restype, description.argtypes)
@@ -119,14 +120,14 @@ def _entry(description: Any, name: str) -> ir.Module:
 
 
 def _define_ldexp(module: ir.Module) -> None:
-    """Adds the one function that kernels call in Numba's own library: it is that of the C library."""
+    """Defines the only function of Numba's own library that kernels call, with the C library's function."""
     taken = ir.FunctionType(ir.DoubleType(), [ir.DoubleType(), ir.IntType(32)])
     builder = ir.IRBuilder(ir.Function(module, taken, "numba_ldexp").append_basic_block())
     builder.ret(builder.call(ir.Function(module, taken, "ldexp"), builder.function.args))
 
 
 def _text(module: ir.Module, text: str, name: str = "") -> ir.GlobalVariable:
-    """Returns a constant of a module that holds a text, ended by a zero."""
+    """Returns a zero-terminated constant text of a module."""
     held = bytearray(text.encode() + b"\0")
     made = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), len(held)), name or module.get_unique_name("text"))
     made.initializer, made.global_constant = ir.Constant(made.value_type, held), True

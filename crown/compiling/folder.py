@@ -1,8 +1,8 @@
-"""The folder in which compiled kernels are kept.
+"""The folder in which compiled kernels are stored.
 
-In this order: the folder that ``CROWN_CACHE_DIR`` names; ``out/cache`` of a checkout; the user's cache folder; a folder
-of this user among the temporary files. The first that can be written is taken. A folder that the variable names is
-taken even if it can only be read: a container image may bring compiled kernels.
+The first writable folder of these is used: the folder named by ``CROWN_CACHE_DIR``; ``out/cache`` of a checkout; the
+user's cache folder; a folder of this user among the temporary files. A folder named by the variable is used even if it
+is read-only, because a container image may contain compiled kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHECKOUT = Path(__file__).parents[2]
 
 @cache
 def cache_folder() -> tuple[Path, str]:
-    """Returns the folder of compiled kernels, and what decided that it is this one."""
+    """Returns the folder of compiled kernels, and the reason why it was chosen."""
     if named := os.environ.get(VARIABLE):
         return Path(named).absolute(), VARIABLE
     for folder, reason in _candidates():
@@ -55,9 +55,9 @@ def _can_be_written(folder: Path) -> bool:
 
 
 def _temporary() -> tuple[Path, str]:
-    """Returns a folder that only this user can write: what is in it is run.
+    """Returns a folder that only this user can write, because its contents are executed.
 
-    It is the same one for every process of the user, unless another user has made it.
+    It is the same folder for every process of the user, unless another user has created it.
     """
     shared = Path(tempfile.gettempdir()) / f"crown-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
     try:

@@ -1,7 +1,7 @@
-"""Which source files a kernel is made from, and a digest over them.
+"""The source files of a kernel, and a digest over them.
 
-A kernel depends on its own file and on the files of kernels that it imports, at any depth. So a change of one file
-compiles the kernels again that depend on it, and no others.
+A kernel depends on its own file and on the files of kernels that it imports, at any depth. A change of one file
+recompiles only the kernels that depend on it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _IMPORT = re.compile(r"^(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]*)|import +([
 _NAME = re.compile(r"\w+")
 _CROWN = Path(__file__).parents[2]
 _MACHINERY = ("crown.kernels.lowered", "crown.compiling.dispatch")
-"""What ``crown.kernels.jit`` imports when something is compiled."""
+"""The modules that ``crown.kernels.jit`` imports when it compiles."""
 
 
 @cache
 def digest_of(file: Path) -> str:
-    """Returns the digest over the sources that kernels in ``file`` are made from."""
+    """Returns the digest over the sources of the kernels in ``file``."""
     digest = hashlib.sha256()
     for module, source in sorted(sources_of(file).items()):
         digest.update(module.encode())
@@ -29,7 +29,9 @@ def digest_of(file: Path) -> str:
 
 
 def sources_of(file: Path) -> dict[str, Path]:
-    """Returns ``file`` and the modules of its project that it imports, at any depth through folders ``kernels``."""
+    """Returns ``file`` and the modules of its project that it imports, followed to any depth through folders
+    ``kernels``.
+    """
     top = file.parent
     while (top.parent / "__init__.py").is_file():
         top = top.parent
@@ -53,7 +55,7 @@ def sources_of(file: Path) -> dict[str, Path]:
 
 @cache
 def _imported(file: Path) -> frozenset[str]:
-    """Returns names of modules that a file may import at its top."""
+    """Returns the names of modules that a file may import at its top."""
     found = set()
     for package, names, module in _IMPORT.findall(file.read_text()):
         found.add(module or package)

@@ -1,4 +1,4 @@
-"""``DurableDatabase``: a database that logs batches and changes of its views before they take effect."""
+"""``DurableDatabase``: a database that logs its batches and changes of its views before they take effect."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class DurableDatabase(
     Database,
     instead="a folder has one database; save(path) and crown.load_database(path) make another one",
 ):
-    """A database in a folder; ``crown.open_database`` makes or reopens one. In all else it is a ``Database``.
+    """A database in a folder; ``crown.open_database`` creates or reopens one. Otherwise it is a ``Database``.
 
-    A batch that ``apply`` or ``update`` has returned from, and a view that was registered or dropped, survive the death
-    of the process and, unless ``sync=`` says otherwise, of the machine. A view that is registered or dropped counts as
-    a batch. Use it in a ``with`` statement, or ``close`` it: the folder is free for others from then on.
+    A batch survives a crash of the process and, unless ``sync=`` is configured otherwise, of the machine, once
+    ``apply`` or ``update`` has returned. So does the registration or the drop of a view, which counts as a batch. Use
+    the database in a ``with`` statement, or ``close`` it, which releases the folder.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class DurableDatabase(
 
     @property
     def note(self) -> Any:
-        """Returns the newest note that was given to ``apply``; None if there was none."""
+        """Returns the newest note that was passed to ``apply``; None if there was none."""
         return self._note
 
     def apply(self, changes: Mapping[str, Any], *, note: Any = None) -> dict[str, pa.Table]:
-        """Applies a batch as ``Database.apply`` does, and keeps ``note`` with it.
+        """Applies a batch as ``Database.apply`` does, and stores ``note`` with it.
 
-        ``note``: a JSON value, such as the position in a source from which the next batch is to be read. It stands if
-        and only if the batch does. None keeps the last one.
+        ``note``: a JSON value, such as the position in a source from which the next batch is to be read. The note is
+        stored if and only if the batch is. None keeps the last note.
         """
         with self._noting(note):
             deltas = self._run(changes, True)
@@ -75,13 +75,13 @@ class DurableDatabase(
         tables: Any = None,
         note: Any = None,
     ) -> None:
-        """Drops and registers views as ``Database.define`` does, and keeps ``note`` with that, as ``apply`` does."""
+        """Drops and registers views as ``Database.define`` does, and stores ``note`` with that, as ``apply`` does."""
         with self._noting(note):
             super().define(views, drop=drop, tables=tables)
 
     @contextmanager
     def _noting(self, note: Any) -> Iterator[None]:
-        """Has what is written down keep a note; if nothing is, the last one stands."""
+        """Stores a note with the batches that are logged in the context. If none is logged, the last note stays."""
         try:
             json.dumps(note)
         except (TypeError, ValueError, RecursionError) as error:
@@ -95,16 +95,17 @@ class DurableDatabase(
                 self._note = before
 
     def history(self) -> list[tuple[int, Any]]:
-        """Returns the batches to which ``as_of`` can go back, the oldest first, each with the note that it left.
+        """Returns the batches to which ``as_of`` can go back, the oldest first, each with its note.
 
-        ``keep=`` snapshots and the log between them make it longer. O(bytes of the log).
+        More are available with a larger ``keep=``, the number of older snapshots that are kept with their log. O(bytes
+        of the log).
         """
         return self._journal.history()
 
     def as_of(self, batch: int) -> Database:
         """Returns this database as it was after a batch, in memory. The folder is not changed.
 
-        Raises CrownError if the folder does not go back so far. O(state + bytes of the log since the snapshot before).
+        Raises CrownError if the folder no longer has that batch. O(state + bytes of the log since the snapshot before).
 
         >>> import tempfile
         >>> from crown.durable.opening import open_database
@@ -120,8 +121,9 @@ class DurableDatabase(
     @override
     def fork(self, *, check: Callable[[], None] | None = None) -> DurableFork:
         """Returns a fork as ``Database.fork`` does. Its ``snapshot`` writes the snapshot of this folder in another
-        thread, with the views that are registered in the fork: they are not filled again when the folder is opened
-        after ``adopt``. It is refused once the fork has had a batch. A new log file is begun."""
+        thread, including the views that are registered in the fork: these are not filled again when the folder is
+        opened after ``adopt``. ``snapshot`` is refused once a batch was applied to the fork. Starts a new log file.
+        """
         self._changeable()
         self._journal.cut()
         engine = self._engine.copied(self._memory_budget, check)
@@ -129,14 +131,15 @@ class DurableDatabase(
 
     @override
     def adopt(self, fork: Database, *, note: Any = None) -> None:
-        """Goes on with a fork as ``Database.adopt`` does, and keeps ``note`` with that, as ``apply`` does."""
+        """Continues with a fork as ``Database.adopt`` does, and stores ``note`` with that, as ``apply`` does."""
         with self._noting(note):
             super().adopt(fork)
         self._journal.count()
 
     def stats(self) -> dict[str, Any]:
-        """Returns ``Database.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the
-        snapshot."""
+        """Returns ``Database.stats``, ``synced`` (the number of batches on disk), and ``log_bytes`` since the
+        snapshot.
+        """
         return {**super().stats(), **self._written()}
 
     def _prepared(self, changes: Mapping[str, Any]) -> PreparedBatch:
@@ -159,7 +162,7 @@ class DurableDatabase(
         self._engine.save(path, self._extra())
 
     def _extra(self) -> dict[str, Any]:
-        """Returns what a snapshot says beside the state."""
+        """Returns the data that a snapshot contains beside the state."""
         return {**self._kept(), **self._stamped(), NOTE: self._note}
 
 
@@ -174,9 +177,9 @@ class DurableFork(Database, instead="save(path) and crown.load_database(path) ma
         self._extra = extra
 
     def snapshot(self) -> None:
-        """Writes the snapshot of the folder, while the database goes on. O(state).
+        """Writes the snapshot of the folder, while the database continues. O(state).
 
-        Raises CrownError if the fork has had a batch, and what ``DurableDatabase.snapshot`` raises.
+        Raises CrownError if a batch was applied to the fork, and the errors of ``DurableDatabase.snapshot``.
         """
         batch = self._extra["batches"]
         if self._engine.batches != batch:

@@ -1,7 +1,7 @@
-"""What durability needs of a file system: synced bytes, synced names, and a folder locked by one process.
+"""File system operations for durability: synced bytes, synced names, and a folder locked by one process.
 
-A file is on the disk once it was synced, its name once the folder was. A name is given in one step, by a rename or, if
-it must be new, by a link; so a file is there whole or not at all. What is written here is its owner's alone to read.
+A file is on disk once it was synced, its name once its folder was. A name is created atomically, by a rename or, if it
+must be new, by a link; so a file exists completely or not at all. Files written here are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRIVATE = 0o600
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file, replaced in one step; when this returns, its bytes and its name are on the disk.
+    """Writes a file atomically, replacing an existing one; when this returns, its bytes and its name are on disk.
 
     Raises OSError if that fails.
     """
@@ -34,9 +34,9 @@ def write_durably(path: Path, data: bytes) -> None:
 
 
 def create_durably(path: Path, data: bytes) -> bool:
-    """Writes a file that is not there yet; returns False, with nothing changed, if it is. Atomic: one writer wins.
+    """Creates a file atomically. Returns False, and changes nothing, if it exists. Of several writers one wins.
 
-    When this returns True, its bytes and its name are on the disk. Raises OSError if that fails.
+    When this returns True, its bytes and its name are on disk. Raises OSError if that fails.
     """
     with temporary(path) as partial:
         _write(partial, data)
@@ -50,7 +50,7 @@ def create_durably(path: Path, data: bytes) -> bool:
 
 @contextlib.contextmanager
 def temporary(path: Path) -> Iterator[Path]:
-    """Yields a hidden name beside ``path`` that is not used yet; whatever is left there afterwards is deleted."""
+    """Yields an unused hidden name beside ``path``; deletes a file that remains there afterwards."""
     partial = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex}.tmp")
     try:
         yield partial
@@ -61,7 +61,7 @@ def temporary(path: Path) -> Iterator[Path]:
 
 
 def sync(path: Path) -> None:
-    """Puts the bytes of a file, or the names in a folder, on the disk."""
+    """Syncs the bytes of a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -70,7 +70,7 @@ def sync(path: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Writes a new file, whose bytes are then on the disk."""
+    """Writes a new file and syncs its bytes to disk."""
     with open(path, "xb") as file:
         os.fchmod(file.fileno(), PRIVATE)
         file.write(data)
@@ -79,7 +79,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def open_beside(path: Path) -> int:
-    """Returns the handle of a small file of a view's folder, made if it is not there.
+    """Returns the handle of a small file in a view's folder, created if it does not exist.
 
     Raises SnapshotError if it is a folder, or cannot be written.
     """
@@ -93,9 +93,9 @@ _LOCK = "lock"
 
 
 def holder(folder: Path) -> int:
-    """Returns the number of the process that holds a folder; 0 if none does, or if the system does not tell.
+    """Returns the id of the process that has locked a folder; 0 if there is none, or if the system does not report it.
 
-    It takes no lock, so another process can open the folder meanwhile.
+    Takes no lock, so another process can open the folder meanwhile.
     """
     try:
         inode = f":{(folder / _LOCK).stat().st_ino}"
@@ -107,7 +107,9 @@ def holder(folder: Path) -> int:
 
 
 class Lock:
-    """A folder, held by this object alone: in this process and among all. The system lets go when the process ends."""
+    """An exclusive lock of a folder, within this process and among all processes. The system releases it when the
+    process ends.
+    """
 
     def __init__(self, folder: Path) -> None:
         if fcntl is None:  # pragma: no cover
@@ -131,7 +133,7 @@ class Lock:
         self._handle = handle
 
     def release(self) -> None:
-        """Lets go of the folder, also for forked processes; does nothing the second time."""
+        """Unlocks the folder, also for forked processes; does nothing the second time."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""``InFolder``: the common base of durable views and databases, which keep their batches in a folder."""
+"""``InFolder``: the common base of durable views and databases, which store their batches in a folder."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from plans.callers import levels_to_caller
 
 
 class InFolder(Changeable[Deltas]):
-    """Something that a folder keeps.
+    """A view or database whose batches are stored in a folder.
 
-    A batch that was applied survives the death of the process and, unless ``sync=`` says otherwise, of the machine. Of
-    a batch that was being applied then, either all or nothing is there. Use it in a ``with`` statement, or ``close``
-    it: the folder is free for others from then on.
+    An applied batch survives a crash of the process and, unless ``sync=`` is configured otherwise, of the machine. A
+    batch that was interrupted by the crash is restored completely or not at all. Use the object in a ``with``
+    statement, or ``close`` it, which releases the folder.
     """
 
     def _hold(self, journal: Journal, snapshot_bytes: int) -> None:
@@ -44,18 +44,21 @@ class InFolder(Changeable[Deltas]):
 
     @property
     def batches(self) -> int:
-        """Returns how many batches were applied since the folder was made: where a source has to go on."""
+        """Returns the number of batches applied since the folder was created, which is the position from which a source
+        continues.
+        """
         return self._journal.batches
 
     def sync(self) -> None:
-        """Puts every batch on the disk, whatever ``sync=`` says."""
+        """Syncs every batch to disk, regardless of ``sync=``."""
         self._journal.sync()
 
     def snapshot(self) -> None:
-        """Writes a snapshot now, so that reopening has no log to read. It comes by itself as needed. O(state).
+        """Writes a snapshot now, so that reopening reads no log. Snapshots are also written automatically as needed.
+        O(state).
 
-        Raises SnapshotError if it cannot be written; nothing is lost then. DamagedStateError if the state was mapped
-        (``verify=False``) from a snapshot that is damaged.
+        Raises SnapshotError if it cannot be written; nothing is lost then. Raises DamagedStateError if the state was
+        mapped (``verify=False``) from a damaged snapshot.
         """
         try:
             self._journal.snapshot(self._write)
@@ -63,8 +66,9 @@ class InFolder(Changeable[Deltas]):
             raise SnapshotError(f"cannot write a snapshot to {self.path}: {error.strerror}") from error
 
     def close(self) -> None:
-        """Puts everything on the disk, frees the folder, and ends all subscriptions and ``changes``. Results can still
-        be read; changes are refused."""
+        """Syncs everything to disk, releases the folder, and ends all subscriptions and ``changes``. Results can still
+        be read; changes are refused.
+        """
         self._let_go()
         super().close()
 
@@ -73,34 +77,37 @@ class InFolder(Changeable[Deltas]):
         """Writes a snapshot to a file."""
 
     def _ready(self, lost: bool) -> None:
-        """Raises NotDurableError if nothing can be written any more; writes a snapshot that is due, unless the state
-        is ``lost``."""
+        """Raises NotDurableError if nothing can be written any more; writes a snapshot that is due, unless the state is
+        ``lost``.
+        """
         self._journal.ready()
         if self._journal.due(self._floor) and not lost:
             try:
                 self.snapshot()
-            except SnapshotError as error:  # the log has everything
+            except SnapshotError as error:  # the log contains everything
                 self._journal.postpone()
                 warnings.warn(
                     f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=levels_to_caller()
                 )
 
     def _append(self, prepared: PreparedBatch, more: Mapping[str, Any], absent: Sequence[str]) -> None:
-        """Writes a batch down; when this returns, it stands. ``absent``: relations in which deletes found no row."""
+        """Writes a batch to the log; when this returns, the batch is durable. ``absent``: relations in which deletes
+        found no row.
+        """
         exact = {} if absent else {EXACT: True}
         self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()}, {**more, **exact})
 
     def _stamped(self) -> dict[str, Any]:
-        """Returns what a snapshot says of itself."""
+        """Returns the description of a snapshot: its batch and its owner."""
         version = self._journal.batches
         return {"batches": version, "durable": stamp(self._journal.identity.view, version)}
 
     def _written(self) -> dict[str, Any]:
-        """Returns ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
+        """Returns ``synced`` (the number of batches on disk), and ``log_bytes`` since the snapshot."""
         return {"synced": self._journal.synced, "log_bytes": self._journal.logged}
 
 
 def _table(batch: CheckedBatch) -> pa.Table:
-    """Returns the rows that were taken, in a form that ``prepare`` of an engine takes for the same batch."""
+    """Returns the accepted rows as a table that ``prepare`` of an engine reads as the same batch."""
     columns = pa.table({**batch.columns, WEIGHT: integers(np.ascontiguousarray(batch.weights, np.int64), pa.int64())})
     return columns if batch.watermark is None else with_watermark(columns, batch.watermark)

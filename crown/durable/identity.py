@@ -1,7 +1,7 @@
 """``meta.json`` of a folder: the query and options of its view, and the view's id.
 
-It is written once, last of all files of a new view, and never changed. Every other file names the id, so that none can
-be taken for another view's.
+The file is written once, after all other files of a new view, and never changed. Every other file contains the id, so a
+file of another view is detected.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class Identity:
-    """What ``meta.json`` says: the view's id, what decides the layout of its state, and the relations (in lower case)
-    that the schema had and the query does not read."""
+    """The contents of ``meta.json``: the view's id, everything that determines the layout of its state, and the
+    relations (in lower case) of the schema that the query does not read.
+    """
 
     view: str
     fingerprint: str
@@ -51,15 +52,15 @@ class Identity:
         return cls(secrets.token_hex(16), fingerprint, query, on_missing, threads, program.to_json(), sorted(unread))
 
     def write(self, folder: Path) -> None:
-        """Writes ``meta.json``; it is on the disk when this returns."""
+        """Writes ``meta.json``; it is on disk when this returns."""
         meta = {"format": FORMAT, **asdict(self)}
         write_durably(folder / NAME, json.dumps({"crc32": _checksum(meta), **meta}, indent=1).encode())
 
     @classmethod
     def read(cls, folder: Path) -> Identity | None:
-        """Returns what ``meta.json`` says; None if there is none.
+        """Returns the identity in ``meta.json``; None if there is no file.
 
-        DamagedStateError if it is not as it was written.
+        Raises DamagedStateError if the file is not as it was written.
         """
         path = folder / NAME
         try:
@@ -79,7 +80,7 @@ class Identity:
         return cls(**{name: meta[name] for name in _FIELDS if name != "unread"}, unread=meta.get("unread", []))
 
     def stored_program(self, folder: Path) -> Program:
-        """Returns the program that the view maintains. DamagedStateError if this version cannot read it."""
+        """Returns the program that the view maintains. Raises DamagedStateError if this version cannot read it."""
         try:
             return Program.from_json(self.program)
         except PlanError as error:
@@ -88,7 +89,7 @@ class Identity:
             ) from None
 
     def demand(self, program: Program, folder: Path) -> None:
-        """Raises QueryChangedError, with both sides, unless the folder holds the state of this program."""
+        """Raises QueryChangedError, with both queries, unless the folder contains the state of this program."""
         if program.fingerprint == self.fingerprint:
             return
         same = program.query.split() == self.query.split()
@@ -100,7 +101,7 @@ class Identity:
         )
 
     def demand_options(self, on_missing: str | None, threads: int | None, folder: Path) -> None:
-        """Raises QueryChangedError for options, if they are given, with which the folder was not made."""
+        """Raises QueryChangedError for given options that differ from those with which the folder was created."""
         for name, given, kept in (("on_missing", on_missing, self.on_missing), ("threads", threads, self.threads)):
             if given is not None and given != kept:
                 raise QueryChangedError(

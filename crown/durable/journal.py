@@ -1,15 +1,16 @@
 """The open folder of a durable view, where each batch is logged before it takes effect.
 
-    lock             held while the view is open
-    meta.json        whose folder this is (``crown.durable.identity``)
-    acknowledged     how far it came (``crown.durable.mark``)
+    lock             locked while the view is open
+    meta.json        the identity of the view (``crown.durable.identity``)
+    acknowledged     the numbers of acknowledged and synced batches (``crown.durable.mark``)
     n.snapshot       the view after batch n (``View.save``)
     n.log            batches n + 1, n + 2, ... (``crown.durable.segment``)
 
-A batch is written when all of it has been applied and before it stands: if that fails it is taken back. When the log
-since the newest snapshot outweighs that, another snapshot is written, so that snapshots cost O(1) per logged byte.
-Files that no recovery needs are deleted then. Kept are ``keep`` snapshots before the newest, with the log since.
-No snapshot is written of state that was mapped from a damaged one: its own checksum would hide the damage.
+A batch is written after it has been applied completely and before it is committed; if the write fails, the batch is
+undone. When the log since the newest snapshot is larger than the snapshot, another snapshot is written, so snapshots
+cost O(1) per logged byte. Then files that no recovery needs are deleted; ``keep`` snapshots before the newest are kept,
+with the log since. No snapshot is written of state that was mapped from a damaged one, because the new checksum would
+hide the damage.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ E = TypeVar("E")
 
 
 class Journal:
-    """A folder, locked, with the log open for appending. Made by ``crown.durable.opening``."""
+    """A locked folder, with the log open for appending. Made by ``crown.durable.opening``."""
 
     def __init__(self, folder: Path, identity: Identity, lock: Lock, mark: Mark, sync: Sync, keep: int) -> None:
         self.folder = folder
@@ -43,8 +44,8 @@ class Journal:
         self.synced = 0
         self.logged = 0  # bytes since the newest snapshot
         self._snapshot_bytes = 0
-        self._mapped: Path | None = None  # the snapshot whose checksum was not compared
-        self._postponed = 0  # how long the log is before a snapshot that could not be written is tried again
+        self._mapped: Path | None = None  # the snapshot whose checksum was not verified
+        self._postponed = 0  # log size at which a snapshot that could not be written is tried again
         self._lock = lock
         self._mark = mark
         self._sync = sync
@@ -55,13 +56,13 @@ class Journal:
         self._refusal = ""
 
     def begin(self) -> None:
-        """Makes the log and the identity of a new view."""
+        """Creates the log and the identity of a new view."""
         self._segment = Segment.create(self.folder / "0.log", self.identity.view, 0)
         self._mark.write(0, 0)
         self.identity.write(self.folder)
 
     def recover(self, kind: Kind[E], repair: bool) -> Recovered[E]:
-        """Brings back what the folder keeps and opens the log where it ends. See ``crown.durable.recovery``."""
+        """Recovers the state of the folder, and opens the log at its end. See ``crown.durable.recovery``."""
         found = Recovery(self.folder, self.identity, self._mark.read(), repair, kind).run()
         path = self.folder / f"{found.base}.log"
         if found.end is None:
@@ -79,7 +80,9 @@ class Journal:
         return found
 
     def past(self, kind: Kind[E], batch: int) -> E:
-        """Returns the engine as it was after a batch, in memory. Raises what ``crown.durable.recovery.past`` raises."""
+        """Returns the engine as it was after a batch, in memory. Raises the errors of
+        ``crown.durable.recovery.past``.
+        """
         if not 0 <= batch <= self.batches:
             raise CrownError(f"batch {batch}: {self.folder} has had {self.batches} batches; give 0 to {self.batches}")
         return past(self.folder, self.identity.view, kind, batch)
@@ -101,9 +104,10 @@ class Journal:
             )
 
     def append(self, tables: Tables, more: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Writes the next batch down; when this returns, it stands. NotDurableError if it could not be written.
+        """Writes the next batch to the log; when this returns, the batch is durable. Raises NotDurableError if it could
+        not be written.
 
-        ``more``: what else the batch says, as JSON.
+        ``more``: further fields of the batch's header, as JSON.
         """
         self.ready()
         assert self._segment is not None
@@ -126,7 +130,7 @@ class Journal:
         self._mark.write(self.batches, self.synced)
 
     def sync(self) -> None:
-        """Puts all batches on the disk, whatever ``sync=`` says."""
+        """Syncs all batches to disk, regardless of ``sync=``."""
         self.ready()
         self._put_on_disk()
         self.synced = self.batches
@@ -136,7 +140,7 @@ class Journal:
         assert self._segment is not None
         try:
             self._segment.sync()
-        except OSError as error:  # what of it is on the disk is not known, and asking again would not tell
+        except OSError as error:  # it is unknown which bytes are on disk, and another sync would not tell
             self._refusal = (
                 f"{self._segment.path} could not be put on the disk ({error.strerror}): the view takes no more "
                 "batches. Close it and open it again; it then has all batches that were acknowledged"
@@ -151,26 +155,29 @@ class Journal:
         return self.logged > max(floor, self._snapshot_bytes, self._postponed)
 
     def postpone(self) -> None:
-        """Has the next snapshot wait until the log is a quarter longer: each attempt costs as much as the state."""
+        """Delays the next snapshot until the log is a quarter larger, because each attempt costs as much as the
+        state.
+        """
         self._postponed = self.logged + self.logged // 4
 
     def snapshot(self, save: Callable[[Path], object]) -> None:
-        """Writes a snapshot and begins a new log file; deletes what no recovery needs. ``save`` writes the file.
+        """Writes a snapshot and starts a new log file; deletes files that no recovery needs. ``save`` writes the
+        snapshot file.
 
         Raises SnapshotError or OSError if it cannot be written, DamagedStateError if the state was mapped from a
-        snapshot that is damaged; the view goes on without it.
+        damaged snapshot; the view continues without it.
         """
         self.ready()
         assert self._segment is not None
         if numbers(self.folder, "snapshot")[-1:] == [self.batches]:
             return
-        self._segment.sync()  # whatever follows the snapshot follows a whole log
+        self._segment.sync()  # so that the log before the snapshot is complete
         self.write(self.batches, save)
         self.cut()
         self.count()
 
     def cut(self) -> None:
-        """Begins a new log file, so that a snapshot of the last batch may be written later."""
+        """Starts a new log file, so that a snapshot of the last batch may be written later."""
         self.sync()
         assert self._segment is not None
         if self._segment.path != self.folder / f"{self.batches}.log":
@@ -179,15 +186,16 @@ class Journal:
             self._segment = made
 
     def write(self, batch: int, save: Callable[[Path], object]) -> None:
-        """Writes the snapshot of a batch with which a log file ends, in any thread; ``count`` then takes it into
-        account. Raises what ``snapshot`` raises."""
+        """Writes the snapshot of a batch at which a log file ends, in any thread; ``count`` then takes it into account.
+        Raises the errors of ``snapshot``.
+        """
         if self._mapped is not None and self._mapped.exists():
             _demand_whole(self._mapped)
         save(self.folder / f"{batch}.snapshot")
         sync(self.folder)
 
     def count(self) -> None:
-        """Counts the bytes since the newest snapshot, and deletes what no recovery needs."""
+        """Counts the bytes since the newest snapshot, and deletes files that no recovery needs."""
         for newest in numbers(self.folder, "snapshot")[-1:]:
             self.logged, self._snapshot_bytes, self._postponed = self._logged_since(newest), self._size(newest), 0
             self._retain()
@@ -212,7 +220,7 @@ class Journal:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Puts everything on the disk and lets go of the folder; does nothing the second time."""
+        """Syncs everything to disk and unlocks the folder; does nothing the second time."""
         segment, self._segment = self._segment, None
         failed = bool(self._refusal)
         self._refusal = self._refusal or f"this view of {self.folder} is closed; crown.open it again"
@@ -230,7 +238,7 @@ class Journal:
 
 
 def _demand_whole(path: Path) -> None:
-    """Raises DamagedStateError unless the snapshot that was mapped is what was written. O(bytes)."""
+    """Raises DamagedStateError if the snapshot that was mapped is not as it was written. O(bytes)."""
     try:
         demand_whole(path)
     except SnapshotError as error:

@@ -1,4 +1,4 @@
-"""The two kinds of durable folders: of one view, and of a database."""
+"""The two kinds of durable folders: a folder of one view, and a folder of a database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from crown.programs.program import ProgramEngine
 from plans.program import Program
 
 PROGRAM = "program"
-"""Under which name a batch keeps the program of a database that begins with it: a view was registered or dropped."""
+"""The header field of a batch that begins with another program of a database, because a view was registered or
+dropped.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class ViewKind(Kind[ProgramEngine]):
 class DatabaseKind(Kind[DatabaseEngine]):
     """The engine of a database: views are registered and dropped between batches.
 
-    ``after``: of the batches after that one, ``deltas`` keeps the changes of tables and the deltas of views, by the
+    ``after``: ``deltas`` collects the changes of tables and the deltas of views in batches after this one, by the
     number of the batch.
     """
 
@@ -107,6 +109,7 @@ class DatabaseKind(Kind[DatabaseEngine]):
 
 
 def _is_a_sum(program: Program) -> bool:
-    """Returns True if what a program holds is a function of the sum of its batches: no window and no table by key, in
-    which a row takes the place of the one that came before it."""
+    """Returns True if the state of a program is a function of the sum of its batches: it has no window and no table by
+    key, where a row replaces an earlier one.
+    """
     return not program.windows and not any(table.by_key for table in program.tables)

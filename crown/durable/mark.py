@@ -1,8 +1,8 @@
 """Two numbers beside the log: how many batches were acknowledged, and how many of them are synced to disk.
 
-They are overwritten after the log was written, and not synced. So they never say too much; and after the death of a
-process they say exactly how far it came. That tells the end of a batch that was never acknowledged from a batch that
-was, and is gone.
+They are overwritten after the log was written, and not synced. So they are never too large, and after a crash of the
+process they are exact. They distinguish the end of a batch that was never acknowledged from an acknowledged batch that
+is lost.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Mark:
         return _read(os.pread(self._handle, _NUMBERS.size + 5, 0))
 
     def write(self, acknowledged: int, synced: int) -> None:
-        """Notes both numbers. O(1); not synced."""
+        """Writes both numbers. O(1); not synced."""
         numbers = _NUMBERS.pack(acknowledged, synced)
         os.pwrite(self._handle, numbers + _crc(numbers), 0)
 
     def close(self, sync: bool = True) -> None:
-        """Closes the file, synced if asked; does nothing the second time."""
+        """Closes the file, after a sync if ``sync``; does nothing the second time."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             try:
@@ -45,8 +45,8 @@ class Mark:
 
 
 def noted(folder: Path) -> tuple[int, int] | None:
-    """Returns what the mark of a folder says, which another process may be writing; None if it cannot be read."""
-    for _ in range(3):  # it may have been overwritten meanwhile
+    """Returns the mark of a folder, which another process may be writing; None if it cannot be read."""
+    for _ in range(3):  # the file may be overwritten meanwhile
         try:
             found = _read((folder / NAME).read_bytes())
         except OSError:

@@ -44,16 +44,16 @@ def open_view(
     schema: Any = None,
     **options: Unpack[DurableOptions],
 ) -> DurableView:
-    """Returns the durable view in the folder ``path``: a new one if nothing is there, else the one that is.
+    """Returns the durable view in the folder ``path``: a new view in an empty folder, otherwise the existing one.
 
-    Every batch that was applied is there again, also after a crash. ``query`` None: whatever query the folder has.
-    State lives in memory; reopening reads the newest snapshot and the log since.
+    Every applied batch is restored, also after a crash. ``query`` None: the query of the folder. State lives in memory;
+    reopening reads the newest snapshot and the log since.
 
     ``options``: ``sync``, ``snapshot_bytes``, ``keep``, ``repair`` and ``verify`` (``crown.options.Durability``), and
-    those of ``crown.view``. ``threads`` and ``on_missing`` stay what the folder was made with.
+    those of ``crown.view``. ``threads`` and ``on_missing`` are fixed when the folder is created.
 
     Raises LockedStateError if the folder is open already, QueryChangedError for another query, DamagedStateError, with
-    what to do, for files that were damaged, and what ``crown.view`` raises. RecoveryWarning says what was left out.
+    the remedy, for damaged files, and the errors of ``crown.view``. RecoveryWarning reports what could not be restored.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -105,11 +105,11 @@ def open_database(
     schema: Any = None,
     **options: Unpack[DurableDatabaseOptions],
 ) -> DurableDatabase:
-    """Returns the durable database in the folder ``path``: a new one if nothing is there, else the one that is.
+    """Returns the durable database in the folder ``path``: a new one in an empty folder, otherwise the existing one.
 
-    Every batch that was applied is there again, also after a crash, and so is every view that was registered.
-    ``schema`` None: whatever tables the folder has. ``schema`` and ``options`` as for ``crown.database``; of the folder
-    (``crown.options.Durability``), and the errors, as for ``crown.open``.
+    Every applied batch and every registered view is restored, also after a crash. ``schema`` None: the tables of the
+    folder. ``schema`` and ``options`` as for ``crown.database``; the options of the folder
+    (``crown.options.Durability``) and the errors are those of ``crown.open``.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -131,11 +131,11 @@ def reopened_database(
     of: type[DurableDatabase] = DurableDatabase,
     **options: Unpack[DurableDatabaseOptions],
 ) -> tuple[DurableDatabase, dict[int, dict[str, pa.Table]]]:
-    """Returns what ``open_database`` does, as an object ``of`` that class, and by number the changes and deltas of the
-    batches behind number ``after``.
+    """Returns the database as ``open_database`` does, as an object of the class ``of``, and by number the changes and
+    deltas of the batches after ``after``.
 
-    So a program that hands deltas on can hand on what a crash kept back. The log must still have these batches; what it
-    does not have is missing in the deltas.
+    A program that delivers deltas can so deliver those that a crash held back. The log must still contain these
+    batches; batches that it no longer contains are missing in the deltas.
     """
     given = Keywords("crown.open_database", DurableDatabaseOptions, options)
     checks, durability, budget = given.of(Checks), given.of(Durability), given.of(Resources).budget
@@ -177,9 +177,9 @@ def reopened_database(
 
 @contextmanager
 def _held(folder: Path) -> Iterator[tuple[ExitStack, Lock, Mark]]:
-    """Holds a folder: its lock and its mark, which are let go unless the stack is emptied."""
+    """Holds a folder's lock and mark, which are released unless the stack is emptied."""
     if Identity.read(folder) is None:
-        _demand_empty(folder)  # before anything is written to what may belong to another program
+        _demand_empty(folder)  # before anything is written to a folder that may belong to another program
     with ExitStack() as undone:
         lock = Lock(folder)
         undone.callback(lock.release)
@@ -191,7 +191,7 @@ def _held(folder: Path) -> Iterator[tuple[ExitStack, Lock, Mark]]:
 
 
 def _folder(given: Any, make: bool) -> Path:
-    """Returns the folder, made if it is not there."""
+    """Returns the folder, created if it does not exist."""
     folder = path_of(given, "path")
     if folder.is_dir():
         return folder
@@ -211,7 +211,9 @@ def _folder(given: Any, make: bool) -> Path:
 
 
 def _demand_empty(folder: Path) -> None:
-    """Raises unless a folder without ``meta.json`` has at most what a view leaves that was never made to the end."""
+    """Raises if a folder without ``meta.json`` contains more than the files of a view whose creation was
+    interrupted.
+    """
     names = {name for name in os.listdir(folder) if not name.startswith(".")}
     ours = bool(numbers(folder, "snapshot")) or numbers(folder, "log") not in ([], [0]) or _has_batches(folder)
     if ours:
@@ -222,6 +224,6 @@ def _demand_empty(folder: Path) -> None:
 
 
 def _has_batches(folder: Path) -> bool:
-    """Returns True iff the first log file has more than its first line."""
+    """Returns True iff the first log file has more than its header line."""
     path = folder / "0.log"
     return path.exists() and path.read_bytes().partition(b"\n")[2] != b""

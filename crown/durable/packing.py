@@ -2,8 +2,8 @@
 
     magic, length of the header (uint32), header (JSON), a stream per relation, BLAKE2b of all before
 
-The header is the owner's; ``relations`` in it names each relation with its rows and bytes. Nothing is ever unpickled,
-so foreign bytes are an error, not code.
+The caller defines the header; ``relations`` in it contains the name, rows and bytes of each relation. Nothing is ever
+unpickled, so foreign bytes are an error, not code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 DIGEST = 16
 _LENGTH = struct.Struct("<I")
-_GLANCE = 4096  # bytes that most headers fit into
+_GLANCE = 4096  # bytes that contain most headers
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _MALFORMED = (ValueError, KeyError, TypeError, OverflowError, RecursionError, struct.error)
 _NOT_OURS = (*_MALFORMED, OSError, pa.ArrowException)
@@ -42,7 +42,9 @@ def pack(magic: bytes, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
 
 
 class NotPackedError(ValueError):
-    """Bytes that ``pack`` did not make; the text says why. ``torn``: they begin as they should, and have changed."""
+    """The bytes were not made by ``pack``; the text contains the reason. ``torn``: they begin correctly, but have
+    changed.
+    """
 
     def __init__(self, said: str, torn: bool = False) -> None:
         super().__init__(said)
@@ -54,7 +56,7 @@ def unpack(
 ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """Returns the header and the tables. Raises :class:`NotPackedError` for bytes that ``pack`` did not make.
 
-    ``check`` is given the header before any table is read; what it raises on purpose passes.
+    ``check`` receives the header before any table is read; its own errors pass.
     """
     start = len(magic) + _LENGTH.size
     if data[: len(magic)] != magic:
@@ -73,7 +75,7 @@ def unpack(
         for relation, size in zip(header["relations"], sizes, strict=True):
             table = pa.ipc.open_stream(pa.py_buffer(body)[offset : offset + size]).read_all()
             name = str(relation["name"])
-            if table.num_rows != relation["rows"] or name in tables:  # the second would hide the rows of the first
+            if table.num_rows != relation["rows"] or name in tables:  # a second table would hide the rows of the first
                 raise ValueError
             tables[name] = table
             offset += size
@@ -83,9 +85,9 @@ def unpack(
 
 
 def unpack_header(magic: bytes, read: Callable[[int, int], bytes]) -> dict[str, Any]:
-    """Returns the header alone, of bytes that ``read(start, stop)`` gives. O(header); no checksum is looked at.
+    """Returns only the header, of bytes that ``read(start, stop)`` returns. O(header); verifies no checksum.
 
-    Raises :class:`NotPackedError`, and whatever ``read`` raises.
+    Raises :class:`NotPackedError`, and the errors of ``read``.
     """
     data = read(0, _GLANCE)
     try:
@@ -98,7 +100,7 @@ def unpack_header(magic: bytes, read: Callable[[int, int], bytes]) -> dict[str, 
 
 
 def _header(magic: bytes, data: bytes) -> tuple[dict[str, Any], int]:
-    """Returns the header and where it ends."""
+    """Returns the header and the offset of its end."""
     start = len(magic) + _LENGTH.size
     end = start + _length(magic, data)
     return json.loads(data[start:end]), end

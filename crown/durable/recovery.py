@@ -1,13 +1,13 @@
-"""Recovers a view from its newest whole snapshot and the batches logged since.
+"""Recovers a view from its newest complete snapshot and the batches logged since.
 
-The log is read as far as it is whole, and what is missing at its end is judged by the mark (``crown.durable.mark``):
+The log is read up to the first fault, and a missing end is judged by the mark (``crown.durable.mark``):
 
-- a batch that was never acknowledged may be dropped; so may those that were, but that ``sync=`` had not asked to be on
-  the disk when the machine went down. Both are said (``RecoveryWarning``).
-- anything else is damage: DamagedStateError says what is left, and ``repair=True`` goes on with that. What does not
-  belong to it is set aside (``*.damaged``), never deleted.
+- A batch that was never acknowledged may be dropped. So may acknowledged batches that were not yet synced according to
+  ``sync=`` when the machine crashed. Both are reported (``RecoveryWarning``).
+- Anything else is damage: DamagedStateError reports what is left, and ``repair=True`` continues with it. Files that do
+  not belong to it are renamed (``*.damaged``), never deleted.
 
-A snapshot that cannot be read is no loss as long as the one before it and the log since are whole.
+A snapshot that cannot be read is no loss as long as the snapshot before it and the log since are complete.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from plans.callers import levels_to_caller
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
 _COPY = "Put it back from a copy"
 _TOGETHER = 1 << 17
-"""So many rows of several batches are applied at a time: each batch costs its stages some time, also an empty one."""
+"""The number of rows at which several batches are applied together. Each batch costs its stages some time, even if it
+is empty.
+"""
 EXACT = "exact"
-"""Under which name a batch says that its deletes have found all rows, so that the order of such batches is none."""
+"""The header field of a batch whose deletes have found all rows, so that the order of such batches does not matter."""
 NOTE = "note"
-"""Under which name a batch keeps what its owner wants to find again, such as the place in a source."""
+"""The header field for the note of a batch's owner, such as the position in a source."""
 
 
 def numbers(folder: Path, kind: str) -> list[int]:
@@ -46,7 +48,7 @@ def numbers(folder: Path, kind: str) -> list[int]:
 
 
 def stamp(view: str, version: int) -> dict[str, Any]:
-    """Returns what a snapshot says of itself: whose it is, and after which batch."""
+    """Returns the description of a snapshot: its view, and its batch."""
     return {"view": view, "version": version}
 
 
@@ -54,38 +56,42 @@ E = TypeVar("E")
 
 
 class Kind(Protocol[E]):
-    """What a folder keeps: an engine, which is made, read from a snapshot, and given the batches of the log."""
+    """A kind of folder: its engine is created, loaded from a snapshot, and receives the batches of the log."""
 
     @property
     def verify(self) -> bool:
-        """Returns True if snapshots are read and compared with their checksums, and not mapped into memory."""
+        """Returns True if snapshots are read and compared with their checksums, False if they are mapped into
+        memory.
+        """
         ...
 
     def create(self) -> E:
-        """Makes the engine of a folder that has no snapshot."""
+        """Creates the engine of a folder without a snapshot."""
         ...
 
     def load(self, path: Path) -> tuple[E, dict[str, Any]]:
-        """Returns the engine of a snapshot, and what was saved with it. SnapshotError if it is of another query."""
+        """Returns the engine of a snapshot, and the data that was saved with it. Raises SnapshotError if it is of
+        another query.
+        """
         ...
 
     def replay(self, engine: E, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> E:
-        """Applies a batch of the log, or the sum of several up to ``batch``; returns the engine that holds it."""
+        """Applies a batch of the log, or the sum of several up to ``batch``; returns the engine that contains it."""
         ...
 
     def adds_up(self, engine: E, batch: int, header: Mapping[str, Any]) -> bool:
         """Returns True if a batch may be applied as a part of a sum.
 
-        Tables and results are then as after one by one; counters of work are not.
+        Tables and results are then the same as when batches are applied one by one; counters of work are not.
         """
         ...
 
 
 @dataclass
 class Recovered(Generic[E]):
-    """What was brought back: its engine, after ``batches``; ``base``: the last log file, which ends at ``end``.
+    """The recovered state: its engine, after ``batches``; ``base``: the last log file, which ends at ``end``.
 
-    ``end`` None: that file is not there yet. ``note``: that of the last batch.
+    ``end`` None: that file does not exist yet. ``note``: the note of the last batch.
     """
 
     engine: E
@@ -96,7 +102,9 @@ class Recovered(Generic[E]):
 
 
 class _Replay(Generic[E]):
-    """Applies the batches of a log to an engine: the sum of many small ones at a time, where that is the same."""
+    """Applies the batches of a log to an engine. Applies the sum of many small batches at a time, where the result is
+    the same.
+    """
 
     def __init__(self, kind: Kind[E], engine: E) -> None:
         self._kind = kind
@@ -106,7 +114,7 @@ class _Replay(Generic[E]):
         self._rows = 0
 
     def add(self, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        """Takes the next batch, and applies those that cannot wait for more."""
+        """Adds the next batch, and applies batches that cannot wait for more."""
         sums = self._kind.adds_up(self._engine, batch, header)
         alike = all(
             name not in self._tables or self._tables[name][0].schema == of.schema for name, of in tables.items()
@@ -121,7 +129,7 @@ class _Replay(Generic[E]):
             self.done()
 
     def done(self) -> E:
-        """Applies what waits, and returns the engine."""
+        """Applies the waiting batches, and returns the engine."""
         if self._last is not None:
             tables = {name: pa.concat_tables(parts) for name, parts in self._tables.items()}
             self._engine = self._kind.replay(self._engine, *self._last, tables)
@@ -130,7 +138,7 @@ class _Replay(Generic[E]):
 
 
 class Recovery(Generic[E]):
-    """Brings back what a folder keeps."""
+    """Recovers the state of a folder."""
 
     def __init__(
         self, folder: Path, identity: Identity, mark: tuple[int, int] | None, repair: bool, kind: Kind[E]
@@ -180,11 +188,13 @@ class Recovery(Generic[E]):
             os.replace(path, path.with_name(path.name + ".damaged"))
         return Recovered(replay.done(), version, base, end, note)
 
-    # -- where to begin ------------------------------------------------------------------------------------------------
+    # -- the start
+    # -------------------------------------------------------------------------------------------------------
 
     def _base(self) -> tuple[E, int, Any]:
-        """Returns an engine from the newest snapshot that is whole, or an empty one, the number of its batch and its
-        note."""
+        """Returns an engine from the newest complete snapshot, or an empty engine, with the number of its batch and its
+        note.
+        """
         reasons = []
         for version in reversed(numbers(self._folder, "snapshot")):
             path = self._folder / f"{version}.snapshot"
@@ -207,12 +217,13 @@ class Recovery(Generic[E]):
             _warn(f"{reasons[0]}; it was rebuilt from the log")
         return self._kind.create(), 0, None
 
-    # -- where to end --------------------------------------------------------------------------------------------------
+    # -- the end
+    # ---------------------------------------------------------------------------------------------------------
 
     def _short(self, version: int, torn: str) -> str:
-        """Returns what is wrong with a log that ends with batch ``version``, or an empty text.
+        """Returns the fault of a log that ends with batch ``version``, or an empty text.
 
-        ``torn``: what stands behind that batch, if anything.
+        ``torn``: the fault of the bytes after that batch, if any.
         """
         lost = self._acknowledged - version
         if lost <= 0:
@@ -226,7 +237,7 @@ class Recovery(Generic[E]):
         return f"{which} ({torn})" if torn else which
 
     def _damaged(self, version: int, said: str) -> None:
-        """Raises DamagedStateError, or warns if the view is to go on with batch ``version``."""
+        """Raises DamagedStateError, or warns if the view is to continue after batch ``version``."""
         lost = max(self._acknowledged - version, 0)
         if not self._repair:
             raise DamagedStateError(
@@ -236,7 +247,9 @@ class Recovery(Generic[E]):
         _warn(f"{said}; gone on after batch {version}, without {told}")
 
     def _set_aside(self, base: int, end: int | None, version: int) -> None:
-        """Sets aside what is not read any more: log file ``base`` from byte ``end`` on (None: all), later ones."""
+        """Sets aside files that are no longer read: log file ``base`` from byte ``end`` on (None: all of it), and later
+        files.
+        """
         for number in numbers(self._folder, "log"):
             if number > base or (number == base and end is None):
                 self._aside.append(self._folder / f"{number}.log")
@@ -250,7 +263,7 @@ class Recovery(Generic[E]):
 def past(folder: Path, view: str, kind: Kind[E], batch: int) -> E:
     """Returns the engine of a folder as it was after a batch. O(state + bytes of the log since the snapshot before).
 
-    Raises CrownError if the folder does not go back so far, SnapshotError or DamagedStateError for a file that is
+    Raises CrownError if the folder no longer has that batch, SnapshotError or DamagedStateError for a file that is
     damaged, or of another view.
     """
     base = _oldest(folder, batch)
@@ -264,24 +277,23 @@ def past(folder: Path, view: str, kind: Kind[E], batch: int) -> E:
 
 
 def history(folder: Path, view: str) -> list[tuple[int, Any]]:
-    """Returns the batches that a folder goes back to, the oldest first, each with its note. O(bytes of the log)."""
+    """Returns the batches to which a folder can go back, the oldest first, each with its note. O(bytes of the log)."""
     base = _oldest(folder, None)
     first = [(base, saved_with(folder / f"{base}.snapshot").get(NOTE))] if base else []
     return first + [(number, header.get(NOTE)) for number, header, _ in _logged(folder, view, base)]
 
 
 def damaged(folder: Path, view: str) -> list[str]:
-    """Returns what is wrong with the files of a folder, which may be open: a sentence for each that is damaged.
-    O(bytes).
+    """Returns a sentence for each damaged file of a folder, which may be open. O(bytes).
 
-    What is at the end of the newest log may be a batch that is being written.
+    The end of the newest log may be a batch that is being written, so it does not count as damage.
     """
     found = []
     for path in [folder / f"{number}.snapshot" for number in numbers(folder, "snapshot")]:
         try:
             demand_whole(path)
         except SnapshotError as error:
-            if path.exists():  # else a newer one was written meanwhile
+            if path.exists():  # otherwise a newer snapshot was written meanwhile
                 found.append(str(error))
     logs = numbers(folder, "log")
     for number in logs:
@@ -299,7 +311,9 @@ def damaged(folder: Path, view: str) -> list[str]:
 
 
 def _loaded(kind: Kind[E], path: Path, view: str, batch: int) -> tuple[E, dict[str, Any]]:
-    """Returns what ``kind`` loads from the snapshot of a batch. SnapshotError if it is of another view or batch."""
+    """Returns the engine that ``kind`` loads from the snapshot of a batch. Raises SnapshotError if it is of another
+    view or batch.
+    """
     engine, extra = kind.load(path)
     if extra.get("durable") != stamp(view, batch):
         raise SnapshotError(f"{path} is not the snapshot of batch {batch} of this view: it was copied")
@@ -307,7 +321,9 @@ def _loaded(kind: Kind[E], path: Path, view: str, batch: int) -> tuple[E, dict[s
 
 
 def _oldest(folder: Path, batch: int | None) -> int:
-    """Returns the batch of the newest snapshot up to a batch, or of the oldest there is; 0 for the first log."""
+    """Returns the batch of the newest snapshot up to ``batch``, or of the oldest snapshot; 0 stands for the first
+    log.
+    """
     snapshots = numbers(folder, "snapshot")
     if (folder / "0.log").exists():
         snapshots.insert(0, 0)
@@ -321,7 +337,9 @@ def _oldest(folder: Path, batch: int | None) -> int:
 
 
 def _logged(folder: Path, view: str, base: int) -> Iterator[tuple[int, dict[str, Any], dict[str, pa.Table]]]:
-    """Yields the batches behind batch ``base``: number, header and tables. DamagedStateError if one is missing."""
+    """Yields the batches after batch ``base``: number, header and tables. Raises DamagedStateError if one is
+    missing.
+    """
     number = base
     for start in (start for start in numbers(folder, "log") if start >= base):
         reader = Reader(folder / f"{start}.log", view, start)

@@ -1,11 +1,11 @@
-"""One file of the log: the batches of a view from one snapshot on, each appended when it was applied.
+"""One file of the log: the batches of a view since a snapshot, each appended when it was applied.
 
     a line of JSON: kind, format, the view's id, ``base``, and a CRC-32 of the line without it
-    per batch: "CRWB", number (int64), length (int64), CRC-32 of these; then what ``crown.durable.packing`` made
+    per batch: "CRWB", number (int64), length (int64), CRC-32 of these; then the bytes of ``crown.durable.packing``
 
-Batch ``base + 1`` comes first; every batch names the view and its number, so nothing can be taken for something else.
-A file may end in a batch that was not written whole: the process died while it wrote it. Anything else that is not as
-it was written is damage. Which of the two it is, is told by where it is (``Fault``).
+Batch ``base + 1`` is first. Every batch contains the view and its number, so a foreign batch is detected. A file may
+end in an incomplete batch, if the process died while it wrote the batch. Any other difference is damage. The position
+of a fault distinguishes the two cases (``Fault``).
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ KIND, FORMAT = "crown log", 1
 _MAGIC = b"CRWB"
 _FRAME = struct.Struct("<4sqqI")
 _BATCH = b"CROWNBAT"
-_LONGEST = 1 << 16  # bytes of the first line
+_LONGEST = 1 << 16  # maximal length of the first line
 
 Tables = Mapping[str, pa.Table]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a file could not be read to its end, and from which byte on.
+    """The reason why a file could not be read to its end, and the first byte that was not read.
 
-    ``torn``: nothing whole can follow, so it may be the end of a batch that was being written; else it is damage.
+    ``torn``: nothing complete can follow, so it may be the end of a batch that was being written; otherwise it is
+    damage.
     """
 
     at: int
@@ -57,15 +58,15 @@ class Segment:
 
     @classmethod
     def create(cls, path: Path, view: str, base: int) -> Segment:
-        """Makes a log file that has no batch yet; it is on the disk when this returns."""
+        """Creates a log file without batches; it is on disk when this returns."""
         head = _head(view, base)
         write_durably(path, head)
         return cls(path, view, len(head))
 
     def append(self, number: int, tables: Tables, more: Mapping[str, Any]) -> int:
-        """Writes batch ``number`` to the end; returns its bytes. OSError if that fails: the file is then as before.
+        """Appends batch ``number``; returns its bytes. Raises OSError if that fails; then the file is unchanged.
 
-        ``more``: what else its header says, as JSON.
+        ``more``: further fields of its header, as JSON.
         """
         body = pack(_BATCH, {**more, "view": self._view, "batch": number}, tables)
         data = memoryview(_frame(number, len(body)) + body)
@@ -80,12 +81,12 @@ class Segment:
         return len(data)
 
     def cut(self, end: int) -> None:
-        """Drops everything behind byte ``end``."""
+        """Truncates the file at byte ``end``."""
         os.ftruncate(self._handle, end)
         self.end = end
 
     def sync(self) -> None:
-        """Puts everything that was appended on the disk."""
+        """Syncs all appended batches to disk."""
         (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._handle)
 
     def close(self) -> None:
@@ -96,7 +97,7 @@ class Segment:
 
 
 class Reader:
-    """Reads a log file. After ``batches`` has ended: ``end`` (byte behind the last whole batch) and ``fault``."""
+    """Reads a log file. After ``batches`` has ended: ``end`` (the byte after the last complete batch) and ``fault``."""
 
     def __init__(self, path: Path, view: str, base: int) -> None:
         self.path = path
@@ -106,9 +107,9 @@ class Reader:
         self.fault: Fault | None = None
 
     def batches(self) -> Iterator[tuple[dict[str, Any], dict[str, pa.Table]]]:
-        """Yields header and tables of every whole batch, in order, up to the end or the first fault. O(bytes).
+        """Yields header and tables of every complete batch, in order, up to the end or the first fault. O(bytes).
 
-        Raises DamagedStateError if the file is not the log that belongs here.
+        Raises DamagedStateError if the file is not this log.
         """
         with open(self.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -145,7 +146,7 @@ class Reader:
 
 
 class Place:
-    """A batch of a log file to which another process appends; at first none: ``number`` is ``base``."""
+    """A batch of a log file to which another process appends. Initially there is none: ``number`` is ``base``."""
 
     def __init__(self, path: Path, base: int) -> None:
         self.base = base
@@ -154,7 +155,7 @@ class Place:
         self._start = self._end = -1
 
     def header(self, number: int) -> dict[str, Any] | None:
-        """Goes on to a batch that is acknowledged, and returns its header; None if it is not there. O(batches)."""
+        """Advances to an acknowledged batch, and returns its header; None if it does not exist. O(batches)."""
         with open(self._path, "rb") as file:
             if self._end < 0:
                 self._end = len(file.readline(_LONGEST))
@@ -180,7 +181,9 @@ class Place:
 
 
 def _all_zero(frame: bytes, file: BinaryIO) -> bool:
-    """Returns True iff the file is zeros from ``frame`` on: a machine went down that had only made it longer."""
+    """Returns True iff the file is zeros from ``frame`` on: the machine crashed after the file was extended and before
+    it was written.
+    """
     return not any(frame) and not any(any(block) for block in iter(lambda: file.read(1 << 20), b""))
 
 

@@ -23,11 +23,11 @@ class DurableView(
     View,
     instead="a folder has one view; save(path) and crown.load(path) make another one of its state",
 ):
-    """A view in a folder; ``crown.open`` makes or reopens one. In all else it is a ``View``.
+    """A view in a folder; ``crown.open`` creates or reopens one. Otherwise it is a ``View``.
 
-    A batch that ``apply`` or ``update`` has returned from survives the death of the process and, unless ``sync=`` says
-    otherwise, of the machine. Of a batch that was being applied then, either all or nothing is there. Use it in a
-    ``with`` statement, or ``close`` it: the folder is free for others from then on.
+    A batch survives a crash of the process and, unless ``sync=`` is configured otherwise, of the machine, once
+    ``apply`` or ``update`` has returned. A batch that was interrupted by the crash is restored completely or not at
+    all. Use the view in a ``with`` statement, or ``close`` it, which releases the folder.
     """
 
     def __init__(
@@ -45,8 +45,8 @@ class DurableView(
     def as_of(self, batch: int) -> View:
         """Returns this view as it was after a batch, in memory. The folder is not changed.
 
-        ``keep=`` says how many snapshots are kept, with their log. Raises CrownError if the folder does not go back so
-        far. O(state + bytes of the log since the snapshot before).
+        ``keep=`` is the number of older snapshots that are kept, with their log. Raises CrownError if the folder no
+        longer has that batch. O(state + bytes of the log since the snapshot before).
 
         >>> import crown, tempfile
         >>> with crown.open("SELECT COUNT(*) AS n FROM r", tempfile.mkdtemp(), {"r": {"a": "int64"}}) as view:
@@ -59,7 +59,7 @@ class DurableView(
         return View(self._journal.past(kind, number_of(batch, "batch", 0)), None, batch, self._unread)
 
     def stats(self) -> dict[str, Any]:
-        """Returns ``View.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
+        """Returns ``View.stats``, ``synced`` (the number of batches on disk), and ``log_bytes`` since the snapshot."""
         return {**super().stats(), **self._written()}
 
     def _prepared(self, changes: Mapping[str, Any], at_once: Wanted | None = None) -> PreparedBatch:

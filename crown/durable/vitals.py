@@ -1,6 +1,6 @@
 """Health of a folder of ``crown.open`` or ``crown.open_database``, read without locks or writes.
 
-What the process that has it open knows of its state is ``stats()`` there.
+The process that has the folder open reports more about its state in ``stats()``.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _WINDOW = 10.0  # seconds over which a rate is taken
 class Vitals:
     """A folder at a moment.
 
-    ``batches`` are acknowledged, ``synced`` of them on the disk. ``rows``: of the newest batch, by relation; {} if no
-    batch came since the snapshot. ``per_second``: batches, lately. ``snapshot``: after which batch the newest one is,
-    -1 if there is none. ``process``: which has it open; 0 if none has. ``resident_bytes``: of that; -1 if it is not
-    known.
+    ``batches`` are acknowledged, ``synced`` of them on disk. ``rows``: of the newest batch, by relation; {} if there is
+    no batch since the snapshot. ``per_second``: recent batches per second. ``snapshot``: the batch of the newest
+    snapshot, -1 if there is none. ``process``: the id of the process that has the folder open; 0 if there is none.
+    ``resident_bytes``: memory of that process; -1 if it is not known.
     """
 
     folder: str
@@ -64,7 +64,7 @@ def is_kept(folder: Path) -> bool:
 
 
 class Watch:
-    """Looks at a folder again and again. A look costs O(batches since the last one), the first O(log)."""
+    """Reads the health of a folder repeatedly. A call costs O(batches since the last one), the first O(log)."""
 
     def __init__(self, folder: Path) -> None:
         identity = Identity.read(folder)
@@ -77,9 +77,9 @@ class Watch:
         self._seen: list[tuple[float, int]] = []
 
     def look(self) -> Vitals:
-        """Returns how the folder is doing. DamagedStateError if its numbers cannot be read."""
+        """Returns the health of the folder. Raises DamagedStateError if its numbers cannot be read."""
         for _ in range(3):
-            with contextlib.suppress(FileNotFoundError):  # a snapshot was written meanwhile, and old files are gone
+            with contextlib.suppress(FileNotFoundError):  # a snapshot was written meanwhile, and old files were deleted
                 return self._look()
         return self._look()
 
@@ -129,7 +129,7 @@ def _size(count: int) -> str:
 
 
 def _resident(process: int) -> int:
-    """Returns the bytes of memory that a process has; -1 if that cannot be seen."""
+    """Returns the resident memory of a process in bytes; -1 if it cannot be read."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return -1
@@ -146,7 +146,7 @@ _ROWS = Metric("crown_batch_rows", "gauge", "Changes of the newest batch")
 
 
 def prometheus(found: Iterable[Vitals]) -> Iterator[str]:
-    """Yields the lines of Prometheus' text format. A number below 0 is none, and has no line."""
+    """Yields the lines of Prometheus' text format. A number below 0 means that there is none, and has no line."""
     found = list(found)
     for metric, name in _METRICS:
         there = [({"folder": one.folder}, getattr(one, name)) for one in found if getattr(one, name) >= 0]

@@ -1,1 +1,1 @@
-"""Protection from misuse: checked arguments, batches that Ctrl-C cannot tear, objects that cannot be copied."""
+"""Protection from misuse: checked arguments, batches that Ctrl-C cannot interrupt, objects that cannot be copied."""

@@ -1,6 +1,6 @@
 """Checks arguments of public functions. A wrong value is an error of one sentence.
 
-Sizes, whole numbers and paths are understood in the same way by every function that takes one.
+All functions parse sizes, whole numbers and paths in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from crown.errors import CrownError
 
 Size = int | str
-"""Bytes: a whole number, or a text such as ``"512 MiB"``, ``"1.5GB"`` or, as Java writes it, ``"2g"``."""
+"""Bytes: a whole number, or a text such as ``"512 MiB"``, ``"1.5GB"`` or, in Java's notation, ``"2g"``."""
 
 _UNITS = {"": 1, "b": 1} | {
     f"{letter}{rest}": base**power
@@ -31,9 +31,10 @@ _MOST = 1 << 60  # bytes; more than any machine has, and still far from the end 
 
 
 def size_of(given: Any, name: str, least: int = 1) -> int:
-    """Returns bytes, of a number or a text with a unit.
+    """Returns the bytes of a size, which is a number or a text with a unit.
 
-    KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB, and k, m, g, t as Java and Spark write them, are of 1024.
+    KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB, and k, m, g, t in the notation of Java and Spark, are powers
+    of 1024.
 
     Raises CrownError for anything else, and for less than ``least`` bytes.
     """
@@ -53,7 +54,7 @@ def size_of(given: Any, name: str, least: int = 1) -> int:
 
 
 def number_of(given: Any, name: str, least: int, most: int | None = None) -> int:
-    """Returns a whole number from ``least`` to ``most``; CrownError for anything else (True is none)."""
+    """Returns a whole number from ``least`` to ``most``. Raises CrownError for anything else, including True."""
     number = _whole(given)
     if number is None or number < least or (most is not None and number > most):
         span = f"of {least} or more" if most is None else f"from {least} to {most}"
@@ -62,14 +63,14 @@ def number_of(given: Any, name: str, least: int, most: int | None = None) -> int
 
 
 def flag_of(given: Any, name: str) -> bool:
-    """Returns True or False; CrownError for anything else."""
+    """Returns True or False. Raises CrownError for anything else."""
     if given is True or given is False or isinstance(given, np.bool_):
         return bool(given)
     raise CrownError(f"{name} must be True or False, not {given!r:.100}")
 
 
 def one_of(given: Any, name: str, known: Sequence[str]) -> str:
-    """Returns one of the ``known`` words; CrownError for anything else."""
+    """Returns one of the ``known`` words. Raises CrownError for anything else."""
     if isinstance(given, str) and given in known:
         return given
     offered = " or ".join((", ".join(f'"{word}"' for word in known[:-1]), f'"{known[-1]}"'))
@@ -77,9 +78,9 @@ def one_of(given: Any, name: str, known: Sequence[str]) -> str:
 
 
 def path_of(given: Any, name: str) -> Path:
-    """Returns a path, of a text or a path object; ``~`` at its beginning is the home folder.
+    """Returns the path of a text or a path object; a leading ``~`` is the home folder.
 
-    CrownError for anything else.
+    Raises CrownError for anything else.
     """
     try:
         text = os.fspath(given)
@@ -103,7 +104,9 @@ def path_of(given: Any, name: str) -> Path:
 
 
 def file_of(given: Any, name: str) -> Path:
-    """Returns the path of a file that is to be made: CrownError if that is a folder, or its folder is absent."""
+    """Returns the path of a file to be created. Raises CrownError if the path is a folder, or if its parent folder does
+    not exist.
+    """
     path = path_of(given, name)
     if os.path.isdir(path):
         raise CrownError(f"{name}={str(path)!r} is a folder; name a file in it")
@@ -113,7 +116,7 @@ def file_of(given: Any, name: str) -> Path:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Returns True iff two paths lead to one file, by whatever links, or would if it were there."""
+    """Returns True iff both paths resolve to the same file, which need not exist. Follows links."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -121,7 +124,9 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def _whole(given: Any) -> int | None:
-    """Returns the value of an integer of any library, or of a float that is one; None for all else, booleans too."""
+    """Returns the value of an integer of any library, or of an integral float; None for anything else, including
+    booleans.
+    """
     if isinstance(given, float) and given.is_integer():
         return int(given)
     try:

@@ -1,9 +1,9 @@
-"""Delays Ctrl-C while a batch is applied, until the state is whole.
+"""Delays Ctrl-C while a batch is applied, until the state is consistent.
 
-Python raises ``KeyboardInterrupt`` between any two instructions, also between a kernel's return and the line that notes
-what it did. While a batch is applied SIGINT is therefore only noted, and delivered at a point where the batch can be
-taken back (``check``), or at the end. Other handlers of SIGINT get it late, too, but get it. Nothing is done in threads
-other than the main one, where Python never raises it.
+Python raises ``KeyboardInterrupt`` between any two instructions, even between a kernel's return and the line that
+records its effect. While a batch is applied, SIGINT is therefore only noted. It is delivered at a point where the batch
+can be undone (``check``), or at the end. Other handlers of SIGINT also receive the signal late. Nothing is done in
+threads other than the main one, where Python never raises it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _Handler = Callable[[int, FrameType | None], Any]
 
 
 class Uninterrupted:
-    """A context in which SIGINT waits. It can be entered again while it is held.
+    """A context in which SIGINT waits. It is reentrant.
 
-    ``asked``: a function that is called whenever a batch can be taken back; what it raises stops the batch, too.
+    ``asked``: a function that is called whenever a batch can be undone; an error that it raises stops the batch, too.
     """
 
     def __init__(self, asked: Callable[[], None] | None = None) -> None:
         self._asked = asked
         self._depth = 0
         self._noted = False
-        self._delivers: _Handler | None = None  # the handler in whose place this one stands
+        self._delivers: _Handler | None = None  # the handler that this one replaces
 
     def __enter__(self) -> Self:
         if self._depth == 0 and threading.get_ident() == threading.main_thread().ident:
             present = getsignal(SIGINT)
             left = getattr(present, "__self__", None)
-            if isinstance(left, Uninterrupted):  # depth 0: another signal's exception struck while that one was left
+            if isinstance(left, Uninterrupted):  # depth 0: another signal's exception interrupted its exit
                 present = None if left._depth else left._delivers
             if callable(present):
                 self._noted = False
@@ -49,7 +49,7 @@ class Uninterrupted:
         delivers = self._delivers
         signal(SIGINT, delivers)
         self._delivers = None
-        if self._noted:  # even if an error is on its way: it is the context of what the handler raises
+        if self._noted:  # even if an error is raised: it becomes the context of the handler's error
             self._noted = False
             delivers(SIGINT, None)
 
@@ -59,7 +59,7 @@ class Uninterrupted:
         return self._depth > 0
 
     def check(self) -> None:
-        """Delivers a SIGINT that was noted: raises what its handler raises, ``KeyboardInterrupt`` by default."""
+        """Delivers a noted SIGINT: raises the error of its handler, ``KeyboardInterrupt`` by default."""
         if self._asked is not None:
             self._asked()
         if self._noted and self._delivers is not None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Threads:
-    """At most ``most`` threads called ``name``, made when they are first asked for, and anew in a forked process."""
+    """At most ``most`` threads named ``name``, started when they are first used, and again in a forked process."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -16,7 +16,7 @@ class Threads:
 
     @property
     def pool(self) -> ThreadPoolExecutor:
-        """Returns the pool of this process. In one that was forked, what its parent had submitted is not done."""
+        """Returns the pool of this process. A forked process does not run tasks that its parent had submitted."""
         process = os.getpid()
         if self._made is None or self._made[0] != process:
             self._made = process, ThreadPoolExecutor(self._most, thread_name_prefix=self._name)

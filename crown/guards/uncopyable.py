@@ -1,4 +1,4 @@
-"""Objects over mapped memory, which `copy` and `pickle` reject."""
+"""A base class for objects over mapped memory, which rejects `copy` and `pickle`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from crown.errors import CrownError
 
 
 class NotCopyable:
-    """Base of classes that ``copy`` and ``pickle`` refuse, with CrownError.
+    """Base of classes that ``copy`` and ``pickle`` reject, with CrownError.
 
-    The state of such an object is a reservation of many GiB of address space; a copy of it, page by page, ends the
-    process. ``class X(NotCopyable, instead="...")`` says what to do instead; subclasses inherit it.
+    The state of such an object is a reservation of many GiB of address space, and a page-by-page copy would end the
+    process. ``class X(NotCopyable, instead="...")`` names the alternative, which subclasses inherit.
     """
 
     _instead = "keep one and pass it on"
