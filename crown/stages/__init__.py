@@ -1,1 +1,1 @@
-"""The stages of a program: joins, groups, set operations, linear steps; its base tables and its memory."""
+"""The stages of a program (joins, groups, set operations, linear stages), its base tables and its memory."""

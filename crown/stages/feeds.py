@@ -1,4 +1,4 @@
-"""The inputs of a stage: rows of a relation or of an earlier stage, filtered, with computed columns."""
+"""Reads the inputs of a stage: rows of a relation or of an earlier stage, filtered, with computed columns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from plans.schema import Column
 
 
 class Reader:
-    """Reads the nets of a feed's source, whose columns are ``source``. It has no state.
+    """Reads the nets of a feed's source with the columns ``source``. Stateless.
 
-    ``keeps_apart``: all rows enter, and no two of them as equal ones. ``places``: where in the source's rows each
-    column is, if all rows enter as they are; else None.
+    ``keeps_apart``: all rows enter, and different rows stay different. ``places``: the positions of the columns in the
+    source's rows if all rows enter unchanged, else None.
     """
 
     def __init__(self, feed: Feed, source: Sequence[Column], dictionary: Dictionary) -> None:
@@ -29,13 +29,13 @@ class Reader:
         self._exploded = exploded_column(feed)
         outputs = [o if o.expr.op != EXPLODE or self._exploded is None else self._exploded for o in feed.columns]
         self._projection = Projection(outputs, {column.name: column.type for column in source}, self._given)
-        self._passes = feed.where is None and self._projection.passes and self._exploded is None  # as codes
+        self._passes = feed.where is None and self._projection.passes and self._exploded is None  # without decoding
         self._words = [self._given[of][0] for of in self._projection.plain.values()]
         self.places = {name: at for name, (at, _) in self._projection.places.items()} if self._passes else None
         self.keeps_apart = self._passes and set(self._words) == set(range(len(source)))
 
     def weights(self, net: Zset) -> np.ndarray:
-        """Returns the weights (int64[n]) with which the rows of a net enter, if they all do."""
+        """Returns the weights (int64[n]) of the rows of a net in the feed, if all rows enter."""
         return net.weights if self.feed.weight == 1 else net.weights * self.feed.weight
 
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
@@ -55,7 +55,7 @@ class Reader:
         return made, weights[rows]
 
     def zset(self, net: Zset) -> Zset:
-        """Returns the rows that enter, in codes; equal ones are not summed. O(net)."""
+        """Returns the rows that enter, in codes. Equal rows are not summed. O(net)."""
         if self._passes:
             rows = net.project(self._words)
             return rows if self.feed.weight == 1 else Zset(rows.rows, rows.weights * self.feed.weight)

@@ -1,4 +1,4 @@
-"""Linear stages: UNION ALL, projection, selection, padding with NULLs. They keep no state."""
+"""Linear stages: UNION ALL, projection, selection, padding with NULLs. They have no state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from plans.schema import Column
 
 
 def tells_apart(stage: LinearStage, source: Sequence[Column]) -> bool:
-    """Returns whether different rows of the only term stay different, each once: the image of a net is a net."""
+    """Returns True if different rows of the only term stay different and single, so that the image of a net is a
+    net."""
     if len(stage.terms) != 1 or abs(stage.terms[0].weight) != 1:
         return False
     exprs = [output.expr for output in stage.terms[0].columns]
@@ -27,10 +28,10 @@ def tells_apart(stage: LinearStage, source: Sequence[Column]) -> bool:
 
 
 class Linear(Stage):
-    """Runs a linear stage; ``sources``: the columns of what each term reads.
+    """Runs a linear stage. ``sources``: the columns that each term reads.
 
-    What it has no memory of, it reads from its sources again. ``netted``: its rows are net as they are, or
-    the stage that reads them nets them, or adds them up.
+    It recomputes its rows from its sources, since it stores none. ``netted``: its rows need no netting, because they
+    are net already, or the stage that reads them nets them or sums them.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Linear(Stage):
         return found if self._netted else found.net()
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows. O(rows of the sources); in one block if a term is subtracted."""
+        """Yields the rows. O(rows of the sources). Yields one block if a term is subtracted."""
         blocks = (reader.zset(net) for reader, nets in zip(self._readers, sources, strict=True) for net in nets)
         if all(term.weight > 0 for term in self.stage.terms):
             yield from blocks
@@ -62,7 +63,7 @@ class Linear(Stage):
             yield Zset.gathered(list(blocks), len(self.columns)).net()
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(rows of the sources)."""
+        """Returns the multiplicity of a row. O(rows of the sources)."""
         return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan(sources))
 
     def mark_values(self) -> None:

@@ -1,4 +1,4 @@
-"""Orders of rows, as kernels read them: which words of a row are compared, how, and in which direction."""
+"""Describes orders of rows for kernels: which words of a row are compared, how, and in which direction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BITS = np.int64(2**63 - 1)
 
 
 def order_of(type_: str) -> int:
-    """Returns how values of a type are compared, for kernels."""
+    """Returns the constant that tells kernels how to compare values of a type."""
     if type_ == "float64":
         return orders.BY_FLOAT
     if not uses_dictionary(type_):
@@ -26,8 +26,8 @@ def order_of(type_: str) -> int:
 
 
 def order_words(columns: Sequence[Column], order: Sequence[Order], keys: Sequence[int] = ()) -> np.ndarray:
-    """Returns an order of rows for kernels (see ``crown.stages.kernels.trees.ordered``): what is said, and then every
-    other column but the ``keys``, rising, NULLs first."""
+    """Returns an order of rows for kernels (see ``crown.stages.kernels.trees.ordered``): the columns of ``order``, then
+    every other column except the ``keys``, ascending, NULLs first."""
     place = {column.name: i for i, column in enumerate(columns)}
     said = [(place[one.column], one.falling, one.nulls_last) for one in order]
     known = {*keys, *(at for at, _, _ in said)}
@@ -37,24 +37,23 @@ def order_words(columns: Sequence[Column], order: Sequence[Order], keys: Sequenc
 
 
 def ordered(codes: np.ndarray, type_: str, falling: bool) -> np.ndarray:
-    """Returns integers that rise as codes do in an order; those of numbers of one word, dates and times."""
+    """Returns integers in the same order as the values of numbers of one word, dates and times."""
     keys = codes ^ ((codes >> 63) & _BITS) if order_of(type_) == orders.BY_FLOAT else codes
     return ~keys if falling else keys
 
 
 def in_a_word(type_: str) -> bool:
-    """Returns whether values of a type are in the order of one word (see ``ordered``)."""
+    """Returns True if one word represents the order of values of a type (see ``ordered``)."""
     return order_of(type_) in (orders.BY_WORD, orders.BY_FLOAT)
 
 
 def worths(codes: np.ndarray, type_: str, function: str) -> np.ndarray:
-    """Returns words, to be compared without a sign, that are the greater the more a value is what MIN or MAX looks for;
-    0 of NULL."""
+    """Returns unsigned words that are the greater the closer a value is to the result of MIN or MAX; 0 for NULL."""
     keys = ordered(codes, type_, False)
     return np.where(codes == NULL, 0, (-keys if function == "min" else keys) ^ NULL)
 
 
 def of_worths(words: np.ndarray, type_: str, function: str) -> np.ndarray:
-    """Returns the codes of values out of their ``worths``."""
+    """Returns the codes of the values with these ``worths``."""
     keys = words ^ NULL
     return np.where(words == 0, NULL, ordered(-keys if function == "min" else keys, type_, False))

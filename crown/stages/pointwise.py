@@ -1,8 +1,8 @@
 """DISTINCT, UNION, EXCEPT, INTERSECT, missing keys, and any nest of them: per row a function of multiplicities.
 
-A row's multiplicity is f(m1, ..., mk), where mi is how often it is in leaf i. Each event changes one mi, and the stage
-delivers f(after) - f(before). These differences telescope, so the order of events does not matter, and no operator has
-rules of its own for inserts and deletes.
+The multiplicity of a row is f(m1, ..., mk), where mi is its multiplicity in leaf i. Each event changes one mi, and the
+stage delivers f(after) - f(before). The sum of these differences is independent of the order of events, and no operator
+has separate rules for inserts and deletes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPERATORS: dict[str, Callable[..., np.ndarray]] = {
 
 
 class Pointwise(Stage):
-    """Runs a pointwise stage; ``sources``: the columns that each leaf reads."""
+    """Runs a pointwise stage. ``sources``: the columns that each leaf reads."""
 
     def __init__(self, stage: PointwiseStage, sources: Sequence[Sequence[Column]], part: Part) -> None:
         self.stage = stage
@@ -61,7 +61,7 @@ class Pointwise(Stage):
         self._netted = len(self._readers) == 1 and self._readers[0].keeps_apart  # no row has two events in a batch
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch. O(rows touched)."""
+        """Applies a batch. O(changed rows)."""
         events, leaf = self._events(nets)
         before = self._counts.add(events, leaf)
         if self._netted:
@@ -88,7 +88,7 @@ class Pointwise(Stage):
             yield Zset(rows, weights)[weights != 0]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(leaves)."""
+        """Returns the multiplicity of a row. O(leaves)."""
         counts = self._counts.of(Zset(row.reshape(1, -1), np.ones(1, np.int64)))
         return int(multiplicities(self.stage.function, counts)[0])
 
@@ -103,8 +103,8 @@ class Pointwise(Stage):
             assert counts.any(axis=1).all(), "a row that is in no leaf has a record"
 
     def check_counts(self, stages: Sequence[Stage]) -> None:
-        """Compares with the rows of the stages that the leaves read, if all of them remember theirs. Raises
-        AssertionError. O(rows of these stages)."""
+        """Compares the counts with the rows of the stages that the leaves read, if all of these store their rows.
+        Raises AssertionError. O(rows of these stages)."""
         below = [stages[source] for source in self.inputs if isinstance(source, int)]
         if len(below) < len(self.inputs) or not all(stage.parts for stage in below):
             return
@@ -123,5 +123,5 @@ class Pointwise(Stage):
         assert kept == found, "a row is not as often in a leaf as it is counted"
 
     def stats(self) -> dict[str, Any]:
-        """Returns rows that some leaf has."""
+        """Returns the number of rows that occur in some leaf."""
         return {"rows": len(self._counts)}

@@ -1,7 +1,7 @@
-"""The protocol of stages: what each stage does, and where it keeps its state.
+"""The protocol of stages: what each stage does, and where it stores its state.
 
-A stage consumes the nets of its inputs, one per batch, and produces the net of its own rows. Law: the sum of what it
-produced over all batches is its definition over the sums of what it consumed. Between stages travel codes.
+A stage consumes the nets of its inputs, one per batch, and produces the net of its own rows. Law: the sum of its
+outputs over all batches is its definition, applied to the sums of its inputs. Stages exchange codes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ class Part:
     dictionary: Dictionary
 
     def open(self, tables: int, seed: int | None = None) -> bool:
-        """Returns True if the arena was empty, and is now formatted with that many empty tables; False if it was not.
+        """Returns True if the arena was empty; it is then formatted with ``tables`` empty tables. Otherwise returns
+        False.
 
-        Raises SnapshotError if it holds something else.
+        Raises SnapshotError if the arena does not hold a state.
         """
         arena = self.arena
         if arena[A.H_MAGIC] == 0:
-            limit = int(arena[A.H_LIMIT]) or len(arena)  # in a file it is what has blocks
+            limit = int(arena[A.H_LIMIT]) or len(arena)  # in a file, the words that have disk blocks
             A.format_arena(arena, tables, limit, secrets.randbits(62) if seed is None else seed)
             for table in range(tables):
                 new_table(arena, int(table_at(table)))
@@ -52,11 +53,11 @@ class Part:
         return False
 
     def each(self, n: int, step: Callable[[int], int], back: Callable[[int], object], done: int = 0) -> None:
-        """Calls ``step``, a kernel that is given how many rows are ``done`` and returns how many are then, until it is
-        n.
+        """Calls the kernel ``step`` until all ``n`` rows are done. It receives the number of done rows and returns the
+        new one.
 
-        If it stops before that, ``back`` is called with the number of rows that are done, to change them back.
-        Raises as ``insist`` does.
+        If an error stops it, ``back`` is called with the number of done rows, to undo them. Raises the errors of
+        ``insist``.
         """
 
         def work() -> bool:
@@ -72,10 +73,10 @@ class Part:
             raise
 
     def insist(self, work: Callable[[], bool], expected: int = 0) -> None:
-        """Calls ``work``, a kernel that stops where the budget is used up, until it returns True.
+        """Calls ``work``, a kernel that stops when the budget is used up, until it returns True.
 
-        ``expected``: words that it may take before it looks at its budget. Raises MemoryBudgetError if the budget
-        allows no more, and UnusableStateError if the arena itself was full in the midst of a tuple.
+        ``expected``: words that the kernel may use before it checks its budget. Raises MemoryBudgetError if the budget
+        allows no more, and UnusableStateError if the arena was full within a tuple.
         """
         if not self.budget.fixed:
             self.budget.allow(self.number, expected)
@@ -94,9 +95,9 @@ class Part:
         work: Callable[[Zset, np.ndarray], Done],
         back: Callable[[Zset, np.ndarray], object],
     ) -> Done:
-        """Returns what ``work`` does with a net; if it raises, ``back`` changes the rows back that it has changed.
+        """Returns the result of ``work`` on a net. If ``work`` raises, ``back`` undoes the rows that it has changed.
 
-        Both are given int64[2], zeros, and write to the first how many rows of the net they have changed.
+        Both receive a zeroed int64[2], and write the number of changed rows of the net to its first word.
         """
         done = np.zeros(2, np.int64)
         try:
@@ -107,14 +108,15 @@ class Part:
             raise
 
     def record(self, at: int, words: int) -> tuple[int, bool]:
-        """Returns the handle of the record whose handle is in word ``at``, and True if it was made now, all of it 0."""
+        """Returns the handle of the record whose handle is in word ``at``, and True if it was made now, with all words
+        0."""
         made = not self.arena[at]
         if made:
             self.arena[at] = block(self.arena, words)
         return int(self.arena[at]), made
 
     def mark_words(self, table: int, columns: Sequence[Column]) -> None:
-        """Keeps, in the coming sweep of the dictionary, what the first words of a table's records refer to.
+        """Marks the values that the first words of a table's records reference, for the next sweep of the dictionary.
         O(table)."""
         for word, column in enumerate(columns):
             if uses_dictionary(column.type):
@@ -123,7 +125,7 @@ class Part:
     def missing_delete(
         self, relation: str, columns: Sequence[Column], row: np.ndarray, copies: int
     ) -> MissingDeleteError:
-        """Returns the error of a batch that deletes more copies of a row (int64[columns], codes) than there are."""
+        """Returns the error for a batch that deletes more copies of a row (int64[columns], codes) than are present."""
         values = named_values(row, columns, self.dictionary.extern)
         what = "1 copy" if copies == 1 else f"{copies} copies"
         return MissingDeleteError(
@@ -135,8 +137,8 @@ class Part:
 class Stage(Protocol):
     """A stage of a program.
 
-    ``inputs``: per feed the relation's name, or the number of the stage it reads; ``columns``: those of its rows. The
-    last batch that a stage has applied can be undone, whether the program has gone on or not.
+    ``inputs``: per feed, the relation's name, or the number of the stage that it reads. ``columns``: the columns of its
+    rows. The last batch that a stage has applied can be undone, even if later stages have not applied it.
     """
 
     inputs: tuple[str | int, ...]
@@ -144,23 +146,24 @@ class Stage(Protocol):
     parts: tuple[np.ndarray, ...]
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Takes the nets of its inputs, returns the net of its own rows. If it raises, it is as it was before."""
+        """Applies the nets of its inputs. Returns the net of its own rows. If it raises, the stage is unchanged."""
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
-        """Undoes the last batch, which had these nets; returns the net of its own rows. The caller lifts the budget."""
+        """Undoes the last batch, which had these nets. Returns the net of its own rows. The caller lifts the budget."""
         return self.apply([net.negated() for net in nets])
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the stage's rows with their multiplicities; ``sources``: the rows of its inputs, if it needs them."""
+        """Yields the stage's rows with their multiplicities. ``sources``: the rows of its inputs, if the stage needs
+        them."""
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often the row (int64[columns], codes) is there."""
+        """Returns the multiplicity of a row (int64[columns], codes)."""
 
     def mark_values(self) -> None:
-        """Marks everything in the dictionary that the stage refers to. O(state)."""
+        """Marks every value in the dictionary that the stage references. O(state)."""
 
     def check_invariants(self) -> None:
-        """Recomputes what can be recomputed and compares. Raises AssertionError. O(state)."""
+        """Recomputes derived state and compares. Raises AssertionError. O(state)."""
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters."""

@@ -1,9 +1,9 @@
-"""Top-k: the first rows of each group in an order, kept up to date.
+"""Top-k: maintains the first rows of each group in an order.
 
-    net -> feed -> rows -> the trees of their groups -> what crosses the bounds of the windows
+net -> feed -> rows -> the trees of their groups -> rows that cross the bounds of the windows
 
-All rows are kept, in order: whatever leaves a window, its successor is known. The order is that of values, never of
-codes, and ties are broken by the other columns, so that the result is a function of the data.
+All rows are stored, in order, so the successor of a row that leaves a window is known. The order is that of values,
+never of codes, and the other columns break ties, so that the result is a function of the data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from plans.schema import Column
 
 
 class Top(InOrder, Stage):
-    """Runs a top stage; ``source``: the columns of what it reads."""
+    """Runs a top stage. ``source``: the columns that it reads."""
 
     def __init__(self, stage: TopStage, source: Sequence[Column], part: Part) -> None:
         self.stage = stage
@@ -55,16 +55,16 @@ class Top(InOrder, Stage):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per row.
 
-        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there.
+        Raises MemoryBudgetError, and ChangeError for a delete of an absent row.
         """
         net = self._trees.together(self._reader.zset(nets[0]).net(), self._trees.count)
         return self._part.whole(net, self._changed, self._changed)
 
     def _changed(self, net: Zset, done: np.ndarray) -> Zset:
-        """Adds rows; returns what that does to the windows."""
+        """Adds rows. Returns the changes of the windows."""
         n, part, trees = len(net), self._part, self._trees
         keys, changes = np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
-        # Of a change that many copies cross the bounds of its window at most, twice, and that many different rows.
+        # A change moves at most that many copies, and that many different rows, across each of its window's two bounds.
         copies, different = np.minimum(np.abs(changes), self.stage.limit), len(trees) + n
         room = int((2 * np.minimum(copies, different) + 1).sum())
         rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
@@ -94,7 +94,7 @@ class Top(InOrder, Stage):
                 yield self._shown(rows)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(log n), or O(result) where the order has hidden columns."""
+        """Returns the multiplicity of a row. O(log n), or O(result) if the order has hidden columns."""
         if self.stage.hidden:
             return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
         trees, key = self._trees, row.reshape(-1, 1)

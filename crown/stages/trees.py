@@ -1,7 +1,7 @@
-"""Ordered rows of stages: trees of one layout, several orders of the same rows, a tree per partition.
+"""Ordered rows of stages: trees of one layout, several orders of the same rows, one tree per partition.
 
-Has the arguments that kernels take for a tree, and what all stages do with one: read it in order, mark its values,
-check it. A stage whose trees sum something up, or which reads while it changes, does so with a kernel of its own.
+Holds the arguments that kernels take for a tree, and the operations that all stages share: read it in order, mark its
+values, check it. A stage with sums in its trees, or one that reads while it changes, has its own kernels.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 
 Addends = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""What rows add to the sums of a tree, int64[n, words]."""
+"""Returns what rows add to the sums of a tree, int64[n, words], for their codes and weights."""
 _SCANNED = 1 << 12
 _MOST = 1 << 62
-_SORTED = 512  # rows of a batch that are worth to be sorted
-_MANY = 4  # rows of a tree that are
+_SORTED = 512  # rows of a batch that are worth sorting
+_MANY = 4  # for trees of at least this many rows of the batch each
 
 
 class Trees:
     """Trees of rows of these ``types`` in a part, of the order ``spec`` (see ``crown.stages.kernels.trees.nodes``).
 
-    A tree is named by a handle: the word that has its root is ``k`` words behind. ``shape``: what its rows sum up;
-    ``session``: what makes sessions of them (see ``crown.stages.kernels.over.sessions``).
+    A handle identifies a tree: its root is in the word ``k`` words after the handle. ``shape``: the sums of its rows.
+    ``session``: the columns that define sessions (see ``crown.stages.kernels.over.sessions``).
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class Trees:
         self.spec = spec
         self.k = k
         self.shape = np.array([self.width, 0, 0], np.int64) if shape is None else shape
-        self.unsummed = np.array([*self.shape[:2], 0], np.int64)  # the same for those who do not ask for sums
+        self.unsummed = np.array([*self.shape[:2], 0], np.int64)  # the same shape for reading without sums
         self.session = np.array([-1, 0, -1], np.int64) if session is None else session
-        self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + ROOM, np.int64)  # where kernels keep the way to a row
+        self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + ROOM, np.int64)  # kernels store the path to a row here
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
     def together(self, net: Zset, trees: int, first: int = 0) -> Zset:
-        """Returns rows in an order in which many neighbours lie in one leaf, if they are many for so many ``trees``.
-        The columns of the trees begin at column ``first``. O(n log n)."""
+        """Returns rows sorted so that neighbours often share a leaf, if there are many rows per tree, else the rows
+        unchanged. The columns of the trees begin at column ``first``. O(n log n)."""
         if (
             len(net) < max(_SORTED, _MANY * trees)
             or not len(self.spec)
@@ -73,18 +73,18 @@ class Trees:
         return Zset.of_columns(np.take(net.columns(), order, axis=1), net.weights[order])
 
     def strides(self, n: int) -> np.ndarray:
-        """Returns where the columns of ``n`` rows begin, int64[width, n] in one piece."""
+        """Returns the offsets of the columns of ``n`` rows, int64[width, n] in one piece."""
         return np.arange(max(self.width, 1), dtype=np.int64) * n
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
-        """Returns how many rows trees have, copies counted; 0 of handle 0. O(1) each."""
+        """Returns the number of rows of each tree, with copies; 0 for handle 0. O(1) each."""
         out = np.empty(len(handles), np.int64)
         kernels.sizes(self.part.arena, handles, self.k, out)
         return out
 
     def located(self, handles: np.ndarray, keys: np.ndarray, columns: int, mode: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns how many copies are before rows in trees, by the first ``columns`` of the order, and how often they
-        are there (see ``ordered.locate``); 0 for handle 0. O(log n) each."""
+        """Returns the number of copies before rows in trees, by the first ``columns`` of the order, and the copies of
+        the rows (see ``ordered.locate``); 0 for handle 0. O(log n) each."""
         ranks, copies = np.zeros_like(handles), np.zeros_like(handles)
         kernels.locate_all(
             self.part.arena, handles, self.k, self.spec, columns, mode, self.strides(len(handles)), self.shape,
@@ -93,34 +93,36 @@ class Trees:
         return ranks, copies
 
     def numbered(self, handles: np.ndarray, word: int, numbers: np.ndarray) -> np.ndarray:
-        """Returns the positions of rows by their numbers among those that a word of the sums counts. O(log n) each."""
+        """Returns the positions of rows from their numbers among the rows that a word of the sums counts. O(log n)
+        each."""
         out = np.empty_like(numbers)
         kernels.numbered(self.part.arena, handles, self.k, self.shape, word, numbers, out)
         return out
 
     def ahead(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
-        """Returns the positions of the first rows from some on of which a word is not below ``least``; the size of the
-        tree if there is none (see ``crown.stages.kernels.trees.greatest``). O(log n) each."""
+        """Returns, for each start position, the position of the first row from there whose word is at least ``least``;
+        the size of the tree if there is none (see ``crown.stages.kernels.trees.greatest``). O(log n) each."""
         out = np.empty_like(positions)
         greatest.ahead(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
         return out
 
     def back(self, handles: np.ndarray, positions: np.ndarray, word: int, least: np.ndarray) -> np.ndarray:
-        """Returns the positions behind the last rows before some of which a word is not below ``least``; 0 if there is
-        none. O(log n) each."""
+        """Returns, for each end position, the position after the last row before it whose word is at least ``least``; 0
+        if there is none. O(log n) each."""
         out = np.empty_like(positions)
         greatest.back(self.part.arena, handles, self.k, self.shape, word, positions, least, out)
         return out
 
     def rest(self, handles: np.ndarray, positions: np.ndarray, word: int) -> np.ndarray:
-        """Returns the greatest of a word of the rows from positions on, 0 if there is none. O(log n) each."""
+        """Returns the maximum of a word over the rows from each position to the end; 0 if there are none. O(log n)
+        each."""
         out = np.empty_like(positions)
         greatest.rest(self.part.arena, handles, self.k, self.shape, word, positions, out)
         return out
 
     def at(self, handles: np.ndarray, positions: np.ndarray, column: int) -> np.ndarray:
-        """Returns a column of the rows at positions of trees (from 0, copies counted), and NULL behind the last row.
-        O(log n) each."""
+        """Returns a column of the rows at positions of trees (from 0, with copies), and NULL after the last row. O(log
+        n) each."""
         out = np.empty(len(handles), np.int64)
         kernels.codes_at(
             self.part.arena, handles, self.k, self.unsummed, np.ascontiguousarray(positions), column, self.path, out
@@ -130,9 +132,9 @@ class Trees:
     def copied(
         self, handles: np.ndarray, firsts: np.ndarray, ends: np.ndarray, shape: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows at some positions of trees, each copy by itself, codes, int64[width, n], and the sums of
-        those before, int64[trees, words] of a ``shape``. O(log n + rows) each; the first one is the first copy of its
-        row."""
+        """Returns the rows in ranges of positions of trees, each copy separately, codes, int64[width, n], and the sums
+        of the rows before each range, int64[trees, words] of a ``shape``. O(log n + rows) each. Each range must begin
+        at the first copy of a row."""
         lengths = ends - firsts
         starts = np.cumsum(lengths) - lengths
         rows = np.empty((self.width, int(lengths.sum())), np.int64)
@@ -146,7 +148,7 @@ class Trees:
         return self.copied(handles, positions, positions + 1, self.unsummed)[0]
 
     def rows(self, handles: np.ndarray, offset: int = 0, end: int = _MOST) -> Iterator[Zset]:
-        """Yields the rows at these positions of trees without sums, tree by tree, in order, with their copies.
+        """Yields the rows at positions ``offset`` to ``end`` of each tree, tree by tree, in order, with their copies.
         O(log n) per tree, O(1) per row."""
         cursor = np.array([0, offset], np.int64)
         while cursor[0] < len(handles):
@@ -156,11 +158,11 @@ class Trees:
 
     @property
     def refers(self) -> bool:
-        """Returns True if rows may refer to the dictionary."""
+        """Returns True if rows may reference the dictionary."""
         return bool(self._marked)
 
     def mark_values(self, handles: np.ndarray) -> None:
-        """Marks what trees refer to in the dictionary. O(rows)."""
+        """Marks every value in the dictionary that the rows of trees reference. O(rows)."""
         for column in self._marked:
             out = np.empty(0, np.int64)
             while True:
@@ -173,7 +175,7 @@ class Trees:
             self.part.dictionary.mark_codes(out[:found])
 
     def check_invariants(self, handles: np.ndarray) -> np.ndarray:
-        """Returns how many different rows each tree has. Raises AssertionError for what is no tree. O(rows)."""
+        """Returns the number of different rows of each tree. Raises AssertionError for an invalid tree. O(rows)."""
         out = np.empty(len(handles), np.int64)
         kernels.check(
             self.part.arena, self.k, self.spec, self.strides(1), self.shape, self.session, handles,
@@ -184,9 +186,9 @@ class Trees:
 
 
 class OrderedRows:
-    """Rows of a part with their copies, in one order or in several: the trees that have these roots, words of the part.
+    """Rows of a part with their copies, in one or several orders. ``trees``: for each order the word with its root.
 
-    All trees have the same rows. A change takes place in all of them or in none.
+    All trees have the same rows. A change is applied to all of them or to none.
     """
 
     def __init__(self, trees: Sequence[tuple[int, Trees]]) -> None:
@@ -197,10 +199,9 @@ class OrderedRows:
         self._root = np.array([self.trees[0][0]], np.int64)
 
     def change(self, events: Zset) -> np.ndarray:
-        """Adds copies of rows, which may not become less than none; returns what took place (int64[n]).
+        """Adds copies of rows, of which none may fall below 0. Returns the effective changes (int64[n]).
 
-        ``events``: different rows, or inserts alone. Raises MemoryBudgetError, and has changed nothing then. O(log n)
-        each.
+        ``events``: different rows, or inserts only. Raises MemoryBudgetError, with nothing changed. O(log n) each.
         """
         n, keys, weights = len(events), np.ascontiguousarray(events.columns()), np.ascontiguousarray(events.weights)
         taken = np.zeros(n, np.int64)
@@ -215,7 +216,7 @@ class OrderedRows:
         return taken
 
     def _step(self, number: int, keys: np.ndarray, weights: np.ndarray, taken: np.ndarray) -> Callable[[int], int]:
-        """Returns the change of one tree, from a row on."""
+        """Returns a function that changes one tree, beginning at a given row."""
         (root, trees), part, n = self.trees[number], self._part, len(weights)
         return lambda done: change(
             part.arena, root, trees.shape, trees.spec, trees.strides(n), keys, weights, *part.dictionary.memory,
@@ -227,7 +228,7 @@ class OrderedRows:
         return self.trees[0][1].rows(self._root)
 
     def mark_values(self) -> None:
-        """Marks what the rows refer to in the dictionary. O(rows)."""
+        """Marks every value in the dictionary that the rows reference. O(rows)."""
         self.trees[0][1].mark_values(self._root)
 
     def check_invariants(self) -> None:
@@ -244,9 +245,10 @@ class OrderedRows:
 
 
 class Partitions(Trees):
-    """Partitions of a stage's rows, each a record of a table: its key, the columns ``keyed``, and its tree.
+    """Partitions of a stage's rows. A record of a table has the key of a partition, the columns ``keyed``, and its
+    tree.
 
-    ``table``: a header word; it counts the different rows, and all copies.
+    ``table``: a header word. The table counts the different rows, and all copies.
     """
 
     def __init__(
@@ -264,35 +266,35 @@ class Partitions(Trees):
         self._keyed = np.array([*keyed, 0], np.int64)
 
     def __len__(self) -> int:
-        """Returns how many different rows there are."""
+        """Returns the number of different rows."""
         return int(self.part.arena[self.table + T_TALLIES])
 
     @property
     def copies(self) -> int:
-        """Returns how many rows there are, copies counted."""
+        """Returns the number of rows, with copies."""
         return int(self.part.arena[self.table + T_TALLIES + 1])
 
     @property
     def count(self) -> int:
-        """Returns how many partitions there are."""
+        """Returns the number of partitions."""
         return int(self.part.arena[self.table + T_COUNT])
 
     def keyed(self, n: int) -> np.ndarray:
-        """Returns where the columns of the key begin among those of ``n`` rows."""
+        """Returns the offsets of the key columns among the columns of ``n`` rows."""
         return self._keyed * n
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """Returns the handles of the partitions of rows, int64[width, n]; 0 where there is none. O(1) each."""
+        """Returns the handles of the partitions of rows, int64[width, n]; 0 if there is none. O(1) each."""
         n = keys.shape[1]
         out = np.empty(n, np.int64)
         kernels.find_all(self.part.arena, self.table, self.keyed(n), self.k, np.ascontiguousarray(keys), out)
         return out
 
     def change(self, net: Zset, addends: Addends, done: np.ndarray, of: str) -> None:
-        """Adds copies of rows, and their sums, which ``addends`` has of codes, int64[width, n], and weights; ``done``
-        says how far it got. O(log n) each.
+        """Adds copies of rows, and their sums, which ``addends`` computes from codes, int64[width, n], and weights.
+        ``done`` receives the progress. O(log n) each.
 
-        Raises MemoryBudgetError, and ChangeError for a delete of a row ``of`` something that is not there.
+        Raises MemoryBudgetError, and ChangeError for a delete of an absent row. ``of``: completes the error message.
         """
         n, keys, weights = len(net), np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
         sums = addends(keys, weights) if self.shape[1] else np.empty((n, 0), np.int64)
@@ -309,7 +311,7 @@ class Partitions(Trees):
 
     def insist(self, step: Callable[[], int], of: str) -> None:
         """Calls ``step``, a kernel that changes rows (see ``partitions.change``), until all of them are changed. Raises
-        as ``change`` does."""
+        the errors of ``change``."""
 
         def work() -> bool:
             found = step()
@@ -320,8 +322,8 @@ class Partitions(Trees):
         self.part.insist(work)
 
     def places(self, keys: np.ndarray) -> np.ndarray:
-        """Returns where rows, int64[width, n], are, or would be: int64[words, n], see ``partitions.place``. O(log n)
-        each."""
+        """Returns the places of rows, int64[width, n], present or not: int64[words, n], see ``partitions.place``. O(log
+        n) each."""
         n = keys.shape[1]
         out = np.empty((kernels.PLACE, n), np.int64)
         kernels.place(
@@ -331,8 +333,8 @@ class Partitions(Trees):
         return out
 
     def survey(self, keys: np.ndarray, told: int, peers: int) -> np.ndarray:
-        """Returns where rows, int64[width, n], lie among those that are like them: int64[words, n], see
-        ``surveys.survey``. O(log n) each."""
+        """Returns the places of rows, int64[width, n], among their peers: int64[words, n], see ``surveys.survey``.
+        O(log n) each."""
         n = keys.shape[1]
         out = np.empty((surveys.SURVEY, n), np.int64)
         surveys.survey(
@@ -342,7 +344,7 @@ class Partitions(Trees):
         return out
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yields the handles of all partitions, some at a time."""
+        """Yields the handles of all partitions, block by block."""
         slot = 0
         while slot >= 0:
             handles = np.empty(_SCANNED, np.int64)
@@ -350,12 +352,12 @@ class Partitions(Trees):
             yield handles[:n]
 
     def mark_all(self) -> None:
-        """Marks what the rows refer to in the dictionary. O(rows)."""
+        """Marks every value in the dictionary that the rows reference. O(rows)."""
         for handles in self.blocks() if self._marked else ():
             self.mark_values(handles)
 
     def check_all(self) -> None:
-        """Raises AssertionError unless every partition has rows in order, as many as were counted. O(rows)."""
+        """Raises AssertionError unless every partition has its rows in order, and the counts match. O(rows)."""
         found = copies = 0
         for handles in self.blocks():
             here = self.check_invariants(handles)
@@ -366,20 +368,20 @@ class Partitions(Trees):
 
 
 class InOrder:
-    """What stages have in common whose rows lie in order, in one part with a tree for each partition."""
+    """The common methods of stages with ordered rows, in one part with one tree per partition."""
 
     _part: Part
     _trees: Partitions
 
     def mark_values(self) -> None:
-        """Marks the values of its rows as needed."""
+        """Marks every value in the dictionary that the rows reference. O(rows)."""
         self._trees.mark_all()
 
     def check_invariants(self) -> None:
-        """Checks the invariants of its trees. AssertionError if one does not hold."""
+        """Raises AssertionError if an invariant of the trees does not hold."""
         self._trees.check_all()
 
     def stats(self) -> dict[str, Any]:
-        """Returns partitions, distinct rows, and the entries that changes ever looked at."""
+        """Returns the number of partitions, of distinct rows, and of tree entries that changes have read."""
         steps = int(self._part.arena[H_STEPS])
         return {"groups": self._trees.count, "rows": len(self._trees), "steps": steps}

@@ -1,1 +1,1 @@
-"""The tables of a program: what a delete finds, keys, windows, updates by key."""
+"""The tables of a program: decide which deletes find a row, and maintain keys, windows and updates by key."""

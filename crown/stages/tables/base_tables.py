@@ -1,15 +1,15 @@
-"""The base tables of a program, the one place that decides whether a delete finds its row.
+"""The base tables of a program, the only place that decides whether a delete finds its row.
 
-Several stages may read one relation, each with columns of its own. If each stage decided what a delete of an absent row
-takes away, their counts would drift apart. So the base tables count the copies of every tuple, over all columns that
-some stage reads, and pass on the changes that took place. A join that stores these columns is asked instead, and no
-tuple is counted twice (``crown.stages.tables.join_as_table``). A relation with upserts keeps the row of each key
+Several stages may read one relation, each with its own columns. If each stage decided what a delete of an absent row
+removes, their counts would diverge. So the base tables count the copies of every tuple, over all columns that some
+stage reads, and pass on the effective changes. If a join stores these columns, its records are looked up instead, and
+no tuple is counted twice (``crown.stages.tables.join_as_table``). A relation with upserts stores the row of each key
 (``crown.stages.tables.upsert_table``): an upsert passes on the deleted row and the inserted one. A relation with a
-window keeps the rows inside the window (``crown.stages.tables.windowed_table``), and passes on rows that leave it.
-Where a key is enforced, the rows of each key are counted, too (``crown.stages.tables.key_counts``).
+window stores the rows inside the window (``crown.stages.tables.windowed_table``), and passes on deletes of expired
+rows. For an enforced key, the rows of each key are also counted (``crown.stages.tables.key_counts``).
 
-The last batch can be undone: what its deletes did not find is kept in the arena, so the batch as it was given says what
-took place. A batch whose deletes all found their rows keeps nothing.
+The last batch can be undone. The copies that its deletes did not find are stored in the arena, so the effective changes
+can be computed from the given batch. A batch whose deletes all found their rows stores nothing.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from plans.schema import Column
 from plans.wiring import Wires
 
 _MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
-_KNOWN = T_TALLIES  # of the table of what deletes did not find: 1 while it is that of the last batch
+_KNOWN = T_TALLIES  # in the table of missing deletes: 1 while the table is that of the last batch
 
 
 class BaseTables:
-    """Counts the tuples of the relations of a program, of which those columns are taken that its ``wires`` say.
+    """Counts the tuples of the relations of a program, with the columns that ``wires`` lists.
 
-    ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
-    through; then only relations that are read again are counted at all. No relation has two of upserts, a window and an
-    enforced key. ``enforced``: where the key stands in the tuples of relations whose key is enforced.
+    ``on_missing``: ``"ignore"`` deletes the copies that are present, ``"raise"`` rejects the batch, ``"trust"`` accepts
+    every delete; then only relations that are read again are counted. A relation has at most one of upserts, a window
+    and an enforced key. ``enforced``: for relations with an enforced key, its positions in a tuple.
     """
 
     def __init__(self, part: Part, program: Program, wires: Wires, on_missing: str) -> None:
@@ -58,11 +58,11 @@ class BaseTables:
         self.enforced = enforced
         self._shown = {table.name.lower(): table.name for table in program.tables}
         self._selected = [name for name, wire in base.items() if wire.conditions]
-        self.missing: dict[str, np.ndarray] = {}  # copies that the deletes of the last batch did not find, per tuple
+        self.missing: dict[str, np.ndarray] = {}  # per tuple, copies that deletes of the last batch did not find
         self._part = part
         self._columns = columns
         forgetful = [name for name, of in upserts.items() if of.behind is not None]
-        first = len(columns) + len(upserts)  # of the tables that those have besides
+        first = len(columns) + len(upserts)  # number of the first extra table of these relations
         last = first + len(forgetful)
         part.open(last + len(enforced) + 1)
         self._header = numbers(part.arena[: header_words(last + len(enforced) + 1)])
@@ -86,7 +86,7 @@ class BaseTables:
             for i, (name, of) in enumerate(upserts.items())
         }
         self._unique = {name: KeyCounts(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
-        self._absent = CountedTuples(part, last + len(enforced), 2)  # number of a relation, place in its net -> copies
+        self._absent = CountedTuples(part, last + len(enforced), 2)  # relation, position in its net -> copies
         self._known = self._absent.table + _KNOWN
         self._kept: list[tuple[str, CountedTuples | UpsertTable]] = [*self._tables.items(), *self._keyed.items()]
         self._key = {name: of.key for name, of in upserts.items()}
@@ -94,43 +94,44 @@ class BaseTables:
 
     @property
     def absent(self) -> list[str]:
-        """Returns the relations, as they are declared, in which deletes of the last batch found no row."""
+        """Returns the declared names of the relations in which deletes of the last batch found no row."""
         return list(map(self._named, self.missing))
 
     def _named(self, name: str) -> str:
-        """Returns a relation's name as it is declared."""
+        """Returns the declared name of a relation."""
         return self._shown.get(name, name)
 
     def gate(self, name: str) -> tuple[int, bool] | None:
-        """Returns the table that counts the tuples of a relation, and whether no count falls below 0; None if they are
-        not counted. Of no relation with upserts, a window or an enforced key, or of which a join is asked."""
+        """Returns the table that counts the tuples of a relation, and True if no count falls below 0. Returns None if
+        they are not counted. Must not be called for a relation with upserts, a window or an enforced key, or one that a
+        join stores."""
         return (self._tables[name].table, self.on_missing != "trust") if name in self._tables else None
 
     def counts_alone(self, name: str) -> bool:
-        """Returns True if what the deletes of a relation find depends on a table of counted tuples at most, or on a
-        join."""
+        """Returns True if only a table of counted tuples, or a join, determines which deletes of a relation find a
+        row."""
         return not any(name in other for other in (self._keyed, self.retained, self._unique))
 
     def asked(self, name: str) -> int | None:
-        """Returns the record descriptor of the join that is asked what deletes of a relation find; None if none is."""
+        """Returns the record descriptor of the join in which deletes of a relation are looked up, or None."""
         return self._stored[name].record if name in self._stored else None
 
     def let_through(self) -> None:
-        """Notes that all deletes of a batch have found their rows."""
+        """Records that all deletes of a batch have found their rows."""
         if self._header[self._absent.table + T_COUNT]:
             self._remember({})
         self._header[self._known] = 1
         self.missing = {}
 
     def ask(self, stored: Mapping[str, JoinAsTable]) -> None:
-        """Has joins asked for the copies of the tuples that they store, by relation."""
+        """Registers joins whose records hold the copies of a relation's tuples, by relation."""
         self._stored |= {name: of for name, of in stored.items() if name in self._tables}
 
     def apply(self, batch: PreparedBatch) -> dict[str, Zset]:
-        """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
+        """Returns the effective nets, including rows that leave their window. O(tuples), with windows O(log n) each.
 
-        Raises MissingDeleteError, if deletes that find nothing are to be refused, ChangeError, if the batch was
-        prepared for another state, and MemoryBudgetError; nothing has changed then.
+        Raises MissingDeleteError if missing deletes are to be rejected, ChangeError if the batch was prepared for
+        another state, and MemoryBudgetError. The tables are then unchanged.
         """
         if batch.passed:
             self.let_through()
@@ -162,9 +163,9 @@ class BaseTables:
         return done
 
     def _remember(self, missing: Mapping[str, np.ndarray]) -> None:
-        """Keeps what the deletes of a batch did not find, in place of that of the batch before. Amortized O(missing).
+        """Stores the missing deletes of a batch in place of those of the batch before. Amortized O(missing).
 
-        Raises MemoryBudgetError; nothing is known then.
+        Raises MemoryBudgetError; the stored missing deletes are then undefined.
         """
         for rows, counts in list(self._absent.scan()):
             self._absent.put(_once(rows), counts, np.zeros_like(counts))
@@ -186,7 +187,7 @@ class BaseTables:
         return found
 
     def _count_keys(self, name: str, effective: Zset) -> None:
-        """Counts the rows of each enforced key. If it raises, the changes of the relation are taken back."""
+        """Counts the rows of each enforced key. If it raises, the changes of the relation are undone."""
         try:
             self._unique[name].apply(effective)
         except BaseException:
@@ -194,10 +195,10 @@ class BaseTables:
             raise
 
     def refused_keys(self, name: str, net: Zset) -> tuple[np.ndarray, np.ndarray] | None:
-        """Returns the enforced keys of a relation that would not have one row or none after a net, and how many rows
-        they would have; see ``KeyCounts.refused``. Changes nothing. Expected O(n)."""
+        """Returns the enforced keys of a relation that would not have 0 or 1 rows after a net, and their
+        numbers of rows; see ``KeyCounts.refused``. Changes nothing. Expected O(n)."""
         goes = net.weights < 0
-        if name in self._tables and self.on_missing != "trust" and goes.any():  # deletes that find nothing take nothing
+        if name in self._tables and self.on_missing != "trust" and goes.any():  # a missing delete removes nothing
             gone = net[goes]
             weights = net.weights.copy()
             weights[goes] = np.maximum(gone.weights, -self._copies(name, gone))
@@ -205,7 +206,7 @@ class BaseTables:
         return self._unique[name].refused(net)
 
     def _copies(self, name: str, net: Zset) -> np.ndarray:
-        """Returns how many copies of each tuple are there, int64[n]. Expected O(n)."""
+        """Returns the present copies of each tuple, int64[n]. Expected O(n)."""
         table, stored = self._tables[name], self._stored.get(name)
         if stored is None:
             return table.of(net)[:, 0]
@@ -217,14 +218,14 @@ class BaseTables:
     def _let_through(
         self, name: str, net: Zset, strict: bool, missing: dict[str, np.ndarray], gated: Gated | None
     ) -> Zset:
-        """Returns the net of a relation as it takes place; ``missing`` gets the copies that its deletes did not
-        find. ``gated``: what of it was counted before."""
+        """Returns the effective net of a relation. Stores the copies that its deletes did not find in ``missing``.
+        ``gated``: the part of the net that was counted before."""
         if name in self._keyed:
             return self._replaced(name, net, strict, missing)
         if name not in self._tables:
             return net
         stored = self._stored.get(name)
-        if stored is not None and stored.rest(net) is None:  # what goes stands before what comes
+        if stored is not None and stored.rest(net) is None:  # deletes precede inserts
             gone = int(negatives(net.weights))
             if not gone:
                 return net
@@ -247,8 +248,8 @@ class BaseTables:
         return effective
 
     def _before(self, name: str, net: Zset, gated: Gated | None) -> np.ndarray:
-        """Returns the copies of each tuple before the batch (int64[n]), which is counted; 0 of one that a join stores
-        and that comes."""
+        """Counts a net. Returns the copies of each tuple before the batch (int64[n]); 0 for an insert that a join
+        stores."""
         table, clamp = self._tables[name], self.on_missing != "trust"
         if name not in self._stored:
             return table.add(net, np.zeros(len(net), np.int64), clamp, gated)[:, 0]
@@ -261,7 +262,7 @@ class BaseTables:
         return before
 
     def _replaced(self, name: str, changes: Zset, strict: bool, missing: dict[str, np.ndarray]) -> Zset:
-        """Returns the rows that go and come where a relation is updated by key."""
+        """Returns the deleted and inserted rows of an update by key."""
         effective, absent = self._keyed[name].apply(changes)
         if not absent.any():
             return effective
@@ -276,12 +277,13 @@ class BaseTables:
         return effective
 
     def demand_undo(self) -> None:
-        """Raises UnusableStateError if the last batch cannot be undone: it was already, or another one was refused."""
+        """Raises UnusableStateError if the last batch cannot be undone, because it was undone already, or a later one
+        was rejected."""
         if not self._header[self._known]:
             raise UnusableStateError("what the last batch replaced is not known any more")
 
     def undo(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
-        """Undoes the last batch, which had these nets; returns them as they took place. No budget stands in its way."""
+        """Undoes the last batch, which had these nets, without regard to the budget. Returns the effective nets."""
         self.missing = missing = self._remembered(nets)
         effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
         effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
@@ -296,7 +298,7 @@ class BaseTables:
         return {**counted, **effective}
 
     def _take_out(self, done: Mapping[str, Zset]) -> None:
-        """Takes back the relations that were ``done`` when a batch was refused, as they took place."""
+        """Undoes the effective changes of the relations in ``done`` when a batch is rejected."""
         for name, keyed in self._keyed.items():
             if name in done:
                 keyed.take_back()
@@ -309,13 +311,13 @@ class BaseTables:
         self._forget_keys(done)
 
     def _forget_keys(self, nets: Mapping[str, Zset]) -> None:
-        """Takes nets out of the relations whose rows are counted by key."""
+        """Subtracts nets from the relations whose rows are counted by key."""
         for name, unique in self._unique.items():
             if name in nets:
                 unique.take_back(nets[name])
 
     def _restore(self, nets: Mapping[str, Zset]) -> None:
-        """Takes nets out of the relations that are counted."""
+        """Subtracts nets from the relations that are counted."""
         with self._part.budget.lifted():
             for name, net in nets.items():
                 if name in self._tables:
@@ -326,7 +328,7 @@ class BaseTables:
                     self._tables[name].add(own.negated(), np.zeros(len(own), np.int64))
 
     def tally(self, batch: PreparedBatch, sign: int = 1) -> None:
-        """Counts what ``stats`` tells of the last batch, which stands, or (``sign`` -1) is undone."""
+        """Updates the counters of ``stats`` for the last batch, which is committed, or (``sign`` -1) undone."""
         header, nets, counted = self._header, batch.nets, batch.counted
         for name, table in self._kept:
             if name in counted or name in nets:
@@ -338,17 +340,17 @@ class BaseTables:
             header[self._filtered(name)] += sign * rows
 
     def _filtered(self, name: str) -> int:
-        """Returns the counter of the rows of a relation that nothing read."""
+        """Returns the word that counts the rows of a relation that no stage reads."""
         return int(table_at(self._number[name])) + _FILTERED
 
     def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
-        """Returns the values of the key of a tuple."""
+        """Returns the values of the key of a tuple, by column name."""
         key = self._key[name]
         columns = [self._columns[name][i] for i in key]
         return named_values(net.rows[at][list(key)], columns, self._part.dictionary.extern)
 
     def scan(self, name: str) -> Iterator[Zset]:
-        """Yields the tuples of a relation that is counted, with their copies."""
+        """Yields the tuples of a counted relation, with their copies."""
         if name in self._keyed:
             yield from self._keyed[name].scan()
             return
@@ -361,24 +363,24 @@ class BaseTables:
             yield self._stored[name].scan()
 
     def carried(self, name: str) -> tuple[Column, ...] | None:
-        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted, and for a window by
-        arrival, whose rows do not say when they came."""
+        """Returns the columns of the rows that ``changes`` yields for a relation. Returns None if it is not counted,
+        and for a window by arrival, whose rows do not have their time."""
         if name in self._keyed:
             return self._keyed[name].carried
         timed = name in self.retained and not self.retained[name].window.arrival
         return self._columns[name] if timed or name in self._tables else None
 
     def changes(self, name: str) -> Iterator[Zset]:
-        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too; with a
-        window together with ``reached``."""
+        """Yields changes that produce the relation's state: its tuples; with upserts also the tombstones; with a window
+        together with ``reached``."""
         yield from self._keyed[name].changes() if name in self._keyed else self.scan(name)
 
     def reached(self, name: str) -> int | None:
-        """Returns the watermark of a relation, a code; None if it has none."""
+        """Returns the watermark of a relation as a code, or None."""
         return self.retained[name].reached() if name in self.retained else None
 
     def forget_counters(self) -> None:
-        """Sets to zero what ``stats`` tells of the changes that came."""
+        """Resets the counters of received changes that ``stats`` reports."""
         for _, table in self._kept:
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
         for name in self._selected:
@@ -387,7 +389,7 @@ class BaseTables:
             retained.forget_counters()
 
     def mark_values(self) -> None:
-        """Marks what the tuples refer to in the dictionary. O(state)."""
+        """Marks every value in the dictionary that the tuples reference. O(state)."""
         for name, table in self._tables.items():
             self._part.mark_words(table.table, self._columns[name])
         for keyed in self._keyed.values():
@@ -398,7 +400,7 @@ class BaseTables:
             unique.mark_values(self._columns[name])
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if a tuple is there less than once, or two with one enforced key."""
+        """Raises AssertionError if a stored tuple has less than one copy, or an enforced key has two rows."""
         for keyed in self._keyed.values():
             keyed.check_invariants()
         for name in self._tables:
@@ -410,10 +412,9 @@ class BaseTables:
             unique.check_invariants(self.scan(name) if name in self._tables else None)
 
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did
-        not find, and the net changes ever; the rows ever that were left out because nothing reads them; what is known
-        of windows; of those with upserts also the changes that were left out as too old, and the tombstones.
-        """
+        """Returns statistics per relation: the distinct tuples (with a window: the rows inside it); total missing
+        deletes, net changes, and rows that no stage reads; statistics of windows; with upserts also late changes and
+        tombstones."""
         arena, kept, within = self._part.arena, self._kept, self.retained.items()
         missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
         updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
@@ -434,7 +435,7 @@ class BaseTables:
 
 
 def _once(rows: np.ndarray) -> Zset:
-    """Returns rows, each once."""
+    """Returns rows with weight 1."""
     return Zset(rows, np.ones(len(rows), np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Tuples with counts in a part of memory, used by base tables and pointwise stages."""
+"""Stores tuples with counts in a part of memory, for base tables and pointwise stages."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class CountedTuples:
     def add(self, events: Zset, leaf: np.ndarray, clamp: bool = False, gated: Gated | None = None) -> np.ndarray:
         """Adds the weights of events to the counts of their tuples, each in its leaf (int64[n]).
 
-        Returns int64[n, leaves]: the counts of the tuple before the event, in the order of the events. With ``clamp``
-        no count falls below 0; the events MUST be net then. ``gated``: what of them was added before.
-        Raises MemoryBudgetError, and has changed nothing then.
+        Returns int64[n, leaves]: the counts of each event's tuple before the event. With ``clamp`` no count falls below
+        0; the events MUST be net then. ``gated``: the part of the events that was added before. Raises
+        MemoryBudgetError, with nothing changed.
         """
         n = len(events)
         keys, strides = self._keys(events)
@@ -57,9 +57,10 @@ class CountedTuples:
         return before
 
     def put(self, rows: Zset, before: np.ndarray, after: np.ndarray) -> None:
-        """Turns the counts of different tuples from ``before``, which they are, to ``after`` (int64[n, leaves]).
+        """Changes the counts of different tuples from ``before``, their present counts, to ``after`` (int64[n,
+        leaves]).
 
-        A tuple whose last count becomes 0 is taken out. Raises MemoryBudgetError, and has changed nothing then.
+        Deletes a tuple whose last count becomes 0. Raises MemoryBudgetError, with nothing changed.
         """
         keys, strides = self._keys(rows)
         counts = np.ascontiguousarray(after)
@@ -83,7 +84,7 @@ class CountedTuples:
         return keys, self._identity * len(rows)
 
     def scan(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields all tuples (int64[n, width]) with their counts (int64[n, leaves]), a block at a time."""
+        """Yields all tuples (int64[n, width]) with their counts (int64[n, leaves]), block by block."""
         slot = 0
         while slot >= 0:
             rows, counts = np.empty((_SCANNED, self.width), np.int64), np.empty((_SCANNED, self.leaves), np.int64)

@@ -1,8 +1,8 @@
-"""Relations that a join stores whole: base tables look up deletes in the join's records.
+"""Looks up deletes in the records of a join, for relations that a join stores completely.
 
-The join's record of a tuple has its copies as they were before the batch, for it is asked first. What the join
-does not store are the tuples that no alias of the relation reads, because a column that it joins on is NULL: those are
-the *rest*, which the base tables count themselves.
+The look-up precedes the join's own update, so the join's record of a tuple has the copies before the batch. The join
+does not store tuples that no alias of the relation reads, because a join column is NULL. These are the *rest*, which
+the base tables count themselves.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from plans.stored_relations import StoredRelation, stored_relations
 
 
 class JoinAsTable:
-    """A relation of which a join stores every column that is read, ``columns``, in the ``states`` of its cells.
+    """A relation of which a join stores all ``columns`` that are read, in the ``states`` of its cells.
 
-    A tuple that a cell has is there with all its copies; several cells may have it. ``masks``: the column that says
-    which occurrences read a tuple, which the join's records say, too. ``record``: their descriptor.
+    A cell that has a tuple has all its copies; several cells may have it. ``masks``: None, or the column of the masks
+    of occurrences that read a tuple, which the join's records also have. ``record``: the descriptor of these records.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class JoinAsTable:
         self._words = [place[name.lower()] for name in relation.columns]
         self._masks = None if masks is None else place[masks.lower()]
         self._aliases = relation.aliases
-        # Does it leave out tuples that no alias can use?
+        # True if the join omits tuples that no alias can use.
         self._leaves = masks is not None or all(alias.not_null for alias in relation.aliases)
         self._columns = [self._words.index(i) for i in range(len(columns)) if i != self._masks]
         self._states, self._relation = states, relation
@@ -72,7 +72,7 @@ class JoinAsTable:
         return Zset(rows, at.copies(state.halves, handles, width).astype(np.int64))
 
     def rest(self, net: Zset) -> np.ndarray | None:
-        """Returns the mask (bool[n]) of the tuples that the join does not store; None if it stores all. O(n)."""
+        """Returns the mask (bool[n]) of the tuples that the join does not store, or None if it stores all. O(n)."""
         if not self._leaves or (self._masks is None and not net.may_have_null()):
             return None
         rows, stored = net.rows[:, self._words], np.zeros(len(net), bool)
@@ -82,7 +82,7 @@ class JoinAsTable:
         return None if stored.all() else ~stored
 
     def copies(self, net: Zset) -> np.ndarray:
-        """Returns how many copies of each tuple the join has, int64[n]. Expected O(n)."""
+        """Returns the copies of each tuple in the join, int64[n]. Expected O(n)."""
         rows = net.project(self._words).flat()
         found = self._copies_in(self._states[0], rows, len(net))
         for state in self._states[1:]:
@@ -97,10 +97,11 @@ class JoinAsTable:
 
 def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str, JoinAsTable]:
     """Returns the relations (in lower case) of which a join stores all ``columns`` that are read, and all rows: it has
-    no predicate there, or one that is known to hold.
+    no predicate on the relation, or one that all rows are known to meet.
 
-    A bag keeps its relations in tables of its own, and is not asked; of a summed leaf no tuple is stored. Nor is a join
-    asked that does not know the whole mask of a tuple, because occurrences read the relation in another way.
+    Excludes relations of bags, which are stored in the bag's own tables, and of summed leaves, whose tuples are not
+    stored. Also excludes a join that does not know the whole mask of a tuple, because occurrences read the relation
+    through another stored relation.
     """
     found, state = {}, join.states[0]
     read = Counter(atom.relation.lower() for atom in occurrences_of_plan(state.plan))
@@ -120,7 +121,7 @@ def stored_whole(join: Join, columns: dict[str, tuple[Column, ...]]) -> dict[str
 
 
 def _handles(state: State, relation: StoredRelation) -> np.ndarray:
-    """Returns the records of a stored relation outside of bags, int64[tuples]. O(tuples)."""
+    """Returns the handles of the records of a stored relation outside of bags, int64[tuples]. O(tuples)."""
     table = int(state.plan_array[state.compiled.record[relation.aliases[0].node] + L.R_TABLE])
     slots = int(state.arena[table + T_SLOTS])
     words = state.arena[slots : slots + int(state.arena[table + T_CAPACITY])]

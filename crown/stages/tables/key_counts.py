@@ -1,9 +1,9 @@
-"""Enforced keys: rows are counted per key, and a batch that leaves more than one is rejected.
+"""Enforces keys: counts the rows of each key, and rejects a batch that would leave more than one.
 
-A batch is looked at while it is prepared. Where it would leave two rows with one key, its changes of that key are bad
-rows, all of them, because none of them is wrong by itself; where bad rows are set aside, the rest is applied. What a
-delete of an absent row would take away does not count. So the result is always that of a table which keeps its
-declaration, and everything that the planner makes of a declared key holds.
+A batch is checked while it is prepared. If it would leave two rows with one key, all its changes of that key are bad
+rows, because none of them is wrong by itself. With a quarantine, the rest of the batch is applied. Missing deletes do
+not count. So the result is always that of a table which satisfies its declaration, and every plan that relies on the
+declared key is correct.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from plans.schema import Column, Table
 
 
 def enforced_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) -> dict[str, list[int]]:
-    """Returns, by name in lower case, the tables whose key is enforced, and where it stands in the columns ``used``."""
+    """Returns the tables with an enforced key, by name in lower case, and the positions of the key in the columns
+    ``used``."""
     found = {}
     for table in tables:
         if table.enforced:
@@ -31,7 +32,8 @@ def enforced_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) -
 
 
 class KeyCounts:
-    """How many rows each key of a relation has, in table ``table`` of a part; ``words``: where it is in a tuple.
+    """The number of rows of each key of a relation, in table ``table`` of a part. ``words``: the key's positions in a
+    tuple.
 
     Memory: one record per key.
     """
@@ -42,8 +44,8 @@ class KeyCounts:
         self._copies = CountedTuples(part, table, len(words))
 
     def refused(self, changes: Zset) -> tuple[np.ndarray, np.ndarray] | None:
-        """Returns the keys (int64[k, words]) that would not have one row or none after ``changes``, and how many they
-        would have (int64[k]); None if there are none. Changes nothing. Expected O(n)."""
+        """Returns the keys (int64[k, words]) that would not have 0 or 1 rows after ``changes``, and their
+        numbers of rows (int64[k]), or None if there are none. Changes nothing. Expected O(n)."""
         keys = changes.net(self._words)
         after = self._copies.of(keys)[:, 0] + keys.weights
         if _at_most_one(after):
@@ -52,9 +54,9 @@ class KeyCounts:
         return keys.rows[wrong], after[wrong]
 
     def apply(self, changes: Zset) -> None:
-        """Counts changes that take place. Expected O(n).
+        """Counts effective changes. Expected O(n).
 
-        Raises MemoryBudgetError, and ChangeError if a key would not have one row or none; nothing has changed then.
+        Raises MemoryBudgetError, and ChangeError if a key would not have 0 or 1 rows. Nothing is changed then.
         """
         keys = changes.net(self._words)
         if not _at_most_one(self._add(keys) + keys.weights):
@@ -65,20 +67,21 @@ class KeyCounts:
             )
 
     def take_back(self, changes: Zset) -> None:
-        """Takes back changes that were counted. No budget stands in its way."""
+        """Undoes counted changes, without regard to the budget."""
         with self._part.budget.lifted():
             self._add(changes.net(self._words).negated())
 
     def _add(self, keys: Zset) -> np.ndarray:
-        """Returns the rows that each key had before, int64[n]."""
+        """Adds the weights of keys. Returns the number of rows that each key had before, int64[n]."""
         return self._copies.add(keys, np.zeros(len(keys), np.int64))[:, 0]
 
     def mark_values(self, columns: Sequence[Column]) -> None:
-        """Marks what the keys refer to in the dictionary; ``columns``: those of a tuple. O(keys)."""
+        """Marks the values in the dictionary that the keys reference. ``columns``: the columns of a tuple. O(keys)."""
         self._part.mark_words(self._copies.table, [columns[i] for i in self._words])
 
     def check_invariants(self, rows: Iterable[Zset] | None) -> None:
-        """Raises AssertionError unless every key has one row, as the relation's ``rows`` say, if they are known."""
+        """Raises AssertionError unless every key has one row. Compares with the relation's ``rows`` if they are
+        given."""
         counted = 0
         for _, copies in self._copies.scan():
             assert (copies == 1).all(), "an enforced key has more than one row"

@@ -1,11 +1,10 @@
-"""Rows with a period of validity: those whose period contains the clock are in the relation.
+"""Maintains rows with a period of validity: the stage contains the rows whose period contains the clock's time.
 
-    net of rows, net of the clock -> the trees of rows by their beginnings and ends -> what the clock has passed
+net of rows, net of the clock -> trees of rows by beginning and by end -> rows that the clock has passed
 
-The clock is an input: a batch that moves it has its old and its new time. Every row is kept in a tree by the time at
-which it comes in, and in one by the time at which it goes out, so what changes when the clock moves are the rows of two
-ranges. That holds in both directions: the state is a function of the rows and of the time, and the inverse net takes a
-batch back.
+The clock is an input: a batch that moves it has its old and its new time. Every row is stored in a tree by the
+beginning of its period, and in one by its end. So a move of the clock changes the rows of two ranges. The clock can
+move in both directions: the state is a function of the rows and of the time, and the inverse net undoes a batch.
 """
 
 from __future__ import annotations
@@ -31,13 +30,12 @@ from plans.schema import Column
 
 _SCANNED = 1 << 12
 _LATEST = 2**63 - 1
-_SINCE, _UNTIL, _TIME = 0, 1, 2  # a record of words: the root of each tree, and the time
+_SINCE, _UNTIL, _TIME = 0, 1, 2  # words of a record: the root of each tree, and the time
 _WORDS = 3
 
 
 class Timed(Stage):
-    """Runs a timed stage; ``source``: the columns of what it reads, ``clock``:
-    those of what its clock reads."""
+    """Runs a timed stage. ``source``: the columns that it reads. ``clock``: the columns of its clock."""
 
     def __init__(self, stage: TimedStage, source: Sequence[Column], clock: Sequence[Column], part: Part) -> None:
         self.stage = stage
@@ -70,7 +68,7 @@ class Timed(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch. O(log n) per change, O(1) per row that the clock passes. MemoryBudgetError."""
+        """Applies a batch. O(log n) per change, O(1) per row that the clock passes. Raises MemoryBudgetError."""
         net, clock = self._reader.zset(nets[0]).net(), self._clock.zset(nets[1]).net()
         before = after = self._time()
         if len(clock):
@@ -87,7 +85,7 @@ class Timed(Stage):
         return int(self._part.arena[self._record + _TIME])
 
     def _within(self, rows: Zset, time: int) -> np.ndarray:
-        """Returns of rows whether their periods have the time in them (bool[n])."""
+        """Returns bool[n], True for rows whose period contains the time."""
         found = np.full(len(rows), time != NULL)
         if self._since is not None:
             found &= rows.rows[:, self._since] <= time
@@ -96,22 +94,22 @@ class Timed(Stage):
         return found
 
     def _passed(self, before: int, after: int) -> Iterator[Zset]:
-        """Yields the rows that come in and go out as the time changes from ``before`` to ``after``."""
+        """Yields the rows that are inserted and deleted as the time changes from ``before`` to ``after``."""
         low, high = min(before, after), max(before, after)
-        if low == NULL:  # there was no time, and so no row
+        if low == NULL:  # without a time the stage has no rows
             for rows in self._scan(high):
                 yield self._shown(rows if after == high else rows.negated())
             return
         for number, at in enumerate(self._times):
             for rows in self._between(number, low, high):
-                if at != self._since and self._since is not None:  # passed by its beginning, too: it was found by that
+                if at != self._since and self._since is not None:  # also found by its beginning
                     starts = rows.rows[:, self._since]
                     rows = rows[(starts <= low) | (starts > high)]
                 changes = self._within(rows, after).astype(np.int64) - self._within(rows, before)
                 yield self._shown(Zset(rows.rows, rows.weights * changes)[changes != 0])
 
     def _between(self, number: int, low: int, high: int) -> Iterator[Zset]:
-        """Yields, some at a time, the rows of a tree with a time above ``low`` and not above ``high``."""
+        """Yields, block by block, the rows of a tree with a time above ``low`` and not above ``high``."""
         (root, trees), at = self._rows.trees[number], self._times[number]
         cursor, above = np.zeros(3, np.int64), np.zeros(self._width, np.int64)
         above[at] = low
@@ -132,12 +130,12 @@ class Timed(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows. O(1) per row whose time has begun, or per row of the stage where all
-        begin at once."""
+        """Yields the rows. O(1) per row whose period has begun, or per row of the stage if all periods begin at
+        once."""
         return (self._shown(rows) for rows in self._scan(self._time()))
 
     def _scan(self, time: int) -> Iterator[Zset]:
-        """Yields the rows, with their hidden columns, whose periods have the time in them."""
+        """Yields the rows whose period contains the time, with their hidden columns."""
         at = self._times[0]
         if time != NULL:
             low, high = (NULL, time) if at == self._since else (time, _LATEST)
@@ -145,7 +143,7 @@ class Timed(Stage):
                 yield rows[self._within(rows, time)]
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. Costs what ``scan`` costs."""
+        """Returns the multiplicity of a row. Costs as much as ``scan``."""
         return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
 
     # Care
@@ -160,5 +158,6 @@ class Timed(Stage):
         self._rows.check_invariants()
 
     def stats(self) -> dict[str, Any]:
-        """Returns distinct rows, whether they are there or not, and the entries that changes ever looked at."""
+        """Returns the number of distinct stored rows, inside their period or not, and the tree entries that changes
+        have read."""
         return {"rows": sum(map(len, self._rows.scan())), "steps": int(self._part.arena[A.H_STEPS])}

@@ -1,8 +1,8 @@
 """Tombstones: the last sequence of each deleted key, kept until it is too far behind the greatest sequence.
 
-They are in a tree, in the order of their sequence, so those that go are the first ones: O(log n) for a tombstone that
-is inserted or deleted, and nothing is ever gone through as a whole. What is forgotten is a matter of the changes
-alone, never of a clock: the same batches forget the same keys.
+They are stored in a tree, in the order of their sequence, so expired tombstones are the first ones. Inserting or
+deleting a tombstone costs O(log n), and the tree is never scanned completely. Expiry depends only on the changes, never
+on a clock: the same batches forget the same keys.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _FEW, _ALL, _LATEST, _LEAST = 64, 1 << 62, 2**63 - 1, -(2**63)
 
 
 class Tombstones:
-    """The tombstones of one relation, whose record is named by ``table`` of a part.
+    """The tombstones of one relation, whose record a word of ``table`` of a part references.
 
-    ``width``: words of a key; ``behind``: how far behind the greatest sequence they are kept, in units of that.
+    ``width``: words of a key. ``behind``: how far behind the greatest sequence they are kept, in units of the sequence.
     """
 
     def __init__(self, part: Part, table: int, width: int, behind: int) -> None:
         self._part = part
         self._behind = behind
-        self._width = width + 1  # the sequence first
+        self._width = width + 1  # the sequence comes first
         order = np.array([[i, orders.BY_WORD, 0, 0] for i in range(self._width)], np.int64).reshape(-1)
         self._record, made = part.record(table + T_TALLIES, _WORDS)
         if made:
@@ -42,20 +42,21 @@ class Tombstones:
     # ------------------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begins a batch that can be taken back."""
+        """Begins a batch that can be undone."""
         self._part.arena[self._record + _BEFORE] = self._part.arena[self._record + _GREATEST]
 
     def reach(self, greatest: int) -> None:
-        """Notes the greatest sequence of a batch."""
+        """Records the greatest sequence of a batch."""
         arena = self._part.arena
         arena[self._record + _GREATEST] = max(int(arena[self._record + _GREATEST]), greatest)
 
     def go_back(self) -> None:
-        """Takes back what ``reach`` has noted since the batch began."""
+        """Undoes the ``reach`` calls since the batch began."""
         self._part.arena[self._record + _GREATEST] = self._part.arena[self._record + _BEFORE]
 
     def until(self, greatest: int = NULL) -> int:
-        """Returns up to which sequence nothing is kept, when ``greatest`` is reached, too; -2^63 before any change."""
+        """Returns the sequence up to which tombstones expire once ``greatest`` is also reached; -2^63 before any
+        change."""
         reached = max(int(self._part.arena[self._record + _GREATEST]), greatest)
         return _LEAST if reached == NULL else max(reached - self._behind, _LEAST)
 
@@ -63,14 +64,14 @@ class Tombstones:
     # ------------------------------------------------------------------------------------------------------------------
 
     def change(self, rows: np.ndarray, signs: np.ndarray) -> None:
-        """Adds and takes away tombstones: rows int64[n, width] of a sequence and a key, signs 1 and -1 (int64[n]).
+        """Adds and removes tombstones: rows int64[n, width] of a sequence and a key, signs 1 and -1 (int64[n]).
 
-        Raises MemoryBudgetError, and has changed nothing then.
+        Raises MemoryBudgetError, with nothing changed.
         """
         self._rows.change(Zset(rows, signs))
 
     def first(self, until: int) -> np.ndarray:
-        """Returns the tombstones of that sequence or less, int64[n, width]. O(n + log) amortized. Changes nothing."""
+        """Returns the tombstones up to a sequence, int64[n, width]. Amortized O(n + log). Changes nothing."""
         room = _FEW
         while True:
             rows, copies = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
@@ -82,5 +83,5 @@ class Tombstones:
             room *= 4
 
     def every(self) -> np.ndarray:
-        """Returns all tombstones, in their order. O(n)."""
+        """Returns all tombstones in order. O(n)."""
         return self.first(_LATEST)

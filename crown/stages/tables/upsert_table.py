@@ -1,16 +1,16 @@
-"""Upserts: the row of each key is kept, so that an update can delete it.
+"""Upserts: stores the row of each key, so that an update can delete it.
 
-A change says which row a key has from now on, or that it has none. What other stages need is the row that goes; it is
-looked up here, inside of the transaction. So a batch that is applied again gives the same rows, and one that is taken
-back leaves the rows of before. With a sequence a change that is older than the last one of its key is left out and
-counted; so that this holds for keys that are gone, too, their last sequence is kept (a *tombstone*). Memory is linear
-in the keys: one record per live row, one per tombstone, and those of the last batch once more, to undo it by.
+A change gives the new row of a key, or deletes the key. Other stages need the deleted row, which is looked up here,
+inside the transaction. So a batch that is applied again produces the same rows, and undoing a batch restores the
+previous rows. With a sequence, a change that is older than the last one of its key is ignored and counted. For this
+check, the last sequence of a deleted key is kept, too (a *tombstone*). Memory is linear in the keys: one record per
+live row, one per tombstone, and copies of the records that the last batch changed, to undo it.
 
-A relation may say how far behind the greatest sequence tombstones are kept (``crown.stages.tables.tombstones``). What
-is older than that, and of a key without a record, may be older than a deletion that is forgotten, so it is too old as
-well.
+A relation may limit how far behind the greatest sequence tombstones are kept (``crown.stages.tables.tombstones``). An
+older change of a key without a record may precede a forgotten deletion, so it is ignored as late, too.
 
-A record: the codes of the key, then of the other columns that are read, the sequence (0 without one), and a state.
+A record has the codes of the key, the codes of the other columns that are read, the sequence (0 without one), and a
+state.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from crown.store.zset import Zset
 from plans.schema import Column, Table
 
 THERE, DELETED, WAS_ABSENT = 1, 2, 3
-"""States of a record: a live row; a tombstone; of a row before, that there was no record. 0: there is none."""
-_LATE = T_TALLIES + 2  # with the rows, after what the base tables count there: changes that were too old
-_TOMBSTONES, _LATE_NOW = T_TALLIES, T_TALLIES + 1  # with the rows before the last batch
+"""States of a record: a live row; a tombstone; in the table of previous records, that there was no record. 0: no
+record."""
+_LATE = T_TALLIES + 2  # of the rows' table, after the counters of the base tables: late changes
+_TOMBSTONES, _LATE_NOW = T_TALLIES, T_TALLIES + 1  # of the table of previous records
 
 
 class Upserts:
-    """Where the parts of a change stand: ``used`` are the columns of a table that are read.
+    """The positions of the parts of a change. ``used``: the columns of a table that are read.
 
-    ``carried``: columns of a change, those and the sequence behind them, if it is ``ordered`` by one; ``key`` and
-    ``rest``: positions in ``columns``; ``behind``: how far behind the greatest sequence tombstones are kept, None: for
-    ever.
+    ``carried``: the columns of a change: ``used``, followed by the sequence if it is ``ordered`` by one. ``key`` and
+    ``rest``: positions in ``columns``. ``behind``: how far behind the greatest sequence tombstones are kept; None:
+    forever.
     """
 
     def __init__(self, table: Table, used: Sequence[Column]) -> None:
@@ -52,9 +53,9 @@ class Upserts:
         self.rest = [i for i in range(len(used)) if i not in self.key]
 
     def last(self, changes: Zset) -> Zset:
-        """Returns the last change of each key, in the order of the batch: by sequence, deletes first, then by place.
+        """Returns the last change of each key, in the order of the batch: by sequence, deletes first, then by position.
 
-        Without a sequence it is the place alone. Changes of weight 0 are left out. O(n log n).
+        Without a sequence the position alone decides. Omits changes of weight 0. O(n log n).
         """
         changes = changes[changes.weights != 0]
         rows, n = changes.rows, len(changes)
@@ -67,14 +68,14 @@ class Upserts:
 
 
 def upserts_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) -> dict[str, Upserts]:
-    """Returns, by name in lower case, the tables with upserts, of which ``used`` columns are read."""
+    """Returns the tables with upserts, by name in lower case. ``used``: the columns that are read."""
     return {table.name.lower(): Upserts(table, used[table.name.lower()]) for table in tables if table.upserts}
 
 
 class UpsertTable:
-    """The rows of a relation by their key, in table ``current``; those before the last batch in table ``before``.
+    """The rows of a relation by key, in table ``current``; the records before the last batch, in table ``before``.
 
-    ``gone``: the order of its tombstones, if they are forgotten.
+    ``gone``: the order of its tombstones, or None if they are kept forever.
     """
 
     def __init__(self, part: Part, current: int, before: int, upserts: Upserts, gone: Tombstones | None = None) -> None:
@@ -95,25 +96,25 @@ class UpsertTable:
 
     @property
     def tombstones(self) -> int:
-        """Returns how many keys are kept for their sequence alone."""
+        """Returns the number of tombstones."""
         return int(self._part.arena[self._before.table + _TOMBSTONES])
 
     @property
     def late(self) -> int:
-        """Returns how many changes were left out because they were older than the last one of their key."""
+        """Returns the number of changes that were ignored because they were older than the last one of their key."""
         return int(self._part.arena[self._rows.table + _LATE])
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Forgets the batch before, and begins one that can be undone. Amortized O(1) per change."""
+        """Discards the previous batch, and begins one that can be undone. Amortized O(1) per change."""
         self.forget()
         if self._gone is not None:
             self._gone.begin()
 
     def forget(self) -> None:
-        """Forgets the rows before the last batch: there is nothing left to undo."""
+        """Discards the records before the last batch, which can then not be undone."""
         before = self._before
         self._part.arena[before.table + _LATE_NOW] = 0
         if len(before):
@@ -121,10 +122,10 @@ class UpsertTable:
                 before.put(_each(rows), words, np.zeros_like(words))
 
     def apply(self, changes: Zset) -> tuple[Zset, np.ndarray]:
-        """Returns the rows that go and those that come, and bool[n]: which deletes found no row.
+        """Returns the deleted rows, then the inserted rows, and bool[n], True for deletes that found no row.
 
-        ``changes``: at most one per key, what ``Upserts.last`` returns. Raises MemoryBudgetError; no row has changed
-        then, and the batch is to be forgotten. Expected O(n).
+        ``changes``: at most one per key, the result of ``Upserts.last``. Raises MemoryBudgetError. No row has changed
+        then, and the caller must call ``forget``. Expected O(n).
         """
         keys = changes.project(self._upserts.key)
         old = self._rows.of(keys)
@@ -152,13 +153,13 @@ class UpsertTable:
     def _forgotten(
         self, keys: np.ndarray, old: np.ndarray, new: np.ndarray, changes: Zset
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the keys and their records before and after the batch, without tombstones whose time is over."""
+        """Returns the keys and their records before and after the batch, without expired tombstones."""
         if self._gone is None or not len(changes):
             return keys, old, new
         until = self._gone.until(int(changes.rows[:, -1].max()))
         new[(new[:, -1] == DELETED) & (new[:, -2] <= until)] = 0
         over = self._gone.first(until)[:, 1:]
-        if len(keys) and len(over):  # those that the batch changes are among its own already
+        if len(keys) and len(over):  # keys that the batch changes are listed already
             both, number = np.unique(np.concatenate([keys, over]), axis=0, return_inverse=True)
             mine = np.zeros(len(both), bool)
             number = number.reshape(-1)
@@ -168,8 +169,8 @@ class UpsertTable:
         return np.concatenate([keys, over]), np.concatenate([old, was]), np.concatenate([new, np.zeros_like(was)])
 
     def _bury(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> None:
-        """Keeps the order of tombstones, where records turn from ``old`` to ``new``. MemoryBudgetError: nothing has
-        changed."""
+        """Updates the order of tombstones for records that change from ``old`` to ``new``. Raises MemoryBudgetError,
+        with nothing changed."""
         if self._gone is None:
             return
         went, came = old[:, -1] == DELETED, new[:, -1] == DELETED
@@ -177,7 +178,8 @@ class UpsertTable:
         self._gone.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(went), np.count_nonzero(came)]))
 
     def take_back(self) -> Zset:
-        """Undoes the last batch; returns the rows that went and came in it. No budget stands in its way. O(changes)."""
+        """Undoes the last batch, without regard to the budget. Returns the rows that it deleted and inserted.
+        O(changes)."""
         found = list(self._before.scan())
         rows = np.concatenate([keys for keys, _ in found])
         old = np.concatenate([words for _, words in found])
@@ -194,7 +196,7 @@ class UpsertTable:
         return self._difference(rows, old, new)
 
     def _replaced(self, changes: Zset, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the records of the keys after the batch (int64[n, words]), and bool[n]: which changes are too old."""
+        """Returns the records of the keys after the batch (int64[n, words]), and bool[n], True for late changes."""
         ordered, come = self._upserts.ordered, changes.weights > 0
         new = np.zeros_like(old)
         new[:, :-2] = np.where(come[:, None], changes.rows[:, self._upserts.rest], NULL)
@@ -209,7 +211,7 @@ class UpsertTable:
         return new, late
 
     def _difference(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> Zset:
-        """Returns the rows that go, then those that come, where records turn from ``old`` to ``new``."""
+        """Returns the deleted rows, then the inserted rows, for records that change from ``old`` to ``new``."""
         upserts, n = self._upserts, len(self._upserts.rest)
         was, now = old[:, -1] == THERE, new[:, -1] == THERE
         same = was & now & (old[:, :n] == new[:, :n]).all(axis=1)
@@ -231,7 +233,7 @@ class UpsertTable:
     # ------------------------------------------------------------------------------------------------------------------
 
     def scan(self) -> Iterator[Zset]:
-        """Yields the live rows, once each."""
+        """Yields the live rows, each once."""
         for keys, words in self._rows.scan():
             yield self._difference(keys, np.zeros_like(words), words)
 
@@ -241,7 +243,7 @@ class UpsertTable:
         return self._upserts.carried
 
     def changes(self) -> Iterator[Zset]:
-        """Yields changes that make an empty relation this one: of weight -1 those that left a tombstone."""
+        """Yields changes that produce this relation from an empty one. Changes of weight -1 leave a tombstone."""
         upserts = self._upserts
         for keys, words in self._rows.scan():
             rows = np.full((len(keys), len(upserts.carried)), NULL, np.int64)
@@ -252,13 +254,13 @@ class UpsertTable:
             yield Zset(rows, np.where(words[:, -1] == THERE, 1, -1))
 
     def mark_values(self) -> None:
-        """Marks what rows, and those before the last batch, refer to in the dictionary. O(state)."""
+        """Marks every value in the dictionary that rows, and the records before the last batch, reference. O(state)."""
         columns = [self._upserts.columns[i] for i in (*self._upserts.key, *self._upserts.rest)]
         for table in (self._rows, self._before):
             self._part.mark_words(table.table, columns)
 
     def check_invariants(self) -> None:
-        """Raises AssertionError unless the counters are those of the records. O(state)."""
+        """Raises AssertionError unless the counters match the records. O(state)."""
         states = np.concatenate([words[:, -1] for _, words in self._rows.scan()])
         assert np.isin(states, [THERE, DELETED]).all(), "a record has a state that there is not"
         assert np.count_nonzero(states == DELETED) == self.tombstones, "the tombstones are not those counted"
@@ -272,5 +274,5 @@ class UpsertTable:
 
 
 def _each(keys: np.ndarray) -> Zset:
-    """Returns keys, each once."""
+    """Returns keys with weight 1."""
     return Zset(keys, np.ones(len(keys), np.int64))

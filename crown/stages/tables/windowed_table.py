@@ -1,10 +1,10 @@
-"""Relations with a window: rows that leave the window are deletes of the batch that moves it.
+"""Relations with a window: a batch that moves the window deletes the rows that leave it.
 
-    net -> without late rows -> the rows that are in, in order -> net, and the deletes of what has expired
+net -> without late rows -> the rows inside the window, in order -> net, and deletes of expired rows
 
-The rows that are in are known, so this also decides what a delete finds. What the batch did is written down beside
-them, so that a process that opens the state next can take it back. A change costs O(log n), and so does each row that
-leaves; nothing is ever gone through as a whole.
+The rows inside the window are stored, so this table also decides which deletes find a row. The effect of a batch is
+stored with them, so that a process that opens the state next can undo it. A change costs O(log n), and so does each
+expired row. The tree is never scanned completely.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
 
-_RECORD = T_TALLIES + 2  # the word of a table that says where its relation's record is
+_RECORD = T_TALLIES + 2  # the word of a table that holds the handle of its relation's record
 _SCANNED = 1 << 12
 _ALL = 1 << 62
 _LATEST = 2**63 - 1
 
 
 class WindowedTable:
-    """The rows of one relation that are within ``window``; ``table``: a table of the part, whose last tally is used."""
+    """The rows of one relation inside its ``window``. ``table``: a table of the part, whose last tally is used."""
 
     def __init__(self, part: Part, table: int, columns: Sequence[Column], window: Window) -> None:
         self.window = window
         self._part = part
         self._columns = columns
-        self._width = len(columns) + window.arrival  # with a running number behind the row
+        self._width = len(columns) + window.arrival  # with a running number after the row
         self._at = len(columns) if window.arrival else [column.name for column in columns].index(window.by)
         others = [i for i in range(len(columns)) if i != self._at]
         numbered = [self._at] if window.arrival else []
@@ -54,7 +54,7 @@ class WindowedTable:
         self._rows = OrderedRows(trees[: 1 + window.arrival])
 
     def _in_order(self, places: Sequence[int]) -> Trees:
-        """Returns the trees whose rows are in ascending order of these columns."""
+        """Returns trees in ascending order of these columns."""
         types = [*(column.type for column in self._columns), *["int64"] * self.window.arrival]
         words = [[i, order_of(types[i]), 0, 0] for i in places]
         return Trees(self._part, types, np.array(words, np.int64).reshape(-1))
@@ -63,11 +63,13 @@ class WindowedTable:
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, net: Zset, advance: int | None, strict: bool) -> Zset:
-        """Returns what a batch does to the rows that are in: changes as they take place, and what leaves, net.
+        """Returns the effect of a batch on the rows inside the window: effective changes and deletes of expired rows,
+        net.
 
-        ``net``: each row once if there are deletes among them; of a window by arrival as the batch has them, in its
-        order. ``advance``: a watermark that is reached at least. ``strict``: MissingDeleteError for a delete that finds
-        too little. Raises MemoryBudgetError; if it raises nothing has changed. O(log n) per change and expired row.
+        ``net``: each row once if it has deletes; for a window by arrival, the rows in the order of the batch.
+        ``advance``: None, or a watermark that is reached at least. ``strict``: raises MissingDeleteError for a delete
+        that finds too few copies. Raises MemoryBudgetError. If it raises, nothing has changed. O(log n) per change and
+        expired row.
         """
         before = self._counters().copy()
         done: list[Zset] = []
@@ -88,7 +90,7 @@ class WindowedTable:
         return self._shown(total)
 
     def _changed(self, net: Zset, advance: int | None, strict: bool) -> Zset:
-        """Applies the changes themselves, and moves the watermark; returns what took place."""
+        """Applies the changes, and moves the watermark. Returns the effective changes."""
         counters = self._counters()
         if not self.window.counts:
             late = net.rows[:, self._at] <= self.late_until()
@@ -113,8 +115,8 @@ class WindowedTable:
         return Zset(wanted.rows, taken)[taken != 0]
 
     def _placed(self, given: Zset) -> tuple[Zset, np.ndarray]:
-        """Returns the changes with running numbers: of what is deleted that of the oldest copies, of what comes new
-        ones; and how many copies each change of ``given`` did not find."""
+        """Returns the changes with running numbers, and the missing copies of each change of ``given``. Deletes get the
+        numbers of the oldest copies, inserts get new ones."""
         gone, come = _in_order(given)
         missing = np.zeros(len(given), np.int64)
         counters = self._counters()
@@ -140,7 +142,7 @@ class WindowedTable:
         return Zset.gathered([found, numbered], self._width), missing
 
     def _leaving(self) -> Iterator[Zset]:
-        """Yields, some at a time, the rows whose time is over, as deletes. The caller has taken out those before."""
+        """Yields, block by block, deletes of the expired rows. The caller must have deleted the previous block."""
         room = 64
         while True:
             until, copies = self._bound()
@@ -156,19 +158,19 @@ class WindowedTable:
             room = min(2 * room, _SCANNED)
 
     def _bound(self) -> tuple[int, int]:
-        """Returns how far the rows have expired: up to which time, and how many copies."""
+        """Returns the bounds of expired rows: the greatest expired time, and the number of expired copies."""
         if self.window.counts:
             return _LATEST, len(self) - self.window.rows
         return self.late_until(), _ALL
 
     def _add(self, events: Zset) -> np.ndarray:
-        """Adds copies of rows, which may not become less than none; returns what took place (int64[n])."""
+        """Adds copies of rows, of which none may fall below 0. Returns the effective changes (int64[n])."""
         taken = self._rows.change(events)
         self._counters()[ROWS - MARK] += int(taken.sum())
         return taken
 
     def _write_down(self, total: Zset, before: np.ndarray) -> None:
-        """Writes down what took place in a batch, and the counters ``before`` it. O(batch)."""
+        """Stores the effect of a batch, and the counters ``before`` it. O(batch)."""
         arena, n, handle = self._part.arena, len(total), 0
 
         def work() -> bool:
@@ -186,7 +188,7 @@ class WindowedTable:
         arena[self._record + UNDO] = handle
 
     def _written(self) -> tuple[Zset, np.ndarray]:
-        """Returns what was written down of the last batch; of no batch nothing."""
+        """Returns the stored effect of the last batch, or an empty one, and the counters before it."""
         arena, handle = self._part.arena, int(self._part.arena[self._record + UNDO])
         n = int(arena[handle]) if handle else 0
         before, rows, weights = np.split(
@@ -204,7 +206,7 @@ class WindowedTable:
         return 1 + COUNTERS + rows * (self._width + 1)
 
     def take_back(self) -> Zset:
-        """Takes back the last batch; returns what it had done. No budget stands in its way. O(batch log n)."""
+        """Undoes the last batch, without regard to the budget. Returns its effect. O(batch log n)."""
         total, before = self._written()
         with self._part.budget.lifted():
             self._add(total.negated())
@@ -216,7 +218,7 @@ class WindowedTable:
     # ------------------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Returns how many copies of rows are in."""
+        """Returns the number of rows inside the window, with copies."""
         return int(self._counters()[ROWS - MARK])
 
     def late_until(self) -> int:
@@ -225,23 +227,23 @@ class WindowedTable:
         return mark if mark == NULL else self.window.expired_until(mark)
 
     def reached(self) -> int | None:
-        """Returns the watermark, a code; None before there is one, and where rows are counted."""
+        """Returns the watermark as a code; None before there is one, and for a window that counts rows."""
         mark = int(self._counters()[0])
         return None if self.window.counts or mark == NULL else mark
 
     def watermark(self) -> Any:
-        """Returns the watermark as a value of its column; None as above."""
+        """Returns the watermark as a value of its column, or None as ``reached`` does."""
         if self.reached() is None:
             return None
         return shown(decode(self._counters()[:1].copy(), self.type, self._part.dictionary.extern)[0])
 
     @property
     def type(self) -> str:
-        """Returns the type of the column that the window goes by."""
+        """Returns the type of the column that orders the window."""
         return self._columns[self._at].type
 
     def scan(self) -> Iterator[Zset]:
-        """Yields the rows that are in, with their copies. O(1) per row."""
+        """Yields the rows inside the window, with their copies. O(1) per row."""
         for rows in self._scan():
             yield rows.project(range(len(self._columns)))
 
@@ -249,7 +251,7 @@ class WindowedTable:
         return self._rows.scan()
 
     def _counters(self) -> np.ndarray:
-        """Returns the counters, not a copy: the watermark first."""
+        """Returns a view of the counters, the watermark first."""
         return self._part.arena[self._record + MARK : self._record + MARK + COUNTERS]
 
     def _shown(self, rows: Zset) -> Zset:
@@ -265,7 +267,8 @@ class WindowedTable:
     # ------------------------------------------------------------------------------------------------------------------
 
     def mark_values(self) -> None:
-        """Marks what the rows refer to in the dictionary, and what the last batches do. O(state)."""
+        """Marks every value in the dictionary that the rows and the stored effect of the last batch reference.
+        O(state)."""
         self._rows.mark_values()
         written = self._written()[0]
         for i, column in enumerate(self._columns):
@@ -273,7 +276,7 @@ class WindowedTable:
                 self._part.dictionary.mark_codes(np.ascontiguousarray(written.rows[:, i]))
 
     def check_invariants(self) -> None:
-        """Raises AssertionError unless the trees are in order, have the same rows, and none whose time is over."""
+        """Raises AssertionError unless the trees are in order, have the same rows, and no expired row."""
         self._rows.check_invariants()
         found = list(self._scan())
         assert sum(int(rows.weights.sum()) for rows in found) == len(self), "rows are not what was counted"
@@ -284,7 +287,7 @@ class WindowedTable:
             assert all((rows.rows[:, self._at] > until).all() for rows in found), "a row is in whose time is over"
 
     def stats(self) -> dict[str, Any]:
-        """Returns the window, rows that are in, rows that ever expired or were late; the watermark, if it has one."""
+        """Returns the window, the rows inside it, the total expired and late rows, and the watermark if it has one."""
         counters = dict(zip(_NAMES, self._counters().tolist(), strict=True))
         told = {"window": str(self.window), "rows": counters["rows"], "expired": counters["expired"]}
         if self.window.counts:
@@ -294,18 +297,18 @@ class WindowedTable:
         return {**told, "late": counters["late"], "watermark": shown}
 
     def forget_counters(self) -> None:
-        """Sets to zero what is told of the changes that came."""
+        """Resets the counters of received changes."""
         for number in (kernels.LATE, kernels.EXPIRED, kernels.MISSING, kernels.UPDATES):
             self._counters()[number - MARK] = 0
 
     @property
     def missing_deletes(self) -> int:
-        """Returns the copies that deletes ever did not find."""
+        """Returns the total copies that deletes did not find."""
         return int(self._counters()[kernels.MISSING - MARK])
 
     @property
     def updates(self) -> int:
-        """Returns the net changes ever."""
+        """Returns the total net changes."""
         return int(self._counters()[kernels.UPDATES - MARK])
 
 
@@ -313,10 +316,11 @@ _NAMES = ("watermark", "next", "rows", "late", "expired", "missing", "updates")
 
 
 def _in_order(given: Zset) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what a batch does when equal rows are summed, as two arrays of the order and length of the batch.
+    """Returns the effect of a batch after equal rows are summed: deletes and inserts, int64[n] each, in the order of
+    the batch.
 
-    Of rows whose sum is less than 0 the first has it in the one; of the others the last inserts have it in the other:
-    what a batch both adds and removes is taken from the copies that came first.
+    If the sum of equal rows is below 0, the first of them gets it in the first array. Otherwise the last inserts among
+    them get it in the second array, because deletes of the batch remove its earliest copies.
     """
     weights, n = given.weights, len(given)
     if not n or weights.min() > 0:
@@ -331,7 +335,7 @@ def _in_order(given: Zset) -> tuple[np.ndarray, np.ndarray]:
     total = np.add.reduceat(inserts, first)
     number = np.cumsum(np.append(False, groups[1:] != groups[:-1]))
     so_far = np.cumsum(inserts) - (np.cumsum(total) - total)[number]
-    behind = total[number] - so_far  # what the same row's later inserts add
+    behind = total[number] - so_far  # the sum of the same row's later inserts
     come, gone = np.zeros(n, np.int64), np.zeros(n, np.int64)
     come[order] = np.clip(sums[number] - behind, 0, inserts)
     gone[order[first]] = np.minimum(sums, 0)
