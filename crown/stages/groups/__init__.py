@@ -1,1 +1,1 @@
-"""The group stage: GROUP BY and aggregates, from exact sums and multisets."""
+"""The group stage: computes GROUP BY and aggregates from exact sums and multisets."""

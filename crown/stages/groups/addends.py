@@ -1,6 +1,6 @@
-"""The addends of a batch to its groups: products of columns, and sums that earlier stages formed.
+"""Adds the addends of a batch to its groups: products of columns, and sums that earlier stages computed.
 
-A join stage may have added up products of factors already; then the group adds those up.
+A join stage may have summed products of factors already; the group then sums these sums.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NOTHING = np.empty((0, 0), np.int64), np.empty(0, np.int64), np.empty(0, np.int
 
 
 class Addends:
-    """Adds rows to ``terms`` of the states of groups; their arguments have the ``types``.
+    """Adds rows to ``terms`` of the states of groups. ``types``: the types of their arguments.
 
-    ``places``: where in the inputs the columns are that are read, if not in the order of ``reads``.
+    ``places``: the positions of the columns in the inputs; None for the order of ``reads``.
     """
 
     def __init__(
@@ -58,8 +58,7 @@ class Addends:
 
     def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, state: np.ndarray, far: Far) -> None:
         """Adds rows, times their weights, to the states of their groups (``where`` int64[n]), int64[groups, words], and
-        to their far parts. O(rows * terms).
-        """
+        to their far parts. O(rows * terms)."""
         scratch = np.empty(self.room, np.int64)
         inputs, forms, pairs = frame.inputs(self.reads) if self.reads else _NOTHING
         arena, recipe = frame.dictionary.memory[0], self.recipe
@@ -67,7 +66,7 @@ class Addends:
             self.add_far(frame, weights, where, far)
 
     def add_far(self, frame: Frame, weights: np.ndarray, where: np.ndarray, far: Far) -> None:
-        """Adds what rows with doubles that are far have beyond what is near."""
+        """Adds the far parts of rows with far doubles."""
         doubles = {name: _are_far(frame[name].codes) for name in self._doubles}
         for term in self.terms:
             some = np.zeros(len(weights), np.bool_)
@@ -82,7 +81,8 @@ class Addends:
 
 
 def counted(frame: Frame, weights: np.ndarray, needs: Sequence[str], where: str | None) -> np.ndarray:
-    """Returns the weights (int64[n]) of rows, 0 where one of the columns ``needs`` is NULL or the filter not TRUE."""
+    """Returns the weights (int64[n]) of rows, 0 where one of the columns ``needs`` is NULL or the filter is not
+    TRUE."""
     found = weights if where is None else weights * (frame[where].codes == 1)
     for name in needs:
         valid = frame[name].valid()
@@ -95,21 +95,21 @@ def _sided(term: Term) -> tuple[str, ...]:
 
 
 def _kind(type_: str) -> int:
-    """Returns how a factor of a type is read."""
+    """Returns the constant that tells kernels how to read a factor of a type."""
     if type_ == "float64":
         return sums.DOUBLE
     return sums.WIDE if is_wide(type_) else sums.WHOLE
 
 
 def _are_far(codes: np.ndarray) -> np.ndarray:
-    """Returns where doubles (their codes) are far."""
+    """Returns bool[n], True where a double, given as its code, is far."""
     codes, far = np.ascontiguousarray(codes), np.zeros(len(codes), np.bool_)
     sums.lift_floats(codes, np.empty((len(codes), FLOAT_LIMBS), np.int64), far)
     return far
 
 
 def _lifted(column: Column, rows: np.ndarray) -> np.ndarray:
-    """Returns some rows of a column as far parts have them, int64[rows, limbs]."""
+    """Returns some rows of a column in the unit of far parts, int64[rows, limbs]."""
     if column.type != "float64":
         return column.words()[rows]
     out = np.empty((len(rows), FLOAT_LIMBS + FAR_LIMBS), np.int64)
@@ -118,7 +118,7 @@ def _lifted(column: Column, rows: np.ndarray) -> np.ndarray:
 
 
 class CarriedTerm(NamedTuple):
-    """A term of what events carry: its first word, its limbs, and of how many doubles it is a product."""
+    """A term that events carry: its first word, its limbs, and the number of doubles in its product."""
 
     at: int
     limbs: int
@@ -134,7 +134,7 @@ def carried_by(plan: Plan) -> list[CarriedTerm]:
 
 
 class JoinSums:
-    """Adds what the events of a join carry, these ``terms``, to the terms of a ``layout``, as ``recipe`` says to
+    """Adds the ``terms`` that the events of a join carry to the terms of a ``layout``. ``recipe``: see
     ``sums.carry_over``."""
 
     def __init__(self, carried: Sequence[JoinSum], layout: Layout, terms: Sequence[CarriedTerm]) -> None:
@@ -164,7 +164,7 @@ class JoinSums:
         self._slices = np.array([part.at + part.limbs for part in dict.fromkeys(terms) if part.doubles], np.int64)
 
     def add_far(self, net: Zset, where: np.ndarray, far: Far) -> None:
-        """Adds the slices of far parts that events carry to those of their groups (``where`` int64[n])."""
+        """Adds the slices of far parts that events carry to the far parts of their groups (``where`` int64[n])."""
         assert net.payload is not None, "events without a payload carry a count"
         payload = net.payload
         rows = np.flatnonzero(payload[self._slices].any(axis=0))
@@ -176,7 +176,7 @@ class JoinSums:
 
 
 class _Recipe:
-    """A recipe of a kernel: ``count`` and words, with coefficients of several limbs behind all others."""
+    """A recipe of a kernel: ``count`` and words, with coefficients of several limbs after all others."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -184,7 +184,7 @@ class _Recipe:
         self._wide: list[tuple[int, int]] = []
 
     def take(self, coefficient: int) -> None:
-        """Adds the words of a coefficient."""
+        """Appends the words of a coefficient."""
         if coefficient == 1:
             self.words += [0, 0]
         elif -(1 << 63) < coefficient < 1 << 63:

@@ -1,7 +1,7 @@
-"""Aggregates as functions of a group's terms and multisets: which they need, and their values, for many groups at once.
+"""Computes aggregates as functions of a group's terms and multisets: which they need, and their values.
 
-Everything is exact until the last step. A value is a pure function of the group's state, so the old row of a group,
-worked out anew, is the row that was told before.
+Everything is exact until the last step. A value is a pure function of the group's state, so recomputing the old row of
+a group gives exactly the row that was delivered before.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from plans.program import Aggregate
 from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 SumOf = Callable[..., np.ndarray]
-"""Returns the sum of a product of arguments, by their names, int64[groups, limbs]."""
+"""Returns the sum of a product of arguments, given by name, int64[groups, limbs]."""
 
 
 @dataclass(slots=True, eq=False)
 class Totals:
-    """The states of groups: ``rows`` int64[groups, words], the far parts of their sums, and what is read of their
+    """The states of groups: ``rows`` int64[groups, words], the far parts of their sums, and the readings of their
     ordered values."""
 
     layout: Layout
@@ -53,7 +53,8 @@ class Totals:
         return self.rows[:, self.layout.place(term)]
 
     def whole(self, groups: np.ndarray, term: Term) -> np.ndarray:
-        """Returns a term of some groups, int64[groups, limbs]: of doubles in the unit of far parts, and with them."""
+        """Returns a term of some groups, int64[groups, limbs]. A term of doubles includes its far part, and has its
+        unit."""
         layout, near = self.layout, np.ascontiguousarray(self.sum(term)[groups])
         if not layout.doubles[term]:
             return near
@@ -66,7 +67,7 @@ class Totals:
 
 
 class OutOfRange(ChangeError):
-    """An aggregate of group ``group`` (position) has no value of its type."""
+    """An aggregate of the group at position ``group`` has no value of its type."""
 
     def __init__(self, group: int, reason: str) -> None:
         self.group = group
@@ -74,7 +75,7 @@ class OutOfRange(ChangeError):
 
 
 class NotFinite(OutOfRange):
-    """A value of ``column`` is NaN or infinite, which no sum of numbers can take."""
+    """A value of ``column`` is NaN or infinite, which an exact sum cannot represent."""
 
     def __init__(self, group: int, column: str) -> None:
         self.column = column
@@ -82,9 +83,9 @@ class NotFinite(OutOfRange):
 
 
 class Rule:
-    """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have the units ``given``.
+    """An aggregate with arguments of the ``types``. Arguments whose sums are ``carried`` have the units ``given``.
 
-    ``reading``: what it reads of ordered values; None if it is made of sums.
+    ``reading``: how it reads ordered values; None if it is computed from sums.
     """
 
     def __init__(
@@ -100,25 +101,25 @@ class Rule:
         self._terms: dict[tuple[str, ...], Term] = {}  # by their factors
         units = {name: given[name] if known else unit(types[name]) for name in aggregate.arguments}
         self._near = {name: (bits, digits) for name, (bits, digits, _) in units.items()}
-        self._layout: Layout | None = None  # that whose words these are:
-        self._count = 0  # the word of the number of rows that count, and those of the sum of the arguments
+        self._layout: Layout | None = None  # the layout to which the next two attributes refer
+        self._count = 0  # the word of the number of counted rows; next: the words of the sum of the arguments
         self._sum = slice(0, 0)
         self._whole = {name: (bits + 64 * FAR_SHIFT * n, digits) for name, (bits, digits, n) in units.items()}
 
     def _bind(self, layout: Layout) -> None:
-        """Looks up where its terms lie in the states of groups."""
+        """Looks up the positions of its terms in the states of groups."""
         self._layout, self._count = layout, self.counted(layout)
         whole = self._term(*self._sums.arguments)
         if whole in layout.at:
             self._sum = layout.place(whole)
 
     def counted(self, layout: Layout) -> int:
-        """Returns which word of a group's state counts the rows that it looks at."""
+        """Returns the word of a group's state that counts the rows that the aggregate reads."""
         return layout.at[self._term()]
 
     def native(self, layout: Layout) -> list[int] | None:
-        """Returns how a kernel makes the values of a group's state, as words of ``group_batch``; None if it
-        does not."""
+        """Returns the words of ``group_batch`` with which a kernel computes the value from a group's state, or None if
+        no kernel does."""
         function, type_ = self.aggregate.function, self.aggregate.type
         if self.reading is not None or (function not in ("sum", "avg") and function not in COUNTS):
             return None
@@ -149,7 +150,7 @@ class Rule:
         return f"the sum has more than {parts[0]} digits"
 
     def summed(self, layout: Layout) -> slice:
-        """Returns which words of a group's state are the sum of its argument."""
+        """Returns the words of a group's state with the sum of its argument."""
         return layout.place(self._term(*self._sums.arguments))
 
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
@@ -174,7 +175,7 @@ class Rule:
         return Column(aggregate.type, dictionary, self._codes(totals, count, values, null))
 
     def _rounded(self, count: np.ndarray, sums: SumOf, scales: Mapping[str, Scale]) -> Result:
-        """Returns the values for finite arguments, and where they are NULL."""
+        """Returns the values for finite arguments, and bool[n], True for NULL."""
         function = self.aggregate.function
         if function not in ("sum", "avg"):
             return MOMENTS[function](self._moments(count, sums, scales))
@@ -184,7 +185,7 @@ class Rule:
         return rounded.ratio(sums(name), rounded.scaled(divisors, 10**power), shift), count == 0
 
     def _codes(self, totals: Totals, count: np.ndarray, values: np.ndarray, null: np.ndarray) -> np.ndarray:
-        """Returns values as codes; infinities and NaN among the arguments make them what IEEE arithmetic does."""
+        """Returns values as codes. Infinities and NaN among the arguments have the effect of IEEE arithmetic."""
         function = self.aggregate.function
         if function in ("sum", "avg"):
             sides = self._sums.sides(self._sums.arguments[0])
@@ -200,9 +201,9 @@ class Rule:
         return rounded.float_codes(values, null)
 
     def exact(self, totals: Totals, *factors: str) -> int | Fraction:
-        """Returns the sum of a product of arguments (of none: the number of rows) in the first group, exactly.
+        """Returns the exact sum of a product of arguments (of no argument: the number of rows) in the first group.
 
-        It must be one of those that the aggregate is made of.
+        The aggregate must be computed from this sum.
         """
         shift, power = (sum(part) for part in zip((0, 0), *(self._whole[name] for name in factors), strict=True))
         words = totals.whole(np.zeros(1, np.int64), self._term(*factors))[0]
@@ -225,7 +226,7 @@ class Rule:
         return term
 
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
-        """Returns SUM of whole numbers or decimals."""
+        """Returns SUM of integers or decimals."""
         rows, type_ = totals.rows[:, self._sum], self.aggregate.type
         if type_ == "int64":
             codes, refused = _words(rows, null)
@@ -245,7 +246,7 @@ class Rule:
 
 
 def _words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
-    """Returns integers as codes of int64, and the row of one that does not fit, or -1."""
+    """Returns integers as codes of int64, and the first row that does not fit, or -1."""
     rows = np.ascontiguousarray(rows)
     out = np.empty(len(rows), np.int64)
     refused = int(rounding.narrow(rows, rows.shape[1], out))
@@ -255,7 +256,7 @@ def _words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def kept_in_order(rules: Sequence[Rule]) -> dict[Values, int]:
-    """Returns the multisets that aggregates read, and how their values are kept in order: a tree serves all
+    """Returns the multisets that aggregates read, and how their values are stored in order. A tree serves all
     readings."""
     found: dict[Values, int] = {}
     for rule in rules:

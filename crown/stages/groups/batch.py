@@ -20,13 +20,14 @@ from crown.stages.kernels.groups import batch as kernels
 from crown.store.zset import Zset
 
 NOTHING, NO_FLAGS = np.empty(0, np.int64), np.empty(0, np.bool_)
-_KEPT = 1 << 17  # words of room that stay from batch to batch
+_KEPT = 1 << 17  # words of room that stay allocated between batches
 
 
 class Batch:
-    """Of ``nets``, and as much of it as is known: the arguments of ``group_batch.change``, and what it is helped with.
+    """A batch of ``nets``: the arguments of ``group_batch.change``, and the data that Python computes for the kernel.
 
-    ``frames``: the events of each feed with their weights, where they were needed; ``far``: how far parts change.
+    Fields are filled in as they become known. ``frames``: the events of each feed with their weights, if needed.
+    ``far``: the changes of far parts.
     """
 
     def __init__(
@@ -55,12 +56,12 @@ class Batch:
 
     @property
     def touched(self) -> np.ndarray:
-        """Returns the groups, by number."""
+        """Returns the handles of the batch's groups, by number."""
         return self.handles[: int(self.state[kernels.S_GROUPS])]
 
     @property
     def both(self) -> np.ndarray:
-        """Returns the sums of the groups before the batch, and then after it, int64[2 * groups, words]."""
+        """Returns the sums of the groups before the batch, then after it, int64[2 * groups, words]."""
         n = 2 * int(self.state[kernels.S_GROUPS])
         return self.rows[: n * self._width].reshape(n, self._width)
 
@@ -71,10 +72,10 @@ class Batch:
 
 
 class Operator(NamedTuple):
-    """A group stage as a kernel runs it, and the arguments of ``group_batch.advance`` that stay the same.
+    """A group stage as a kernel runs it, and the constant arguments of ``group_batch.advance``.
 
-    ``keys``: which columns of the events are those; ``sums`` and ``carried``: the recipes of both; ``scratch``: words
-    of it.
+    ``keys``: the key columns of the events. ``sums`` and ``carried``: the recipes of both. ``scratch``: its number of
+    words.
     """
 
     plan: np.ndarray
@@ -87,10 +88,10 @@ class Operator(NamedTuple):
 
 
 class Entry:
-    """How the events of the first feed enter: ``sums`` of these ``terms`` of their groups, whose ``keys`` they have.
+    """Prepares the events of the first feed: sums of ``terms`` of their groups, which are identified by ``keys``.
 
-    ``types``: of the columns of feeds. ``plain``: the rows of the source enter as they are; ``key_rows``: which of the
-    inputs are keys; ``forms``: those of the inputs, then.
+    ``types``: the types of the columns of feeds. ``plain``: the rows of the source enter unchanged. ``key_rows``: the
+    positions of the keys in the inputs. ``forms``: the forms of the inputs if ``plain``.
     """
 
     def __init__(self, reader: Reader, keys: Sequence[str], terms: Sequence[Placed], types: Mapping[str, str]) -> None:
@@ -99,10 +100,10 @@ class Entry:
         self.plain = reader.places is not None
         self._reads = [*((name, False) for name in keys), *read]
         places = reader.places
-        if places is None:  # a matrix is made, of all that is read
+        if places is None:  # the inputs are a new matrix of all columns that are read
             places = {name: len(keys) + i for i, (name, _) in enumerate(read)}
             key_rows = list(range(len(keys)))
-        else:  # the rows are it
+        else:  # the inputs are the rows
             key_rows = [places[name] for name in keys]
         self.sums = Addends(terms, types, places)
         self.key_rows = np.array(key_rows, np.int64)
@@ -112,7 +113,7 @@ class Entry:
         self.forms = forms.reshape(-1)
 
     def begun(self, nets: Sequence[Zset], form: Form, width: int) -> Batch:
-        """Returns a batch that has not started. ``width`` is the number of words that the sums of a group take."""
+        """Returns a batch that has not started. ``width``: the number of words of a group's sums."""
         net, reader = nets[0], self._reader
         if reader.places is not None:
             weights, inputs = reader.weights(net), np.ascontiguousarray(net.columns()).reshape(-1)
@@ -126,14 +127,16 @@ class Entry:
 
 
 class Room:
-    """Room for the groups of a batch: ``width`` words of sums twice, and two rows of ``columns`` with a weight."""
+    """Allocates room for the groups of a batch: twice ``width`` words of sums, and two rows of ``columns`` with a
+    weight."""
 
     def __init__(self, width: int, columns: int) -> None:
         self._each, self._told = 2 * width, 2 * (columns + 1)
         self._kept = NOTHING
 
     def give(self, batch: Batch, groups: int | None = None) -> None:
-        """Gives a batch room for so many groups; for as many as the last one had, if that is not known."""
+        """Allocates room for ``groups`` groups in a batch. If the number is unknown, uses the room of the last
+        batch."""
         n = min(len(batch.handles), len(self._kept) // self._each) if groups is None else groups
         words = n * self._each
         if len(self._kept) < words:
@@ -144,8 +147,8 @@ class Room:
 
 
 def wrong_count(weights: np.ndarray, counts: np.ndarray) -> tuple[int, str] | None:
-    """Returns which group has fewer than no rows, or more than can be counted, after a batch with these ``weights``,
-    with the reason; None if all ``counts`` (int64[groups]) are in range."""
+    """Returns the first group whose number of rows is out of range after a batch with these ``weights``, with the
+    reason. Returns None if all ``counts`` (int64[groups]) are in range."""
     if not len(counts):
         return None
     low, high = extent(np.ascontiguousarray(counts))

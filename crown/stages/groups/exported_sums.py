@@ -1,7 +1,7 @@
-"""Converts sums that travel between cells from limbs to columns of digits, and back.
+"""Converts sums that are sent between cells from limbs to columns of digits, and back.
 
-A cell tells the sums of its groups, `-old, +new`; where the cells meet they are added up with these weights, and what
-is told is exact to the last bit. The far part of a sum of doubles, which most sums have not, travels as bytes.
+A cell sends the sums of its groups, `-old, +new`. The receiver sums them with these weights, so the total is exact to
+the last bit. The far part of a sum of doubles, which most sums lack, is sent as bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def digits(words: np.ndarray) -> np.ndarray:
     out = np.empty((digits_of(limbs), n), np.int64)
     for j in range(len(out)):
         limb, bit = divmod(DIGIT * j, 64)
-        found = words[:, limb] >> bit  # the sign fills up
+        found = words[:, limb] >> bit  # sign-extends
         if bit > 64 - DIGIT:
             low = words[:, limb].view(np.uint64) >> np.uint64(bit)
             above = words[:, limb + 1] if limb + 1 < limbs else words[:, limb] >> 63
@@ -59,7 +59,7 @@ def limbs_from(found: Sequence[np.ndarray], limbs: int) -> np.ndarray:
 
 
 def bytes_of(far: FarSums | None, groups: int, dictionary: Dictionary) -> Column:
-    """Returns the far parts of groups as a column of bytes, NULL of those that have none."""
+    """Returns the far parts of groups as a column of bytes, NULL for a group without one."""
     codes = np.full(groups, NULL, np.int64)
     if far is not None:
         having = far.groups()
@@ -72,7 +72,7 @@ def bytes_of(far: FarSums | None, groups: int, dictionary: Dictionary) -> Column
 
 
 def exported_columns(exported: Sequence[ExportedSum], totals: Totals, dictionary: Dictionary) -> dict[str, Column]:
-    """Returns the columns in which the sums of groups travel."""
+    """Returns the columns with the sums of groups."""
     made: dict[str, Column] = {}
     for one in exported:
         term = term_of(one)
@@ -91,9 +91,9 @@ class ImportedSums:
         self._imported = [(one, term_of(one)) for one in imported if term_of(one) in layout.at]
 
     def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, deltas: np.ndarray, far: Far) -> None:
-        """Adds events, which count ``weights`` times, to the states of their groups (``where`` int64[n]).
+        """Adds events, times ``weights``, to the states of their groups (``where`` int64[n]).
 
-        ``deltas``: int64[groups, words]; ``far``: their far parts. O(events * words).
+        ``deltas``: int64[groups, words]. ``far``: their far parts. O(events * words).
         """
         for one, term in self._imported:
             limbs, at = one.limbs, self._layout.at[term]
@@ -108,7 +108,7 @@ class ImportedSums:
 
 
 def _numbers(array: pa.Array, rows: np.ndarray, limbs: int) -> np.ndarray:
-    """Returns the far parts at some rows of such a column, int64[rows, limbs]."""
+    """Returns the far parts at some rows of a column of ``bytes_of``, int64[rows, limbs]."""
     values = array.take(pa.array(rows)).cast(pa.binary(8 * limbs))
     data = np.frombuffer(values.buffers()[1], np.int64)
     return data[values.offset * limbs :][: len(rows) * limbs].reshape(len(rows), limbs)

@@ -1,7 +1,7 @@
-"""Far parts of the sums of groups (see ``crown.kernels.fixed``).
+"""The far parts of the sums of groups (see ``crown.kernels.fixed``).
 
-A term of doubles has a word behind its limbs in the state of a group: the handle of its far part in the stage's arena,
-or 0. A batch works on dense numbers of the groups that it touches, per term, and stores those that it changes.
+In the state of a group, a term of doubles has a word after its limbs: the handle of its far part in the stage's arena,
+or 0. A batch uses dense group numbers, per term, and stores only the far parts that it changes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from plans.payloads.sums import Term
 
 @dataclass(eq=False)
 class FarSums:
-    """The far parts of one term: that of group ``i`` is row ``of[i]`` of ``numbers``, int64[m, limbs]; -1 if none."""
+    """The far parts of one term. That of group ``i`` is row ``of[i]`` of ``numbers``, int64[m, limbs]; -1 for none."""
 
     of: np.ndarray
     numbers: np.ndarray
 
     @classmethod
     def none(cls, groups: int, limbs: int) -> FarSums:
-        """Returns those of groups that have none."""
+        """Returns an object for groups without far parts."""
         return cls(np.full(groups, -1, np.int64), np.empty((0, limbs), np.int64))
 
     def rows(self, groups: np.ndarray) -> np.ndarray:
-        """Returns the rows of ``numbers`` of some groups; those that had none get a zero. O(groups)."""
+        """Returns the rows of ``numbers`` of some groups. A group without a far part gets a zero. O(groups)."""
         new = np.unique(groups[self.of[groups] < 0])
         if len(new):
             self.of[new] = np.arange(len(self.numbers), len(self.numbers) + len(new))
@@ -40,7 +40,7 @@ class FarSums:
         return self.of[groups]
 
     def groups(self) -> np.ndarray:
-        """Returns the groups that have one, rising."""
+        """Returns the groups with a far part, ascending."""
         return (self.of >= 0).nonzero()[0]
 
     def add(self, groups: np.ndarray, weights: np.ndarray, values: np.ndarray) -> None:
@@ -50,14 +50,14 @@ class FarSums:
         sums.accumulate(where, weights, values, values.shape[1], scratch, self.numbers, limbs, 0, limbs)
 
     def dense(self, groups: np.ndarray) -> np.ndarray:
-        """Returns the far parts of groups, int64[groups, limbs]; zeros of those that have none."""
+        """Returns the far parts of groups, int64[groups, limbs], with zeros for groups without one."""
         of = self.of[groups]
         found = np.zeros((len(groups), self.numbers.shape[1]), np.int64)
         found[of >= 0] = self.numbers[of[of >= 0]]
         return found
 
     def plus(self, other: FarSums) -> FarSums:
-        """Returns the sums of the far parts of the same groups; none where the sum is 0."""
+        """Returns the sums of the far parts of the same groups, without zero sums."""
         made = FarSums(self.of.copy(), self.numbers.copy())
         groups = other.groups()
         made.add(groups, np.ones(len(groups), np.int64), other.numbers[other.of[groups]])
@@ -68,22 +68,22 @@ class FarSums:
         return made
 
     def followed_by(self, other: FarSums) -> FarSums:
-        """Returns those of the groups of both, one after the other."""
+        """Returns the far parts of the groups of both, concatenated."""
         behind = np.where(other.of >= 0, other.of + len(self.numbers), -1)
         return FarSums(np.concatenate([self.of, behind]), np.concatenate([self.numbers, other.numbers]))
 
 
 @dataclass(eq=False)
 class Far:
-    """The far parts of all terms of a ``layout`` in so many ``groups``; a term of which no group has one is not in
-    ``sums``."""
+    """The far parts of all terms of a ``layout`` in ``groups`` groups. ``sums`` has only the terms with some far
+    part."""
 
     layout: Layout
     groups: int
     sums: dict[Term, FarSums] = field(default_factory=dict)
 
     def of(self, term: Term) -> FarSums:
-        """Returns those of a term, for more to be added."""
+        """Returns the far parts of a term, to add to."""
         if term not in self.sums:
             self.sums[term] = FarSums.none(self.groups, self.layout.far_limbs(term))
         return self.sums[term]
@@ -96,7 +96,7 @@ class Far:
         return Far(self.layout, self.groups, made)
 
     def followed_by(self, other: Far) -> Far:
-        """Returns those of the groups of both, one after the other."""
+        """Returns the far parts of the groups of both, concatenated."""
         made = Far(self.layout, self.groups + other.groups)
         for term in dict.fromkeys([*self.sums, *other.sums]):
             limbs = self.layout.far_limbs(term)
@@ -105,7 +105,7 @@ class Far:
         return made
 
     def having(self, terms: Sequence[Term]) -> np.ndarray:
-        """Returns the groups that have a far part of one of these terms, rising."""
+        """Returns the groups with a far part of one of these terms, ascending."""
         some = np.zeros(self.groups, np.bool_)
         for term in terms:
             if term in self.sums:
@@ -114,8 +114,8 @@ class Far:
 
 
 class FarParts:
-    """The far parts that a stage keeps in its part; ``words``: those with their handles, of the terms that can have
-    one."""
+    """The far parts that a stage stores in its part. ``words``: for each term that can have a far part, the word with
+    its handle."""
 
     def __init__(self, layout: Layout, part: Part) -> None:
         self._layout = layout
@@ -123,7 +123,7 @@ class FarParts:
         self.words = {term: layout.far_word(term) for term in layout.terms if layout.doubles[term]}
 
     def loaded(self, rows: np.ndarray) -> Far:
-        """Returns the far parts of groups, whose states are ``rows``. O(1) if the stage has none, else O(groups)."""
+        """Returns the far parts of groups with the states ``rows``. O(1) if the stage has none, else O(groups)."""
         found = Far(self._layout, len(rows))
         if self.words and self._part.arena[H_FAR]:
             for term, word in self.words.items():
@@ -138,10 +138,11 @@ class FarParts:
         return found
 
     def stored(self, rows: np.ndarray, changed: Far, after: Far) -> np.ndarray:
-        """Stores what ``changed`` has changed, as it is ``after``; the groups' states, ``rows``, get the handles.
+        """Stores the far parts that ``changed`` lists, with their values from ``after``. Writes their handles to
+        ``rows``, the groups' states.
 
-        Returns the handles of what was there before: free them when nothing refuses the batch any more. If this raises
-        MemoryBudgetError, nothing has changed but rows.
+        Returns the handles of the previous far parts. Free them when no error can stop the batch any more. If this
+        raises MemoryBudgetError, only ``rows`` has changed.
         """
         before: list[np.ndarray] = []
         made: list[np.ndarray] = []
@@ -162,5 +163,5 @@ class FarParts:
         self._part.insist(lambda: bool(far.store(self._part.arena, numbers, numbers.shape[1], handles, done)))
 
     def free(self, handles: np.ndarray) -> None:
-        """Gives back far parts."""
+        """Frees far parts."""
         far.free(self._part.arena, handles)

@@ -1,4 +1,4 @@
-"""The columns of a group stage's rows: those that a kernel computes, and those that it is given."""
+"""Describes the columns of a group stage's rows: which a kernel computes, and which Python passes to it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from plans.program import GroupStage
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """What a kernel does for the rows of a stage.
+    """How a kernel makes the rows of a stage.
 
-    ``plan``: see ``group_batch``; ``given``: the columns that it is given; ``rules``: the aggregates that these and
-    HAVING read; ``keys``: they read keys, too. ``longer``: the form in which it is given all decimals of two words, for
-    states of which one is not its own code.
+    ``plan``: see ``group_batch``. ``given``: the columns that Python passes to the kernel. ``rules``: the aggregates
+    that these columns and HAVING read. ``keys``: True if they also read keys. ``longer``: the form in which Python
+    passes all two-word decimals, for states in which one is not its own code.
     """
 
     plan: np.ndarray
@@ -33,10 +33,10 @@ class Form:
         cls, stage: GroupStage, rules: Sequence[Rule], layout: Layout, words: int, pauses: int, far: bool,
         longer: bool = False,
     ) -> Form:  # fmt: skip
-        """Returns the form of a stage; ``words``: of a group's state.
+        """Returns the form of a stage. ``words``: the words of a group's state.
 
-        ``pauses``: where Python helps besides giving columns; ``far``: some of the sums have far parts; ``longer``:
-        some of the decimals are not their own codes.
+        ``pauses``: where else Python helps the kernel. ``far``: some sums have far parts. ``longer``: some decimals are
+        not their own codes.
         """
         by_name = {rule.aggregate.name: rule for rule in rules}
         columns, given, wide = list[list[int]](), list[str](), False

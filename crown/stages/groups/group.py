@@ -1,12 +1,12 @@
 """GROUP BY, and aggregates without it: one row per group, ``-old, +new`` when it changes.
 
-    net -> feed -> events -> groups of the batch, numbered -> exact sums and multisets, old and new -> rows, old and new
-    -> what differs
+net -> feed -> events -> numbered groups of the batch -> exact sums and multisets, old and new -> rows, old and new
+-> difference
 
-A batch is one call of a kernel (``group_batch``), which finds each event's group once, adds everything up in dense
-arrays, works out the old and the new rows of the groups it touched, and writes the groups only when nothing can refuse
-it any more. It comes back where something is not its work: values in order, far doubles, sums that travel between
-cells, columns that are computed, decimals of two words.
+A batch is one call of a kernel (``group_batch``), which looks up each event's group once, sums in dense arrays,
+computes the old and the new rows of the changed groups, and writes the groups only when no error can occur any more. It
+returns early where Python must help: ordered values, far doubles, sums sent between cells, computed columns, two-word
+decimals.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _GROUPS, _VALUES = 0, 1  # tables
 
 
 class Groups(Stage):
-    """Runs a group stage; ``source``: the columns of what it reads.
+    """Runs a group stage. ``source``: the columns that it reads.
 
-    A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the plan of the
-    stage that it reads, if its rows carry sums. ``beside``: the columns of what its other feeds read.
+    A group exists while it has rows. If the stage is ``whole``, its only group exists from the first batch on.
+    ``carried``: the terms that the rows of a join carry. ``beside``: the columns that its other feeds read.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Groups(Stage):
         self._scratch = np.empty(room, np.int64)
         self._room = Room(self._layout.words, len(self.columns))
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
-        self._distinct = set(stage.keys) <= plain  # no two groups have the same row
+        self._distinct = set(stage.keys) <= plain  # different groups have different rows
         made = {one.name: one.type for one in stage.aggregates} | {
             name: "int64" for one in stage.exported for name in one.columns
         }
@@ -118,16 +118,16 @@ class Groups(Stage):
         self._near, self._with_far = (
             Form.of(stage, self._rules, self._layout, self._words, pauses, far) for far in (False, True)
         )
-        self.started: tuple[Batch, int] | None = None  # a batch that goes on when it is next applied, and what it asks
+        self.started: tuple[Batch, int] | None = None  # a batch that the next ``apply`` continues, and its request
         if part.open(2) and stage.whole:
             self._make_whole()
 
     def _read(self, handles: np.ndarray) -> dict[Reading, np.ndarray]:
-        """Returns what aggregates read of the ordered values of groups, as they are now."""
+        """Returns the readings of the ordered values of groups in their present state."""
         return {one: one.codes(self._multisets, handles, self._part.dictionary) for one in self._readings}
 
     def _make_whole(self) -> None:
-        """Makes the only group, which stays."""
+        """Makes the only group, which is never deleted."""
         self.parts[0][A.H_ROOT] = groups.only(self.parts[0], self._table, self._words)
 
     # A batch
@@ -136,7 +136,7 @@ class Groups(Stage):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(events), and O(log) per event for MIN and MAX.
 
-        Raises ChangeError if an aggregate leaves its type, naming group and column; MemoryBudgetError.
+        Raises ChangeError, with the group and column, if an aggregate leaves its type; and MemoryBudgetError.
         """
         return self._change(nets, 1)
 
@@ -145,7 +145,7 @@ class Groups(Stage):
         return self._change([net.negated() for net in nets], -1)
 
     def operator(self) -> Operator | None:
-        """Returns the stage as a kernel runs it, if all rows of one source enter it as they are; else None."""
+        """Returns the stage as a kernel runs it, or None unless all rows of one source enter unchanged."""
         entry, (reader, *more) = self._entry, self._readers
         if not entry.plain or more or reader.feed.weight != 1 or self._imported_sums is not None:
             return None
@@ -156,15 +156,15 @@ class Groups(Stage):
 
     @property
     def holds_far(self) -> bool:
-        """Returns True if a group has a sum of doubles that are far: its rows are worked out in another way."""
+        """Returns True if a group has a sum with a far part. Rows are then computed in another form."""
         return bool(self._far.words and self.parts[0][A.H_FAR])
 
     def entered(self, net: Zset) -> Batch:
-        """Returns the batch of a net, whose arguments are those of an ``operator``; it has not started."""
+        """Returns the batch of a net with the arguments of an ``operator``. It has not started."""
         return self._entry.begun([net], self._near, self._layout.words)
 
     def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
-        """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
+        """Adds events and returns the changed rows. ``sign`` -1 undoes a batch."""
         started, self.started = self.started, None
         batch, asked = (self._begun(nets, sign), None) if started is None else started
         arena = self.parts[0]
@@ -189,7 +189,7 @@ class Groups(Stage):
         return self._changed(batch) if batch.changed is None else batch.changed
 
     def abandon(self, handles: np.ndarray) -> None:
-        """Takes groups that a batch has touched out of it, of which nothing has changed yet."""
+        """Removes the groups of a batch from its numbering, before any of them has changed."""
         if not self.stage.whole:
             groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
@@ -222,7 +222,7 @@ class Groups(Stage):
         return fed
 
     def _advanced(self, batch: Batch) -> int:
-        """Goes on with a batch; returns what is asked for. Raises MemoryBudgetError."""
+        """Continues a batch. Returns its request. Raises MemoryBudgetError."""
         arena, dictionary = self.parts[0], self._part.dictionary.memory[0]
 
         def work() -> bool:
@@ -238,7 +238,7 @@ class Groups(Stage):
         return int(batch.asked)
 
     def _help(self, batch: Batch, asked: int) -> None:
-        """Does what a batch asks for."""
+        """Serves the request of a batch."""
         if asked == kernels.ROOM:
             self._room.give(batch, int(batch.state[kernels.S_GROUPS]))
         elif asked == kernels.ADD:
@@ -270,7 +270,7 @@ class Groups(Stage):
         return changed if self._distinct else changed.net()
 
     def _add(self, batch: Batch) -> None:
-        """Adds what the kernel does not: values in order change at once, far parts later."""
+        """Adds what the kernel does not add. Ordered values change at once, far parts later."""
         fed, handles, after = self._frames(batch), batch.touched, batch.after
         sizes = np.cumsum([len(weights) for _, weights in fed])[:-1]
         events = [Events(*of, at) for of, at in zip(fed, np.split(batch.where, sizes), strict=True)]
@@ -289,7 +289,7 @@ class Groups(Stage):
             batch.form = self._with_far
 
     def _give(self, batch: Batch) -> None:
-        """Works out the columns that the kernel is given, before and after the batch."""
+        """Computes the columns that Python passes to the kernel, before and after the batch."""
         layout, handles, n = self._layout, batch.touched, len(batch.touched)
         both = batch.both
         old_far = self._far.loaded(both[:n])
@@ -300,13 +300,13 @@ class Groups(Stage):
         batch.given, batch.shown = self._given(batch.form, handles, totals)
 
     def _stored(self, handles: np.ndarray) -> Totals:
-        """Returns what is stored of groups."""
+        """Returns the stored state of groups."""
         rows = np.empty((len(handles), self._layout.words), np.int64)
         groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
         return self._as_totals(handles, rows)
 
     def _as_totals(self, handles: np.ndarray, rows: np.ndarray) -> Totals:
-        """Returns what is stored of groups, whose sums are ``rows``."""
+        """Returns the state of groups with the sums ``rows``."""
         far = self._far.loaded(rows) if self._far.words else Far(self._layout, len(rows))
         return Totals(self._layout, rows, far, self._read(handles) if self._readings else {})
 
@@ -314,8 +314,8 @@ class Groups(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _given(self, form: Form, handles: np.ndarray, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the columns that a kernel is given for groups in given states (codes, int64[columns * n]), and where
-        HAVING holds, bool[n], empty if there is none.
+        """Returns the columns that Python passes to the kernel for groups in given states (codes, int64[columns * n]),
+        and bool[n], True where HAVING holds, empty without HAVING.
 
         There may be several states of each group: first one of every group, then another.
         """
@@ -345,7 +345,7 @@ class Groups(Stage):
         return frame.projected(self._projection).matrix(form.given).reshape(-1), shown
 
     def _named(self, handle: int) -> str:
-        """Returns a group, for messages."""
+        """Returns the name of a group for messages."""
         words = self.parts[0][handle : handle + self._k]
         values = named_values(words, self._keys, self._part.dictionary.extern)
         return f"the group {', '.join(f'{key}={value!r}' for key, value in values.items())}" if values else "the result"
@@ -354,7 +354,7 @@ class Groups(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _blocks(self) -> Iterator[np.ndarray]:
-        """Yields the handles of all groups."""
+        """Yields the handles of all groups, block by block."""
         if self.stage.whole:
             if self.parts[0][A.H_VERSION] > 0:
                 yield self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()
@@ -366,7 +366,7 @@ class Groups(Stage):
             yield handles[:n]
 
     def _present(self, handles: np.ndarray) -> np.ndarray:
-        """Returns the rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
+        """Returns the rows of present groups that HAVING keeps: codes, int64[columns, n]."""
         totals, form = self._stored(handles), self._with_far if self._far.words else self._near
         out, n = np.empty((len(self.columns) + 1) * len(handles), np.int64), -1
         while n < 0:
@@ -382,7 +382,7 @@ class Groups(Stage):
             yield Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(1) if all keys are columns of the stage, else O(groups)."""
+        """Returns the multiplicity of a row. O(1) if all keys are columns of the stage, else O(groups)."""
         place = {output.expr.value: i for i, output in enumerate(self.stage.outputs) if output.expr.op == "col"}
         if self._distinct and not self.stage.whole:
             blocks: Iterator[np.ndarray] = iter([self.find(row[[place[name] for name in self.stage.keys]])])
@@ -391,14 +391,14 @@ class Groups(Stage):
         return sum(int((self._present(handles) == row[:, None]).all(axis=0).sum()) for handles in blocks)
 
     def find(self, key: np.ndarray) -> np.ndarray:
-        """Returns the handle of the group with a key (int64[keys], codes), as an array of none or one. O(1)."""
+        """Returns the handle of the group with a key (int64[keys], codes), as an array of zero or one element. O(1)."""
         handles = np.empty(1, np.int64)
         keys = np.ascontiguousarray(key, np.int64).reshape(-1, 1)
         groups.look_up(self.parts[0], self._table, self._identity, self._k, keys, handles)
         return handles[handles != 0]
 
     def key_columns(self) -> tuple[Declared, ...] | None:
-        """Returns the output columns that are the keys, in the order of the keys; None if some key is no output."""
+        """Returns the output columns that are the keys, in the order of the keys, or None if some key is no output."""
         outputs = zip(self.stage.outputs, self.columns, strict=True)
         named = {output.expr.value: column for output, column in outputs if output.expr.op == "col"}
         return tuple(named[key] for key in self.stage.keys) if self._distinct else None
@@ -410,9 +410,9 @@ class Groups(Stage):
         return Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
 
     def exact(self, name: str, *factors: str) -> int | Fraction:
-        """Returns a sum of a product of arguments that aggregate ``name`` is made of; there is no GROUP BY. O(1).
+        """Returns the exact sum of a product of arguments of aggregate ``name``, without GROUP BY. O(1).
 
-        Of no argument: the rows that the aggregate counts; of the name "" all rows.
+        Without arguments: the number of rows that the aggregate counts; for the name "" the number of all rows.
         """
         totals = self._stored(self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy())
         if not name:
@@ -428,7 +428,7 @@ class Groups(Stage):
         self._multisets.mark_values(self._every)
 
     def _every(self) -> np.ndarray:
-        """Returns the handles of all groups; of the only one also before the first batch."""
+        """Returns the handles of all groups, including the only group of a ``whole`` stage before the first batch."""
         every = list(self._blocks()) if not self.stage.whole else [self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()]
         return np.concatenate([np.empty(0, np.int64), *every])
 
@@ -440,7 +440,7 @@ class Groups(Stage):
         self._multisets.check_invariants(handles)
 
     def stats(self) -> dict[str, Any]:
-        """Groups and distinct values."""
+        """Returns the numbers of groups and of distinct values."""
         return {"groups": int(self.parts[0][self._table + A.T_COUNT]), "values": len(self._multisets)}
 
 

@@ -1,13 +1,12 @@
-"""VAR, STDDEV, COVAR, CORR, REGR, SKEWNESS and KURTOSIS from exact sums: differences of products in integers, then one
-rounding.
+"""Computes VAR, STDDEV, COVAR, CORR, REGR, SKEWNESS and KURTOSIS from exact integer sums, rounded once.
 
-All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is
-Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is
-Cxy² / (Vx Vy), in which the arguments' scales go out. STDDEV and CORR are square roots of such quotients, which may lie
-beyond the doubles.
+All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is Vx /
+n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is Cxy² / (Vx
+Vy), in which the arguments' scales cancel. STDDEV and CORR are square roots of such quotients, which may exceed the
+range of doubles.
 
-SKEWNESS and KURTOSIS are T / Vx^(3/2) and F / Vx² − 3, of T = n² Σx³ − 3 n Σx Σx² + 2 (Σx)³ and
-F = n³ Σx⁴ − 4 n² Σx Σx³ + 6 n (Σx)² Σx² − 3 (Σx)⁴. Those of samples are corrected by factors of n.
+SKEWNESS and KURTOSIS are T / Vx^(3/2) and F / Vx² − 3, with T = n² Σx³ − 3 n Σx Σx² + 2 (Σx)³ and F = n³ Σx⁴ − 4 n² Σx
+Σx³ + 6 n (Σx)² Σx² − 3 (Σx)⁴. Those of samples are corrected by factors of n.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ import numpy as np
 from crown.stages.groups.rounded import minus, ratio, scaled, widened
 from crown.stages.groups.terms import product
 
-Result = tuple[np.ndarray, np.ndarray]  # values, and where they are NULL
+Result = tuple[np.ndarray, np.ndarray]  # values, and True where they are NULL
 Scale = tuple[int, int]  # an integer is a value times 2^b times 10^s
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The sums of groups, each int64[groups, limbs], and the scales of the two arguments: ``n`` is the number of rows,
-    ``sum(i, j)`` Σ x^i y^j."""
+    """The sums of groups, each int64[groups, limbs], and the scales of the two arguments.
+
+    ``n``: the number of rows. ``sum(i, j)``: Σ x^i y^j.
+    """
 
     n: np.ndarray
     sum: Callable[[int, int], np.ndarray]
@@ -87,14 +88,14 @@ class Moments:
         return _total((1, n, n, n, self.sum(4, 0)), (-4, n, n, x, xxx), (6, n, x, x, self.xx), (-3, x, x, x, x))
 
     def over(self, rows: np.ndarray, divisors: np.ndarray, x: int, y: int, more: int = 0) -> np.ndarray:
-        """Returns the quotients of integers whose scale is that of x^``x`` y^``y``, times 2^-``more``, as doubles."""
+        """Returns the quotients of integers with the scale of x^``x`` y^``y``, times 2^-``more``, as doubles."""
         shift = x * self.scale_x[0] + y * self.scale_y[0]
         power = x * self.scale_x[1] + y * self.scale_y[1]
         return ratio(scaled(rows, 10 ** max(-power, 0)), scaled(divisors, 10 ** max(power, 0)), shift + more)
 
 
 def _total(*parts: tuple[int | np.ndarray, ...]) -> np.ndarray:
-    """Returns the sum of products, each a whole number and columns of integers."""
+    """Returns the sum of products, each an integer and columns of integers."""
     found = np.zeros((1, 1), np.int64)
     for factor, first, *others in parts:
         assert isinstance(factor, int), "a product begins with a number"
@@ -113,14 +114,14 @@ def _zero(rows: np.ndarray) -> np.ndarray:
     return np.asarray(~rows.any(axis=1))
 
 
-_FAR = 1200  # the least variance of doubles times 2^1200 is a double that is not small, and the largest times 2^-1200
+_FAR = 1200  # 2^1200 times the least variance of doubles is not small; 2^-1200 times the largest fits in a double
 _SMALL = 2.0**-1000
 
 
 def _root(quotients: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Returns the square roots of what ``quotients(0)`` gives; ``quotients(b)`` gives the same times 2^-b.
+    """Returns the square roots of ``quotients(0)``. ``quotients(b)`` returns the same quotients times 2^-b.
 
-    So a root is right also where its square is too large for a double, or too small.
+    So a root is exact even if its square is too large or too small for a double.
     """
     values = quotients(0)
     roots = np.sqrt(values)
@@ -210,4 +211,4 @@ MOMENTS: dict[str, Callable[[Moments], Result]] = {
     "kurtosis": lambda m: _kurtosis(m, False),
     "kurtosis_samp": lambda m: _kurtosis(m, True),
 }
-"""The aggregates of this file by name; REGR_COUNT is a COUNT. NULL where there is too little to say."""
+"""The aggregates of this file by name. REGR_COUNT is a COUNT. NULL for too few rows."""

@@ -23,10 +23,11 @@ from plans.payloads.sums import Values
 
 @dataclass(frozen=True)
 class Multiset:
-    """The values of ``values``, whose columns have the ``types``; ``place``: its first word, from a group.
+    """The multiset of ``values``, whose columns have the ``types``. ``place``: the offset of its first word from a
+    group.
 
-    ``kept``: in ``trees``, or in heaps of these sides, of the order ``spec``, or in none. ``feed``: the number of the
-    feed that they come from.
+    ``kept``: TREE for ``trees``, or the sides of its heaps, or 0; in the order ``spec``. ``feed``: the number of the
+    feed of the values.
     """
 
     number: int
@@ -40,7 +41,7 @@ class Multiset:
 
     @property
     def width(self) -> int:
-        """Returns the words of a value with the group and the multiset that has it."""
+        """Returns the words of a value, including its group and the number of its multiset."""
         return kernels.OWNER + len(self.types)
 
     def roots(self, handles: np.ndarray) -> np.ndarray:
@@ -49,7 +50,7 @@ class Multiset:
 
 
 def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
-    """Returns the order of values: what is said, then the argument, which is the first column."""
+    """Returns the order of values: the declared order, then the argument, which is the first column."""
     said = [(i, one.falling, one.nulls_last) for i, one in enumerate(values.order, 1)]
     words = [[at, order_of(types[at]), falling, last] for at, falling, last in (*said, (0, False, False))]
     return np.array(words, np.int64).reshape(-1)
@@ -57,7 +58,7 @@ def _spec(values: Values, types: Sequence[str]) -> np.ndarray:
 
 @dataclass(slots=True, eq=False)
 class Events:
-    """What a feed brings in a batch: rows as a ``frame``, their weights, and the number of each row's group."""
+    """The events of a feed in a batch: rows as a ``frame``, their weights, and the number of each row's group."""
 
     frame: Frame
     weights: np.ndarray
@@ -66,7 +67,7 @@ class Events:
 
 @dataclass
 class _Change:
-    """Changes of one multiset in a batch: the first ``done`` of them have taken place."""
+    """Changes of one multiset in a batch. The first ``done`` of them have been applied."""
 
     multiset: Multiset
     keys: np.ndarray
@@ -78,8 +79,8 @@ class _Change:
 class Multisets:
     """The multisets of all groups, in table ``table`` (a header word) of a stage's part.
 
-    ``kept``: how the values of each are kept in order; ``place``: where the first begins, counted from a group;
-    ``feed_of``: says which feed values come from.
+    ``kept``: how each multiset stores its values in order. ``place``: the offset of the first multiset from a group.
+    ``feed_of``: returns the feed of values.
     """
 
     def __init__(
@@ -105,21 +106,21 @@ class Multisets:
 
     @property
     def words(self) -> int:
-        """Returns words of all multisets of a group."""
+        """Returns the words of all multisets of a group."""
         return kernels.MULTISET * len(self.all)
 
     def __len__(self) -> int:
-        """Returns how many different values all groups have."""
+        """Returns the number of different values of all groups."""
         return int(self._part.arena[self._table + T_TALLIES])
 
     def apply(
         self, fed: Sequence[Events], handles: np.ndarray
     ) -> Iterator[tuple[Values, Frame, np.ndarray, np.ndarray]]:
-        """Changes the counts of values by the events of a batch, by feed, whose groups are ``handles``.
+        """Changes the counts of values by the events of a batch, given per feed. ``handles``: the batch's groups.
 
-        Yields per multiset the values that changed, as a frame of one column; their flips (+1 where a value appeared,
-        -1 where it vanished, else 0); and their groups. Raises MemoryBudgetError, and ChangeError for a delete of a
-        value that is not there; call ``take_back`` then. O(events log).
+        Yields per multiset: the changed values, as a frame of one column; their flips (+1 for a new value, -1 for a
+        removed one, else 0); and their groups. Raises MemoryBudgetError, and ChangeError for a delete of an absent
+        value; call ``take_back`` then. O(events log).
         """
         for multiset in self.all:
             argument, given = multiset.values.argument, fed[multiset.feed]
@@ -173,7 +174,7 @@ class Multisets:
         return flips
 
     def take_back(self, handles: np.ndarray) -> None:
-        """Undoes what ``apply`` did since ``close``."""
+        """Undoes the changes of ``apply`` since the last ``close``."""
         with self._part.budget.lifted():
             while self._changes:
                 change = self._changes.pop()
@@ -181,11 +182,11 @@ class Multisets:
                 self._settle(change.multiset, handles)
 
     def close(self) -> None:
-        """Lets the batch stand."""
+        """Commits the batch."""
         self._changes.clear()
 
     def _settle(self, multiset: Multiset, handles: np.ndarray) -> None:
-        """Removes values that are gone from the tops of the heaps of groups."""
+        """Removes deleted values from the tops of the heaps of groups."""
         if multiset.kept & (heaps.MINIMA | heaps.MAXIMA):
             part, identity = self._part, np.arange(heaps.VALUE_KEY, dtype=np.int64)
             heaps.settle(
@@ -197,7 +198,7 @@ class Multisets:
     # ------------------------------------------------------------------------------------------------------------------
 
     def end(self, values: Values, handles: np.ndarray, side: int) -> np.ndarray:
-        """Returns the least (``side`` MINIMA) or greatest values (codes) of groups; NULL of an empty one. O(1) per
+        """Returns the least (``side`` MINIMA) or greatest values (codes) of groups; NULL for an empty one. O(1) per
         group from heaps, O(log n) from a tree."""
         one = self._by_values[values]
         if one.kept == kernels.TREE:
@@ -208,19 +209,19 @@ class Multisets:
         return out
 
     def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
-        """Returns how many values groups have, copies counted; they are kept in trees. O(1) per group."""
+        """Returns the number of values of groups, with copies, from trees. O(1) per group."""
         one = self._by_values[values]
         return one.trees.sizes(one.roots(handles))
 
     def values_at(self, values: Values, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the values (codes) at positions of groups, from 0, copies counted; NULL where there is none.
-        O(log n) per group."""
+        """Returns the values (codes) at positions of groups, from 0, with copies; NULL if there is none. O(log n) per
+        group."""
         one = self._by_values[values]
         return one.trees.at(one.roots(handles), positions, 0)
 
     def in_order(self, values: Values, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the different values (codes) of groups in order, how often each is there, and where each group's
-        begin and the last ones end. O(values)."""
+        """Returns the different values (codes) of groups in order, their copies, and the offsets at which each group's
+        values begin and the last ones end. O(values)."""
         one = self._by_values[values]
         found = Zset.gathered(list(one.trees.rows(one.roots(handles))), len(one.types))
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._part.arena[handles + one.place])])
@@ -230,8 +231,8 @@ class Multisets:
     # ------------------------------------------------------------------------------------------------------------------
 
     def mark_values(self, every: Callable[[], np.ndarray]) -> None:
-        """Marks what the multisets of groups refer to in the dictionary; ``every`` returns the handles of all groups.
-        O(1) if nothing does, else O(state)."""
+        """Marks every value in the dictionary that the multisets of groups reference. ``every`` returns the handles of
+        all groups. O(1) if they reference none, else O(state)."""
         for multiset in self.all:
             if multiset.kept == kernels.TREE:
                 if multiset.trees.refers:
@@ -242,7 +243,7 @@ class Multisets:
                 self._part.dictionary.mark_codes(out[:n])
 
     def check_invariants(self, handles: np.ndarray) -> None:
-        """Recounts the values of all groups, ``handles``, and walks their trees. Raises AssertionError. O(state)."""
+        """Recounts the values of all groups, ``handles``, and checks their trees. Raises AssertionError. O(state)."""
         handles, found = np.sort(handles), 0
         for multiset in self.all:
             counted = np.zeros(len(handles), np.int64)

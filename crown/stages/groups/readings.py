@@ -1,7 +1,7 @@
 """Aggregates over the ordered values of groups: ends, percentiles, joined texts, bits. Returns codes, one per group.
 
-A reading is a function of the values and how often each is there, so that of an old state, worked out anew, is the one
-that was told before.
+A reading is a function of the values and their copies, so recomputing it for an old state gives exactly the value that
+was delivered before.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _LONGEST = 2**31 - 1
 
 
 class Ordered(Protocol):
-    """Multisets of ordered values, by their handles: those that groups keep (``multisets.Multisets``), or those of
-    frames (``crown.stages.over.gathered``)."""
+    """Multisets of ordered values, by their handles: those of groups (``multisets.Multisets``), or those of frames
+    (``crown.stages.over.gathered``)."""
 
     def sizes(self, values: Values, handles: np.ndarray) -> np.ndarray:
-        """Returns how many values they have, copies counted."""
+        """Returns their numbers of values, with copies."""
 
     def values_at(self, values: Values, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the values (codes) at positions, from 0, copies counted; NULL where there is none."""
+        """Returns the values (codes) at positions, from 0, with copies; NULL if there is none."""
 
     def in_order(self, values: Values, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the different values (codes) in order, how often each is there, and where those of each begin and the
-        last ones end."""
+        """Returns the different values (codes) in order, their copies, and the offsets at which the values of each
+        multiset begin and the last ones end."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What an aggregate of ordered ``values`` is. ``falling``: they are read backwards; ``distinct``: each once."""
+    """An aggregate over ordered ``values``. ``falling``: reads them backwards. ``distinct``: reads each value once."""
 
     function: str
     values: Values
@@ -61,16 +61,16 @@ class Reading:
 
     @property
     def kept(self) -> int:
-        """Returns how the values must be kept: in a tree, or the heap whose top is read."""
+        """Returns how the values must be stored: in a tree, or in the heap whose top is read."""
         return {"min": heaps.MINIMA, "max": heaps.MAXIMA}.get(self.function, TREE)
 
     def codes(self, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-        """Returns the codes, int64[groups]; NULL of a group without values."""
+        """Returns the codes, int64[groups]; NULL for a group without values."""
         return _READERS[self.function](self, multisets, handles, dictionary)
 
 
 def reading(aggregate: Aggregate, values: Values | None, type_: str) -> Reading | None:
-    """Returns what an aggregate over values of a type reads in order; None if it reads nothing so."""
+    """Returns the reading of an aggregate over values of a type, or None if it does not read ordered values."""
     if aggregate.function not in ORDERED or values is None:
         return None
     falling = not values.order and any(one.falling for one in aggregate.order[:1])
@@ -84,7 +84,7 @@ def _end(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dict
 
 
 def _percentile(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the value at a share of the way, between two values on a line. O(log n) per group."""
+    """Returns the interpolated value at a share of the ordered values. O(log n) per group."""
     n, at = _way(one, multisets, handles)
     below, above = np.floor(at), np.ceil(at)
     low, high = (_doubles(one, multisets, handles, dictionary, position) for position in (below, above))
@@ -94,7 +94,7 @@ def _percentile(one: Reading, multisets: Ordered, handles: np.ndarray, dictionar
 
 
 def _percentile_trunc(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the percentile of whole numbers without its fraction, rounded once before. O(log n) per group."""
+    """Returns the percentile of integers without its fraction, rounded once before. O(log n) per group."""
     n, at = _way(one, multisets, handles)
     below, above = np.floor(at).astype(np.int64), np.ceil(at).astype(np.int64)
     low, high = (multisets.values_at(one.values, handles, position) for position in (below, above))
@@ -105,14 +105,14 @@ def _percentile_trunc(one: Reading, multisets: Ordered, handles: np.ndarray, dic
 
 
 def _way(one: Reading, multisets: Ordered, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns how many values groups have, and the place, with a fraction, that is a share of the way through them."""
+    """Returns the number of values of groups, and the fractional position at the share of the ordered values."""
     assert one.share is not None, "a percentile has a share"
     n = multisets.sizes(one.values, handles)
     return n, one.share * np.maximum(n - 1, 0)
 
 
 def _at_least(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the first value such that a share of the values do not come behind it. O(log n) per group."""
+    """Returns the first value such that at least the share of the values is not after it. O(log n) per group."""
     assert one.share is not None, "a percentile has a share"
     n = multisets.sizes(one.values, handles)
     at = np.maximum(np.ceil(one.share * n).astype(np.int64) - 1, 0)
@@ -122,19 +122,19 @@ def _at_least(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary:
 def _doubles(
     one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary, positions: np.ndarray
 ) -> np.ndarray:
-    """Returns the values at positions as doubles, each rounded once; NaN for none."""
+    """Returns the values at positions as doubles, each rounded once; NaN if there is none."""
     codes = multisets.values_at(one.values, handles, positions.astype(np.int64))
     array = Column(one.type, dictionary, codes).array
     if pa.types.is_decimal(array.type):
-        array = array.cast(pa.string())  # whose digits are read as they are
+        array = array.cast(pa.string())  # the digits are parsed exactly
     return np.asarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64).copy()
 
 
 def _elements(one: Reading, multisets: Ordered, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns what ``Multisets.in_order`` does, of an order that falls backwards, and with ``distinct`` each value
-    once. O(values)."""
+    """Returns the result of ``Multisets.in_order`` in the order of the reading, and with ``distinct`` each value once.
+    O(values)."""
     codes, copies, starts = multisets.in_order(one.values, handles)
-    if one.falling:  # every group backwards
+    if one.falling:  # reverses every group
         ends = np.repeat(starts[:-1] + starts[1:] - 1, np.diff(starts))
         order = ends - np.arange(len(codes))
         codes, copies = codes[order], copies[order]
@@ -142,12 +142,12 @@ def _elements(one: Reading, multisets: Ordered, handles: np.ndarray) -> tuple[np
 
 
 def _repeated(copies: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where the values of groups are, each as often as it is there, and where each group's begin and end."""
+    """Returns the positions of the values of groups, each repeated by its copies, and the offsets of each group."""
     return np.repeat(np.arange(len(copies)), copies), np.concatenate([np.zeros(1, np.int64), np.cumsum(copies)])[starts]
 
 
 def _joined(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the texts of each group, joined. O(output)."""
+    """Returns the joined texts of each group. O(output)."""
     codes, copies, starts = _elements(one, multisets, handles)
     texts = Column(one.type, dictionary, codes).array
     assert one.separator is not None, "texts are joined by one"
@@ -161,7 +161,7 @@ def _joined(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: D
 
 
 def _listed(one: Reading, multisets: Ordered, handles: np.ndarray, dictionary: Dictionary) -> np.ndarray:
-    """Returns the values of each group as an array, of a group without values an empty one. O(output)."""
+    """Returns the values of each group as an array, an empty one for a group without values. O(output)."""
     codes, copies, starts = _elements(one, multisets, handles)
     if copies.astype(np.float64).sum() > _LONGEST:
         raise ChangeError("the arrays that a batch makes would have more than 2^31 elements")

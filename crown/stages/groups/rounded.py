@@ -1,4 +1,4 @@
-"""Columns of results from exact integers: SUM, AVG, VAR, COVAR, CORR, REGR."""
+"""Rounds exact integers to result columns: SUM, AVG, VAR, COVAR, CORR, REGR."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def limbs(value: int, n: int) -> np.ndarray:
 
 
 def widened(rows: np.ndarray, n: int) -> np.ndarray:
-    """Returns integers (int64[rows, m], m <= n) as ones of ``n`` limbs."""
+    """Returns integers (int64[rows, m], m <= n) with ``n`` limbs."""
     m = rows.shape[1]
     if m == n:
         return rows
@@ -33,7 +33,7 @@ def widened(rows: np.ndarray, n: int) -> np.ndarray:
 
 
 def minus(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns the differences of integers, in as many limbs as the longer ones have; they MUST fit."""
+    """Returns the differences of integers, with the limbs of the longer ones, in which they MUST fit."""
     n = max(left.shape[1], right.shape[1])
     out, other = widened(left, n).copy(), widened(right, n).copy()
     sums.subtract(out, other, n)
@@ -62,11 +62,12 @@ def ratio(rows: np.ndarray, divisors: np.ndarray, shift: int = 0) -> np.ndarray:
     return out
 
 
-_LONG = 16  # limbs from which on it is worth while to look for limbs that say nothing
+_LONG = 16  # limbs from which removing redundant limbs pays
 
 
 def _without_zeros(rows: np.ndarray, shift: int) -> tuple[np.ndarray, int]:
-    """Returns integers times a power of two, in as few limbs as all of them need, and the shift that this makes."""
+    """Returns integers without common redundant limbs: low zero limbs, and high limbs that repeat the sign. Also
+    returns the shift corrected by the removed low limbs."""
     n = rows.shape[1]
     if n < _LONG or not len(rows):
         return rows, shift
@@ -78,7 +79,7 @@ def _without_zeros(rows: np.ndarray, shift: int) -> tuple[np.ndarray, int]:
 
 
 def float_codes(values: np.ndarray, null: np.ndarray) -> np.ndarray:
-    """Returns the codes of doubles: one zero, one NaN, and NULL where ``null`` (bool[n]) says so."""
+    """Returns the codes of doubles: one zero, one NaN, and NULL where ``null`` (bool[n]) is True."""
     values = values + 0.0
     values[np.isnan(values)] = _NAN
     codes = values.view(np.int64)
@@ -87,7 +88,8 @@ def float_codes(values: np.ndarray, null: np.ndarray) -> np.ndarray:
 
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Returns a · b + c, doubles, rounded once: the errors of product and sum (Dekker, Knuth) are added again."""
+    """Returns a · b + c for doubles, rounded once: the rounding errors of product and sum (Dekker, Knuth) are added
+    again."""
     product, total = a * b, a * b + c
     (a0, a1), (b0, b1) = _split(a), _split(b)
     lost = a1 * b1 - (((product - a0 * b0) - a1 * b0) - a0 * b1)
@@ -103,9 +105,10 @@ def _split(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def decimals(rows: np.ndarray, null: np.ndarray, digits: int, intern: Intern | None) -> tuple[np.ndarray, int]:
-    """Returns integers of some limbs as codes of decimals of so many digits, and the row of one with more, or -1.
+    """Returns integers as codes of decimals of ``digits`` digits, and the first row with more digits, or -1.
 
-    ``intern`` enters those of two words; None if one word is the code. Nothing is entered if one has too many digits.
+    ``intern`` adds two-word decimals to the dictionary; None if one word is the code. Adds nothing if a row has too
+    many digits.
     """
     rows, n = np.ascontiguousarray(rows), len(rows)
     pairs = np.empty((n, 2), np.int64)
@@ -124,5 +127,5 @@ def decimals(rows: np.ndarray, null: np.ndarray, digits: int, intern: Intern | N
 
 @cache
 def _bounds(digits: int) -> np.ndarray:
-    """Returns the least integer with more digits, and the greatest, two limbs each, int64[4]."""
+    """Returns the least positive and the greatest negative integer with too many digits, two limbs each, int64[4]."""
     return np.concatenate([limbs(10**digits, 2), limbs(-(10**digits), 2)]).reshape(-1)

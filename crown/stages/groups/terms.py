@@ -1,9 +1,9 @@
-"""The exact integers that a group adds up, one per *term*, shared by all aggregates that need it.
+"""The exact integers that a group sums, one per *term*, shared by all aggregates that need it.
 
-COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of a few sums of products of arguments over the
-rows where none of certain arguments is NULL and a filter is TRUE. Each such sum is a term. It is an integer of as many
-limbs as 2^63 rows can need, so it cannot wrap, and does not depend on the order of events. A term of doubles can have a
-far part beside (``crown.kernels.fixed``).
+COUNT, SUM, AVG, VAR, COVAR and related aggregates are functions of a few sums of products of arguments, over the rows
+in which certain arguments are not NULL and a filter is TRUE. Each such sum is a term. It is an integer with enough
+limbs for 2^63 rows, so it cannot overflow, and does not depend on the order of events. A term of doubles can also have
+a far part (``crown.kernels.fixed``).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Placed(NamedTuple):
 
 
 class Layout:
-    """Where the terms of a stage lie in a group's state: ROWS in word 0, then the others.
+    """The positions of the terms of a stage in a group's state: ROWS in word 0, then the others.
 
-    ``carried``: the limbs of those that are not added up from arguments of ``types``, and of how many doubles they are
-    products.
+    ``carried``: the limbs, and the number of doubles in the product, of terms that are not computed from arguments of
+    ``types``.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Layout:
         self.places = np.array([(self.at[t], self.limbs[t]) for t in self.terms], np.int64).reshape(-1)
 
     def placed(self, terms: Iterable[Term]) -> list[Placed]:
-        """Returns terms with their places, worked out once."""
+        """Returns terms with their positions."""
         return [Placed(term, self.at[term], self.limbs[term]) for term in terms]
 
     def place(self, term: Term) -> slice:

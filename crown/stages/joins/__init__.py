@@ -1,1 +1,1 @@
-"""Joins as stages of a program: join cores, joins by a comparison, cyclic counts, checked single rows."""
+"""Joins as stages of a program: join cores, joins by a comparison, cyclic counts, scalar subqueries."""

@@ -1,12 +1,12 @@
-"""Joins by a comparison: pairs of a row of one side and a row of the other whose point lies in its band.
+"""Joins by a comparison: pairs of a band of one side and a point of the other side that lies in the band.
 
-    net of bands -> the points that they hold -> net of points -> the bands that hold them, changed already
+net of bands -> the points in them -> net of points -> the bands that contain them, already changed
 
-Each side keeps its rows in order (``crown.stages.joins.sides``), and hands on what a row of the other matches: rows, or
-the exact sums over all of them. So a pair is worth the product of the sums of its halves, and where one side is only
-summed up, a change costs O(log n), however many rows it matches. Of a band whose bounds move, only the points are
-looked at that it has no longer, or has now; so are the bands of one bound of a point that moves. To undo a batch, apply
-its negated net.
+Each side stores its rows in order (``crown.stages.joins.sides``), and returns the matches of a row of the other side:
+rows, or the exact sums over all of them. The value of a pair is the product of the sums of its halves. If one side is
+only summed, a change costs O(log n) for any number of matches. If the bounds of a band move, only the points that it
+gained or lost are read; if a point of a band with one bound moves, only the bands that it gained or lost. A batch is
+undone by applying its negated net.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST = 2.0**62
 
 
 class Bands(Stage):
-    """Runs a band stage; ``bands`` and ``points``: the columns of what its feeds read."""
+    """Runs a band stage. ``bands`` and ``points``: the columns that its feeds read."""
 
     def __init__(self, stage: BandStage, bands: Sequence[Column], points: Sequence[Column], part: Part) -> None:
         self.stage = stage
@@ -79,7 +79,7 @@ class Bands(Stage):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. O(log n) per change, and O(1) per row that it delivers.
 
-        Raises MemoryBudgetError, and ChangeError for a delete of a row that is not there, or for too many pairs.
+        Raises MemoryBudgetError, and ChangeError for a delete of an absent row, or for too many pairs.
         """
         bands, points = (reader.zset(net).net() for reader, net in zip(self._readers, nets, strict=True))
         found = [self._pairs(0, bands)]
@@ -95,7 +95,7 @@ class Bands(Stage):
         return made if made.payload is not None or not len(made) else made.net()
 
     def _pairs(self, number: int, net: Zset) -> Zset:
-        """Returns the pairs of rows of a side with what is there of the other one."""
+        """Returns the pairs of rows of a side with the present rows of the other side."""
         if not len(net):
             return Zset.empty(len(self.columns))
         mine, other, columns = self.sides[number], self.sides[1 - number], np.ascontiguousarray(net.columns())
@@ -116,7 +116,8 @@ class Bands(Stage):
         return Zset.of_columns(rows, own[:, 0] * found.words[:, 0], payload)
 
     def _payload(self, words: tuple[np.ndarray, np.ndarray]) -> np.ndarray | None:
-        """Returns the sums that pairs carry: products of those of their halves (int64[n, words]); None without."""
+        """Returns the sums that pairs carry, the products of those of their halves (int64[n, words]), or None without
+        terms."""
         if not self.stage.band.terms:
             return None
         made = []
@@ -129,13 +130,13 @@ class Bands(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows; the same row may come again."""
+        """Yields the rows. The same row may occur in several blocks."""
         for bands in self.sides[0].scan():
             found = self._pairs(0, bands)
             yield found if found.payload is not None else found.net()
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. Costs what ``scan`` costs."""
+        """Returns the multiplicity of a row. Costs as much as ``scan``."""
         return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan())
 
     # Care
@@ -152,6 +153,6 @@ class Bands(Stage):
             side.check_invariants()
 
     def stats(self) -> dict[str, Any]:
-        """Returns distinct rows of each side, and the entries and rows that changes ever looked at."""
+        """Returns the number of distinct rows of each side, and the entries and rows that changes have read."""
         bands, points = map(len, self.sides)
         return {"bands": bands, "points": points, "steps": int(self._part.arena[A.H_STEPS])}

@@ -1,8 +1,8 @@
-"""A join core as a stage, in one or several cells. Its relations are base tables, or ``#i`` for stage i.
+"""Runs a join core as a stage, in one or several cells. Its relations are base tables, or ``#i`` for stage i.
 
-Several cells are cut by a grid (``plans.search.shares``) and never talk to one another: each is a core of its own, over
-the rows that fall to it, and since kernels run without the GIL, threads apply a batch to all of them at once. A row
-goes to the cells whose coordinates its hashed attributes name, and to all along the axes that it lacks.
+Several cells partition the rows by a grid (``plans.search.shares``) and never communicate: each is a separate core over
+its own rows. Kernels run without the GIL, so threads apply a batch to all cells at once. A row is copied to the cells
+with the coordinates of its hashed attributes, and to all cells along the axes whose attributes it lacks.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from plans.search.shares import Grid
 from plans.stored_relations import StoredRelation, stored_relations
 from plans.wiring import Wires
 
-_TURN = 8  # record batches that a cell delivers before the others have delivered theirs
-_TICK = 0.01  # seconds between two looks at whether a batch is to be stopped
+_TURN = 8  # record batches that a cell delivers before it waits for the others
+_TICK = 0.01  # seconds between two checks whether a batch must stop
 _T = TypeVar("_T")
 _Parts = list[Sequence[RelationChange]]
-"""Of each cell the changes of a batch: all of them, until it has found its own part."""
+"""Per cell, the changes of a batch: all of them, until the cell has selected its own part."""
 
 
 class Join(Stage):
     """Runs a join stage, in the cells of ``grid``.
 
-    ``wires``: what comes from the sources that it reads; its parts in ``memory`` begin with number ``first``.
-    ``may_repeat``: the stage that reads its rows adds them up, so they need not be net. ``check`` raises what is to
-    stop a batch.
+    ``wires``: the columns that its sources deliver. Its parts in ``memory`` begin with number ``first``.
+    ``may_repeat``: the stage that reads its rows sums them, so they need not be net. ``check`` raises an error to stop
+    a batch.
 
-    What a memory budget leaves is worked out for one cell after the other, so with a budget they do not run in
+    The remaining memory budget is computed for one cell after the other, so with a budget the cells do not run in
     parallel.
     """
 
@@ -86,7 +86,7 @@ class Join(Stage):
             {_key(relation): _conditions(relation, grid, cell) for relation in stored_relations(plan)}
             for cell in range(grid.cells if grid.cells > 1 else 0)
         ]
-        self.taken_back = False  # True from when a batch was stopped and taken back until the next one begins
+        self.taken_back = False  # True after a batch was stopped and undone, until the next one begins
         merges = plan.payload is not None or plan.support
         self._repeats = grid.cells > 1 and merges  # two cells may deliver the same row
         self._check = check
@@ -100,26 +100,27 @@ class Join(Stage):
 
     @property
     def plain(self) -> bool:
-        """Returns True if the trees of its cells have stored relations alone."""
+        """Returns True if the trees of its cells have only stored relations, no padding, and no sums of doubles in
+        results."""
         return self.cores[0].propagation.plain
 
     @property
     def adds_up(self) -> bool:
-        """Returns True if the rows of all its blocks, as they are, add up to its net change."""
+        """Returns True if the sum of the rows of all its blocks is its net change, without netting."""
         return self._added or self.stage.plan.consolidated
 
     @property
     def stored(self) -> list[StoredInput]:
-        """Returns what is stored of the inputs."""
+        """Returns the stored relations of the inputs."""
         return self._taken.stored
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch; in payload mode the rows carry their sums. O(changes * lambda + deltas)."""
+        """Applies a batch. In payload mode the rows carry their sums. O(changes * lambda + deltas)."""
         work = Core.events if self._added else Core.apply
-        if len(self.cores) == 1:  # of several each would be stopped by itself
+        if len(self.cores) == 1:  # of several cells, each would be stopped separately
             return self._gathered(self._done(partial(work, check=self._check), self._taken.changes(nets)))
         return self._gathered(self._done(work, self._taken.changes(nets)))
 
@@ -131,9 +132,9 @@ class Join(Stage):
         return self._gathered(self._done(work, self._taken.changes(nets), -1))
 
     def discard(self, nets: Sequence[Zset]) -> int:
-        """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns how many there were.
+        """Applies a batch, enumerates its deltas into reused buffers and drops them. Returns the number of delta rows.
 
-        For measuring: they are not netted, and nothing is counted.
+        For measurements: the deltas are not netted, and counters are not updated.
         """
         return sum(self._done(Core.discard, self._taken.changes(nets)))
 
@@ -148,8 +149,8 @@ class Join(Stage):
     ) -> Generator[pa.RecordBatch, None, None]:
         """Applies a batch, and yields its deltas as they are enumerated. See ``Core.delivered``.
 
-        If it raises or is closed early, the batch has been taken back. Of several cells each delivers some, then waits
-        for the others.
+        If it raises or is closed early, the batch has been undone. Each of several cells delivers some deltas, then
+        waits for the others.
         """
         changes = self._taken.changes(nets)
         parts: _Parts = [changes] * len(self.cores)
@@ -171,7 +172,7 @@ class Join(Stage):
         self._settle(parts)
 
     def discard_output(self) -> None:
-        """Has the rest of a batch applied without output."""
+        """Applies the rest of a batch without output."""
         for core in self.cores:
             core.discard_output()
 
@@ -201,8 +202,8 @@ class Join(Stage):
         changes: Sequence[RelationChange],
         sign: int = 1,
     ) -> list[_T]:
-        """Returns what ``work``, which applies a batch, gives for each cell, and lets it stand; if it raises, the batch
-        has been taken back. ``sign`` -1: a batch is undone."""
+        """Returns the result of ``work``, which applies a batch, for each cell, and commits the batch. If it raises,
+        the batch has been undone. ``sign`` -1: a batch is undone."""
         parts: _Parts = [changes] * len(self.cores)
         self.taken_back = False
         try:
@@ -225,9 +226,9 @@ class Join(Stage):
         return self._finished(jobs, check, threading.Event())
 
     def _part(self, parts: _Parts, cell: int) -> Sequence[RelationChange]:
-        """Returns the part of a cell, in the place of all changes: with the tuples that some alias reads there.
+        """Selects the part of a cell from all changes, in place: the tuples that some alias reads in the cell.
 
-        Each cell's thread finds its own: to have all wait for one another first costs more than the work.
+        Each cell's thread selects its own part, since synchronizing all threads first costs more than the work.
         """
         conditions = self._conditions[cell]
         parts[cell] = [_part_of_cell(change, conditions[_key(change.relation)], cell == 0) for change in parts[cell]]
@@ -238,8 +239,8 @@ class Join(Stage):
             core.settle(part, sign)
 
     def _take_back(self, error: BaseException) -> None:
-        """Takes back what the cells have of the batch that ``error`` stopped. UnusableStateError if that cannot be done
-        in all of them; these stay open."""
+        """Undoes the part of the batch that cells have applied before ``error`` stopped it. Raises UnusableStateError
+        if some cell cannot undo it; that cell stays open."""
         lost: Exception | None = None
         for core in self.cores:
             if core.open:
@@ -248,17 +249,17 @@ class Join(Stage):
                 except (UnusableStateError, MemoryBudgetError) as why:
                     lost = why
         self.taken_back = lost is None
-        if lost is not None and isinstance(error, Exception):  # else it is KeyboardInterrupt or SystemExit
+        if lost is not None and isinstance(error, Exception):  # otherwise it is KeyboardInterrupt or SystemExit
             raise UnusableStateError(f"{error} ({lost}). {LOST}") from error
 
     def _finished(self, jobs: Sequence[Callable[[], _T]], check: Callable[[], None], stop: threading.Event) -> list[_T]:
-        """Returns what jobs give, one per cell. Whatever it raises, no job is running then, and ``stop`` is set."""
-        if self._budget.words < ADDRESSABLE:  # what one of them may take depends on what the others have taken
+        """Returns the results of jobs, one per cell. If it raises, no job is running any more, and ``stop`` is set."""
+        if self._budget.words < ADDRESSABLE:  # the budget of a job depends on the memory that the others have used
             return [job() for job in jobs]
         given: list[Future[_T]] = []
         try:
             try:
-                given.extend(map(self._threads.pool.submit, jobs))  # one step: no job is begun that is not in the list
+                given.extend(map(self._threads.pool.submit, jobs))  # one step: every started job is in the list
             except RuntimeError:  # Python is ending, and its threads have ended
                 return [job() for job in jobs]
             while wait(given, _TICK).not_done:
@@ -270,7 +271,7 @@ class Join(Stage):
             raise
 
     def _gathered(self, cells: Sequence[list[Zset]]) -> Zset:
-        """Returns the rows of all cells; net, but for those that are added up."""
+        """Returns the rows of all cells, netted if cells may deliver the same row, unless they are summed later."""
         found = Zset.gathered(list(chain.from_iterable(cells)), len(self.columns))
         return found.net() if self._repeats and not self._added else found
 
@@ -279,21 +280,22 @@ class Join(Stage):
 
     @property
     def factorized(self) -> FactorizedHead:
-        """Returns what makes factorized rows. CrownError for a plan that has none, and for several cells."""
+        """Returns the object that makes factorized rows. Raises CrownError for a plan without them, and for several
+        cells."""
         if len(self.cores) > 1:
             raise CrownError("factorized=True needs one thread: leave threads at 1, or factorized out")
         return self.cores[0].factorized
 
     def batches(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yields the result as record batches, as factorized rows if they are wanted. O(1) per row.
+        """Yields the result as record batches, or as factorized rows. O(1) per row.
 
-        The rows of a bag have ``_weight``; the same row may come from several cells.
+        The rows of a bag have ``_weight``. Several cells may yield the same row.
         """
         for core in self.cores:
             yield from core.products() if factorized else core.results.batches()
 
     def count(self) -> int:
-        """Returns the number of rows, each as often as it is there. O(state), not O(result), by the tree.
+        """Returns the number of rows, with multiplicities. O(state), not O(result), from the tree.
 
         O(result) with residual predicates. Raises CrownError for more than 4e18.
         """
@@ -302,22 +304,22 @@ class Join(Stage):
         return sum(self._threads.pool.map(lambda core: core.results.count(), self.cores))
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
-        """Yields the rows. O(1) per row; the same row of a bag may come from several cells."""
+        """Yields the rows. O(1) per row. Several cells may yield the same row of a bag."""
         for core in self.cores:
             for block in core.results.tuples():
                 yield block.copy()
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. Expected O(1) per cell."""
+        """Returns the multiplicity of a row. Expected O(1) per cell."""
         extern = self._dictionary.extern
         return self.copies_of(
             [decode(row[i : i + 1].copy(), column.type, extern) for i, column in enumerate(self.columns)]
         )
 
     def copies_of(self, arrays: Sequence[pa.Array]) -> int:
-        """Returns how often a row, given as one-row columns, is there. Expected O(1) per cell.
+        """Returns the multiplicity of a row, given as one-row columns. Expected O(1) per cell.
 
-        O(result) where the outputs leave attributes open that a declared key determines.
+        O(result) if the outputs do not contain attributes that a declared key determines.
         """
         return sum(core.results.copies_of(arrays) for core in self.cores)
 
@@ -332,7 +334,7 @@ class Join(Stage):
             invariants.check(core)
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters, summed over the cells; a row that is copied to several cells counts in each."""
+        """Returns sizes and counters, summed over the cells. A row that is copied to several cells counts in each."""
         if len(self.states) == 1:
             return statistics(self.states[0])
         return together([statistics(state) for state in self.states])
@@ -371,14 +373,14 @@ def _conditions(relation: StoredRelation, grid: Grid, cell: int) -> np.ndarray:
 
 
 def _part_of_cell(change: RelationChange, conditions: np.ndarray, first: bool) -> RelationChange:
-    """Returns the tuples of a change that some alias reads in a cell, in their order; the ``first`` counts what was
-    filtered."""
+    """Returns the tuples of a change that some alias reads in a cell, in their order. Only the ``first`` cell counts
+    filtered rows."""
     net, relation = change.net, change.relation
     filtered = change.filtered if first else (0,) * len(change.filtered)
     if not len(net):
         return replace(change, filtered=filtered)
     values, weights, masks = np.empty(net.rows.size, np.int64), np.empty_like(net.weights), np.empty(len(net), np.int64)
-    given = change.masks & ((1 << len(relation.aliases)) - 1)  # no bit is left when no alias reads the tuple here
+    given = change.masks & ((1 << len(relation.aliases)) - 1)  # the mask is 0 if no alias reads the tuple here
     n = rows_of_cell(
         net.flat(), net.width, np.ascontiguousarray(net.weights), given, conditions, values, weights, masks
     )

@@ -1,4 +1,4 @@
-"""The count of a cyclic join as a stage: a row of constants, whose multiplicity is the count."""
+"""Runs the count of a cyclic join as a stage: a row of constants whose multiplicity is the count."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from plans.program import JoinStage
 from plans.schema import Column
 from plans.wiring import Wires
 
-_SLICE = 1 << 13  # rows between two looks at the budget
+_SLICE = 1 << 13  # rows between two checks of the budget
 
 
 class CyclicCount(Stage):
     """Runs a join stage whose plan is a count.
 
-    Arguments as for ``Join``; its part in ``memory`` has number ``first``.
+    Arguments as for ``Join``. Its part in ``memory`` has number ``first``.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class CyclicCount(Stage):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Applies a batch. Amortized O(√N) per change for triangles.
 
-        Raises ChangeError if the number could leave 64 bits; MemoryBudgetError.
+        Raises ChangeError if the number could leave 64 bits, and MemoryBudgetError.
         """
         rows, before, done = self._changed(nets), self._count.total, 0
         try:
@@ -68,7 +68,7 @@ class CyclicCount(Stage):
         return self._times(self._count.total - before)
 
     def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
-        """Returns the rows of atoms that go, then those that come."""
+        """Returns the deleted rows of atoms, then the inserted ones."""
         changes = self._taken.changes(nets)
         return np.concatenate(
             [
@@ -78,14 +78,14 @@ class CyclicCount(Stage):
         )
 
     def _take(self, rows: np.ndarray) -> None:
-        """Takes back rows that were applied, the last ones first."""
+        """Undoes applied rows, the last ones first."""
         inverse = rows[::-1] * np.array([1, 1, 1, -1])
         with self._part.budget.lifted():
             for start in range(0, len(inverse), _SLICE):
                 self._send(inverse[start : start + _SLICE])
 
     def _send(self, rows: np.ndarray) -> None:
-        """Applies rows at once. MemoryBudgetError, before anything has changed, if there is no room for them."""
+        """Applies rows in one call. Raises MemoryBudgetError, with nothing changed, if there is no room for them."""
         part, arena = self._part, self._part.arena
         expected = self._count.words(len(rows))
         part.budget.allow(part.number, expected)
@@ -97,7 +97,7 @@ class CyclicCount(Stage):
             raise UnusableStateError(f"{error}: how far the batch got is not known") from error
 
     def _times(self, copies: int) -> Zset:
-        """Returns the row of constants, so often."""
+        """Returns the row of constants with ``copies`` as its weight."""
         if not copies:
             return Zset.empty(len(self.columns))
         return Zset(self._row.copy(), np.array([copies], np.int64))
@@ -107,11 +107,11 @@ class CyclicCount(Stage):
         yield self._times(self._count.total)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(1)."""
+        """Returns the multiplicity of a row. O(1)."""
         return self._count.total if (self._row[0] == row).all() else 0
 
     def mark_values(self) -> None:
-        """Keeps the values of the relations, and the constants of the result, which no relation has."""
+        """Marks the values of the relations, and the constants of the result, which no relation contains."""
         for column, code in zip(self.columns, self._row[0], strict=True):
             if uses_dictionary(column.type):
                 self._part.dictionary.mark_codes(code.reshape(1))

@@ -1,12 +1,12 @@
-"""One side of a join by a comparison: its rows in the order of the compared value, or sums of them.
+"""One side of a join by a comparison: stores its rows in the order of the compared value, or sums of them.
 
-    keys and bounds of rows of the other side -> ranges of positions in trees -> sums of the ranges, or their rows
+keys and bounds of rows of the other side -> ranges of positions in trees -> sums of the ranges, or their rows
 
-A *point* is found by a band in one tree, as a range. A *band* is found by a point in a tree by its one bound, as a
-prefix. With two bounds, what begins before a point and has not ended there is the difference of two prefixes, as far as
-sums go. One by one such bands are found so: each lies at the *split* of its bounds, the number between them with the
-most zeros at its end. A point looks at the numbers on its own way, one per bit, and at each only one bound is left to
-be compared: bits of a word of look-ups, and then O(1) per band.
+The *points* in a band are a range of one tree. The *bands* around a point, if they have one bound, are a prefix or a
+suffix of the tree of that bound. With two bounds, the sums of the bands are the difference of two prefixes: bands that
+begin before the point, less those that have ended before it. To list such bands, each is stored at the *split* of its
+bounds, the number between them with the most trailing zeros. A point visits the splits that can contain it, one per
+bit, and at each compares only one bound. This costs a look-up per bit, and O(1) per band.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _TOP = np.uint64(1) << _WORD
 
 
 class Products:
-    """The sums of a side: of each term of a band the product of the factors that are columns of this side.
+    """The sums of a side: for each term of a band, the product of the factors that are columns of this side.
 
-    ``of_term`` has per term the number of the side's own product; number 0 counts.
+    ``of_term``: per term, the number of the side's own product. Number 0 is the count.
     """
 
     def __init__(self, terms: Sequence[PairTerm], columns: Sequence[Column], dictionary: Dictionary) -> None:
@@ -66,7 +66,7 @@ class Products:
         return out
 
     def limbs(self, product: int) -> int:
-        """Returns how many limbs one of the sums takes."""
+        """Returns the number of limbs of one of the sums."""
         return self.layout.limbs[self.layout.terms[product]]
 
     def number(self, words: np.ndarray, product: int) -> np.ndarray:
@@ -76,8 +76,11 @@ class Products:
 
 @dataclass(slots=True, eq=False)
 class Found:
-    """What rows of the other side match: for row ``of`` of those, ``columns`` of this side (codes, int64[width, m]) and
-    its sums, int64[m, words]. Of a side that is summed up only the columns are there that it is summed by."""
+    """The matches of rows of the other side, one entry per match or group of matches.
+
+    ``of``: the row of the other side. ``columns``: columns of this side (codes, int64[width, m]). ``words``: sums of
+    this side, int64[m, words]. A summed side has only the columns by which it is grouped.
+    """
 
     of: np.ndarray
     columns: np.ndarray
@@ -86,7 +89,7 @@ class Found:
 
 @dataclass(slots=True, eq=False)
 class _Ranges:
-    """Positions in partitions, for row ``of`` of those that ask; what is there counts ``sign`` times."""
+    """Ranges of positions in partitions, each for row ``of`` of the other side, to be counted ``sign`` times."""
 
     trees: Partitions
     handles: np.ndarray
@@ -97,7 +100,7 @@ class _Ranges:
 
 
 class Side:
-    """A side of a band in a part, whose rows have these ``columns``; ``keys`` are the places of the equal ones.
+    """A side of a band in a part, with rows of these ``columns``. ``keys``: the positions of the equality columns.
 
     Its ``TABLES`` tables begin with number ``table``. ``record``: the first of ``LEVELS`` words that count the bands of
     each level of splits.
@@ -138,7 +141,7 @@ class Side:
             for i, end in enumerate(ends)
         ]  # fmt: skip
         self._groups: Partitions | None = None
-        if self.kept == GROUPS:  # which groups a key has
+        if self.kept == GROUPS:  # the groups of each key
             named = [columns[at] for at in self._by]
             keyed = list(range(len(self.keys)))
             self._groups = Partitions(
@@ -148,11 +151,11 @@ class Side:
 
     @property
     def lists(self) -> bool:
-        """Returns whether what a row of the other side matches is one range, whose rows are found one by one."""
+        """Returns True if the matches of a row of the other side are one range, whose rows are listed."""
         return self.kept == ROWS and len(self._ends) == 1
 
     def __len__(self) -> int:
-        """Returns how many different rows there are."""
+        """Returns the number of different rows."""
         return len(self._trees[0])
 
     # Changes
@@ -160,7 +163,7 @@ class Side:
 
     def change(self, net: Zset) -> None:
         """Adds rows, to all trees or to none. O(log n) each. Raises MemoryBudgetError, and ChangeError for a delete of
-        a row that is not there."""
+        an absent row."""
         done: list[tuple[Partitions, Zset]] = []
         kept = Zset.of_columns(self._with_splits(net.columns()), net.weights)
         todo = [(trees, kept) for trees in self._trees]
@@ -196,22 +199,22 @@ class Side:
         apart = low ^ high
         bit = _highest(np.where(apart == 0, low & -low, apart))
         split = (high >> bit) << bit
-        if self._outside[0]:  # above the greatest value is none: no point looks at 0
+        if self._outside[0]:  # no value exceeds the greatest one: no point visits split 0
             split[apart == 0] = 0
         return np.concatenate([columns, split.view(np.int64)[None]])
 
     def _numbers(self, codes: np.ndarray, place: int) -> np.ndarray:
-        """Returns numbers (uint64) that rise as values do."""
+        """Returns numbers (uint64) in the order of the values."""
         return ordered(codes, self.columns[place].type, False).view(np.uint64) ^ _TOP
 
     @staticmethod
     def _level(splits: np.ndarray) -> np.ndarray:
-        """Returns how many zeros numbers end with."""
+        """Returns the number of trailing zeros of numbers."""
         numbers = splits.view(np.uint64)
         return _highest(numbers & -numbers).astype(np.int64)
 
     def _holding(self, keys: np.ndarray, codes: np.ndarray) -> tuple[Zset, np.ndarray]:
-        """Returns the bands that hold points, and which point each holds."""
+        """Returns the bands that contain points, and the point that each contains."""
         (low, high), n = self._trees, len(codes)
         place = self._bounds[0]
         assert place is not None, "a band with a split has both ends"
@@ -234,8 +237,8 @@ class Side:
     # ------------------------------------------------------------------------------------------------------------------
 
     def matched(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None]) -> Found:
-        """Returns what rows match whose equal columns are ``keys`` (codes, int64[k, n]) and which have these bounds, or
-        this point, of the other side, unless it ``lists`` that. O(log n) each, and what is found."""
+        """Returns the matches of rows of the other side with equality columns ``keys`` (codes, int64[k, n]) and these
+        bounds, or this point, unless the side ``lists`` matches. O(log n) each, plus the matches."""
         of, width = np.arange(keys.shape[1]), len(self.columns)
         if self._groups is not None:
             found, of = self._rows([self._whole(self._groups, self._find(self._groups, keys), of)], self._groups)
@@ -259,16 +262,16 @@ class Side:
     def listed(
         self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], told: np.ndarray, weights: np.ndarray
     ) -> tuple[Found, np.ndarray, np.ndarray]:
-        """Returns the rows that match, and of which pieces of what asks: which of those that ask each piece is of, and
-        its weight. Those with the same columns ``told`` that come and go cancel where they overlap. O(log n) each, and
-        what is found."""
+        """Returns the matching rows of pieces of the requests, and per piece its request and its weight. Overlapping
+        ranges of inserted and deleted requests with the same columns ``told`` cancel. O(log n) each, plus the
+        matches."""
         (places,) = self._ranges(keys, bounds, np.arange(keys.shape[1]))
         pieces, which, weights = _overlaid(places, told, weights)
         rows, at = self._rows([pieces], self._trees[0])
         return Found(at, rows.columns(), self.products.of(rows.columns(), rows.weights)), which, weights
 
     def _ranges(self, keys: np.ndarray, bounds: Sequence[np.ndarray | None], of: np.ndarray) -> Iterator[_Ranges]:
-        """Yields the positions of what matches."""
+        """Yields the ranges of matches."""
         if not self._is_bands:
             (trees,), (place,) = self._trees, self._bounds
             assert place is not None, "a point is there"
@@ -280,7 +283,7 @@ class Side:
                 firsts = self._positions(trees, place, handles, low, BEHIND if self._outside[0] else FIRST)
             if high is not None:
                 behind = self._positions(trees, place, handles, high, FIRST if self._outside[1] else BEHIND)
-                ends = np.where(high == NULL, ends, behind)  # NULLs come first, and this end is open
+                ends = np.where(high == NULL, ends, behind)  # NULLs come first; a NULL bound is open
             yield _Ranges(trees, handles, firsts, np.maximum(firsts, ends), of)
             return
         (codes,) = bounds
@@ -289,14 +292,14 @@ class Side:
             handles = self._find(trees, keys)
             there = (handles != 0).nonzero()[0]
             found = self._side_of(trees, end, handles[there], codes[there], of[there])
-            if trees is not self._trees[0]:  # of what has begun, less what has ended
+            if trees is not self._trees[0]:  # bands that have begun, less bands that have ended
                 found = _Ranges(trees, found.handles, np.zeros_like(found.firsts), found.firsts, found.of, -1)
             yield found
 
     def _side_of(
         self, trees: Partitions, end: tuple[int, int], handles: np.ndarray, codes: np.ndarray, of: np.ndarray
     ) -> _Ranges:
-        """Returns the bands whose low end (number 0, and its place) is before points, or whose high end is behind
+        """Returns the bands whose low end (number 0, and its position) is before points, or whose high end is after
         them."""
         number, at = end
         found = self._positions(trees, at, handles, codes, self._modes[number])
@@ -313,7 +316,7 @@ class Side:
 
     @staticmethod
     def _find(trees: Partitions, keys: np.ndarray) -> np.ndarray:
-        """Returns the partitions with these keys; 0 where there is none."""
+        """Returns the partitions with these keys; 0 if there is none."""
         n = keys.shape[1]
         out = np.empty(n, np.int64)
         strides = np.arange(trees.k + 1, dtype=np.int64) * n
@@ -322,19 +325,19 @@ class Side:
 
     @staticmethod
     def _positions(trees: Partitions, place: int, handles: np.ndarray, codes: np.ndarray, mode: int) -> np.ndarray:
-        """Returns where values of a column would be. O(log n) each."""
+        """Returns the positions of values of a column, present or not. O(log n) each."""
         rows = np.zeros((trees.width, len(handles)), np.int64)
         rows[place] = codes
         return trees.located(handles, rows, 1, mode)[0]
 
     @staticmethod
     def _before(trees: Partitions, handles: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the sums of what is before positions, int64[n, words]. O(log n) each."""
+        """Returns the sums of the rows before positions, int64[n, words]. O(log n) each."""
         positions = np.ascontiguousarray(positions)
         return trees.copied(np.ascontiguousarray(handles), positions, positions, trees.shape)[1]
 
     def _rows(self, places: Sequence[_Ranges], trees: Partitions) -> tuple[Zset, np.ndarray]:
-        """Returns the rows in ranges of trees of one kind, and for which of those that ask."""
+        """Returns the rows in ranges of trees of one kind, and the request of each."""
         found, asked = [Zset.empty(trees.width)], [np.empty(0, np.int64)]
         for one in places:
             handles, firsts, ends = map(np.ascontiguousarray, (one.handles, one.firsts, one.ends))
@@ -367,11 +370,11 @@ class Side:
             yield rows.project(range(width))
 
     def mark_values(self) -> None:
-        """Marks what the rows refer to in the dictionary. O(rows)."""
+        """Marks every value in the dictionary that the rows reference. O(rows)."""
         self._trees[0].mark_all()
 
     def check_invariants(self) -> None:
-        """Raises AssertionError unless all trees have the same rows, and are what they should be. O(rows log rows)."""
+        """Raises AssertionError unless all trees are valid and have the same rows. O(rows log rows)."""
         known: list[tuple[tuple[int, ...], int]] | None = None
         for trees in self._trees:
             trees.check_all()
@@ -395,8 +398,8 @@ class Side:
 
 
 def _overlaid(places: _Ranges, told: np.ndarray, weights: np.ndarray) -> tuple[_Ranges, np.ndarray, np.ndarray]:
-    """Returns ranges that do not meet where what asks is ``told`` alike, for piece 0, 1, ... each; of which row of
-    those that ask each piece is, and its weight. O(n log n)."""
+    """Returns ranges, numbered 0, 1, ..., that do not overlap for requests with equal ``told``; and per range the row
+    of its request, and its weight. O(n log n)."""
     of, weights = places.of, weights[places.of]
     if len(of) and weights.min() < 0 < weights.max():
         told = told[:, of]
@@ -420,7 +423,7 @@ def _overlaid(places: _Ranges, told: np.ndarray, weights: np.ndarray) -> tuple[_
 def _drawn(
     step: Callable[[np.ndarray, np.ndarray, np.ndarray], int], done: Callable[[], bool], width: int, expected: int
 ) -> tuple[Zset, np.ndarray]:
-    """Returns the rows that a kernel writes until it is done, with their copies, and what each belongs to."""
+    """Returns the rows that a kernel writes until it is done, with their copies, and the request of each."""
     found, asked, room = [Zset.empty(width)], [np.empty(0, np.int64)], max(expected, 64)
     while not done():
         rows, weights, of = np.empty((room, width), np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -432,7 +435,7 @@ def _drawn(
 
 
 def _highest(numbers: np.ndarray) -> np.ndarray:
-    """Returns the highest bits that are set in numbers (uint64) that are not 0, from 0."""
+    """Returns the positions of the highest set bits of nonzero numbers (uint64), from 0."""
     bit = np.zeros_like(numbers)
     for step in (32, 16, 8, 4, 2, 1):
         by = np.uint64(step)

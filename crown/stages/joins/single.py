@@ -1,7 +1,7 @@
 """Scalar subqueries: checks that each key has at most one row.
 
-The rows pass through. What is kept is the row of each key, so that a batch that would leave a second one is refused
-before anything changes, and its message names the rows. Memory: one record per row.
+The rows pass through. The stage stores the row of each key, so that a batch that would leave a second one is rejected
+before anything changes, and the error names the rows. Memory: one record per row.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SHOWN = 3  # rows in a message
 
 
 class Single(Stage):
-    """Runs a single stage; ``source``: the columns of what it reads.
+    """Runs a single stage. ``source``: the columns that it reads.
 
-    A record: the codes of the key, then those of the other columns, and 1.
+    A record has the codes of the key, those of the other columns, and 1.
     """
 
     def __init__(self, stage: SingleStage, source: Sequence[Column], part: Part) -> None:
@@ -46,9 +46,9 @@ class Single(Stage):
     # ------------------------------------------------------------------------------------------------------------------
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """Applies a batch. Expected O(rows touched).
+        """Applies a batch. Expected O(changed rows).
 
-        Raises SeveralRowsError, MemoryBudgetError, and ChangeError for a delete of a row that is not there.
+        Raises SeveralRowsError, MemoryBudgetError, and ChangeError for a delete of an absent row.
         """
         net = self._reader.zset(nets[0]).net()
         keys = net.net(self._key)
@@ -68,14 +68,14 @@ class Single(Stage):
         return net
 
     def _put(self, rows: Zset, there: int) -> None:
-        """Makes these the rows of their keys, or with ``there`` 0 takes them away."""
+        """Stores rows under their keys, or deletes them with ``there`` 0."""
         records = np.ones((len(rows), len(self._rest) + 1), np.int64)
         records[:, :-1] = rows.rows[:, self._rest]
         none = np.zeros_like(records)
         self._rows.put(rows.project(self._key), *((none, records) if there else (records, none)))
 
     def _refusal(self, net: Zset, key: np.ndarray) -> SeveralRowsError:
-        """Returns the error of a batch that leaves several rows with a key (int64[key], codes)."""
+        """Returns the error for a batch that leaves several rows with a key (int64[key], codes)."""
         mine = net[(net.rows[:, self._key] == key).all(axis=1)]
         left = Zset.gathered([self._of(key), mine], len(self.columns)).net()
         rows = [named_values(row, self.columns, self._part.dictionary.extern) for row in left.rows[:_SHOWN]]
@@ -108,7 +108,7 @@ class Single(Stage):
             yield self._joined(keys, records)
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
-        """Returns how often a row is there. O(1)."""
+        """Returns the multiplicity of a row. O(1)."""
         return int((self._of(row[self._key]).rows == row).all(axis=1).sum())
 
     # Care
@@ -125,5 +125,5 @@ class Single(Stage):
         assert self._key or len(self._rows) <= 1, "there are several rows without a key"
 
     def stats(self) -> dict[str, Any]:
-        """Returns the rows that are there."""
+        """Returns the number of rows."""
         return {"rows": len(self._rows)}

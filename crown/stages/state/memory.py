@@ -1,4 +1,4 @@
-"""The memory of a program: parts of one length, for the dictionary, the base tables, and each stage."""
+"""The memory of a program: parts of equal length, for the dictionary, the base tables, and each stage."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from plans.program import JoinStage, LinearStage, Program, Stage
 from plans.search.shares import grids_of
 from plans.wiring import wiring
 
-OWN_PARTS = 2  # for the dictionary and the base tables
+OWN_PARTS = 2  # the dictionary and the base tables
 
 
 def parts_of(stage: Stage) -> int:
-    """Returns how many parts a stage takes: a join stage one and one per bag, a count one; a linear stage none."""
+    """Returns the number of parts of a stage: a join stage has one and one per bag, a count one, a linear stage
+    none."""
     if isinstance(stage, JoinStage) and stage.plan.count is not None:
         return 1
     if isinstance(stage, JoinStage):
@@ -34,7 +35,7 @@ def parts_of(stage: Stage) -> int:
 
 
 def parts_of_program(program: Program, threads: int = 1) -> int:
-    """Returns how many parts a program takes whose joins are cut for so many threads."""
+    """Returns the number of parts of a program whose joins are partitioned for ``threads`` threads."""
     grids = grids_of(program, threads)
     return OWN_PARTS + sum(grid.cells * parts_of(stage) for stage, grid in zip(program.stages, grids, strict=True))
 
@@ -52,7 +53,8 @@ def own_words(program: Program, threads: int) -> frozenset[int]:
 
 
 def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool) -> np.ndarray:
-    """Returns two int64 words that name what a state holds: the program, and what is kept of its relations."""
+    """Returns two int64 words that identify the contents of a state: the program, and the stored columns of its
+    relations."""
     wires = wiring(program, on_missing, selecting=selecting, whole=whole)
     base = {name: wire for name, wire in wires.items() if isinstance(name, str)}
     columns = {name: [[c.name.lower(), c.type] for c in wire.columns] for name, wire in base.items()}
@@ -62,10 +64,11 @@ def layout_words(program: Program, on_missing: str, selecting: bool, whole: bool
 
 
 class ProgramMemory:
-    """Arenas, ``parts``, with one budget of ``words`` and one dictionary, which is in the first of them.
+    """Arenas, ``parts``, with one budget of ``words`` and one dictionary, which is in the first arena.
 
-    ``spaces``: for each part the space in which it is reserved as it grows, None if all of it is there from the
-    beginning. Parts in a ``file`` have that in common; others are apart, and go with the last memory that has them.
+    ``spaces``: per part, the space in which it is reserved as it grows, or None if all of it is reserved from the
+    beginning. Parts in a ``file`` share it. Other parts are separate, and each is freed with the last memory that
+    contains it.
     """
 
     def __init__(self, parts: Sequence[np.ndarray], words: int, spaces: Sequence[Space | None]) -> None:
@@ -88,8 +91,8 @@ class ProgramMemory:
     ) -> ProgramMemory:
         """Makes empty parts in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
-        ``memory_budget``: bytes; ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
-        little to begin with, the disk full, or the address space too short.
+        ``memory_budget``: bytes. ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
+        small to start with, the disk full, or the address space too small.
         """
         words, length = limits_of(memory_budget, parts)
         if path is None:
@@ -106,7 +109,7 @@ class ProgramMemory:
 
     @classmethod
     def attach(cls, parts: int, path: Path) -> ProgramMemory:
-        """Returns the parts that are in the file ``path``. O(1). Raises SnapshotError if they cannot be there."""
+        """Returns the parts in the file ``path``. O(1). Raises SnapshotError if the file has another form."""
         file = MappedFile.open(path, parts)
         first = file.words[: len(file.words) // parts]
         if len(file.words) % parts or len(first) < A.H_TABLES or not A.is_arena(first):
@@ -114,8 +117,8 @@ class ProgramMemory:
         return cls(np.split(file.words, parts), limits_of(None, parts)[0], [file] * parts)
 
     def shared(self, kept: Mapping[int, int], parts: int, memory_budget: int | None) -> ProgramMemory:
-        """Returns memory that has parts in common with this one, which is not in a file: ``kept`` has their numbers
-        here by those there. The others are empty. O(parts). Raises what ``create`` raises."""
+        """Returns memory that shares parts with this one, which is not in a file. ``kept``: the numbers of shared parts
+        there -> their numbers here. The other parts are empty. O(parts). Raises the errors of ``create``."""
         words, length = limits_of(memory_budget, parts)
         fresh = zip(*_apart(parts - len(kept), length), strict=True)
         each = [(self.parts[kept[n]], self._spaces[kept[n]]) if n in kept else next(fresh) for n in range(parts)]
@@ -125,7 +128,7 @@ class ProgramMemory:
         return made
 
     def copied(self, memory_budget: int | None) -> ProgramMemory:
-        """Returns a copy of all parts, in memory. O(state). Raises what ``create`` raises."""
+        """Returns a copy of all parts, in memory. O(state). Raises the errors of ``create``."""
         sizes = [int(part[A.H_TOP]) for part in self.parts]
         made = ProgramMemory.create(len(sizes), memory_budget, sizes=sizes)
         for source, target, size in zip(self.parts, made.parts, sizes, strict=True):
@@ -134,33 +137,34 @@ class ProgramMemory:
         return made
 
     def limit(self, words: Sequence[int]) -> None:
-        """Writes down how far each part may grow: as it lies in memory, or as far as it is reserved.
+        """Sets the limit of each part: its length in memory, or its reserved words.
 
-        Of each part at least the first ``words`` are reserved. Raises MemoryBudgetError if there is no room for them.
+        Reserves at least the first ``words`` of each part. Raises MemoryBudgetError if there is no room for them.
         """
         for number, wanted in enumerate(words):
             self.budget.back(number, max(SLACK, wanted))
 
     def stamp(self, program: Program, threads: int, layout: np.ndarray) -> None:
-        """Writes into every part what it is a part of, two words; bags and counts say themselves what they are of."""
+        """Writes the two layout words into every part, except those of bags and counts, which have their own
+        identification."""
         others = own_words(program, threads)
         for number, part in enumerate(self.parts):
             if number not in others:
                 part[A.H_PLAN0 : A.H_PLAN1 + 1] = layout
 
     def part(self, number: int) -> Part:
-        """Returns a part; ``number`` 0 is the dictionary's."""
+        """Returns a part. Number 0 is that of the dictionary."""
         return Part(self.parts[number], number, self.budget, self.dictionary)
 
 
-_LEAST = 1024  # words of every part, beside its header, that are there to begin with
+_LEAST = 1024  # words of every part, besides its header, that are needed to start with
 
 
 def limits_of(memory_budget: int | None, parts: int) -> tuple[int, int]:
-    """Returns the budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
+    """Returns the budget in words for ``memory_budget`` bytes, and the length of the arena of each part.
 
-    An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit. Raises
-    MemoryBudgetError for a budget with which so many parts cannot begin.
+    An arena is longer than its budget, since the intermediate memory of a batch, and of its undo, must fit. Raises
+    MemoryBudgetError for a budget that is too small to start ``parts`` parts.
     """
     if memory_budget is None:
         return ADDRESSABLE, ADDRESSABLE
@@ -174,6 +178,6 @@ def limits_of(memory_budget: int | None, parts: int) -> tuple[int, int]:
 
 
 def _apart(parts: int, length: int) -> tuple[list[np.ndarray], list[Space | None]]:
-    """Returns so many arenas of anonymous memory, and the space of each."""
+    """Returns ``parts`` arenas of anonymous memory, and the space of each."""
     made = [anonymous(length) for _ in range(parts)]
     return [arena for arena, _ in made], [space for _, space in made]

@@ -1,9 +1,9 @@
 """Writes a snapshot of a program: one file with the program and the state of its parts.
 
-A file of words (see ``crown.store.words_file``). Its header has the program, what deletes of absent rows do, whether
-rows that nothing reads are left out, the number of threads and how the stages are cut for them (``grids``), and what
-the owner adds (``extra``); its parts are those of the memory, up to their high-water marks. ``crown.programs.snapshot``
-reads it.
+The file is a file of words (see ``crown.store.words_file``). Its header has the program, the option for missing
+deletes, whether rows that no stage reads are left out, the number of threads and the grids of the stages (``grids``),
+and the fields of the owner (``extra``). Its parts are those of the memory, up to their high-water marks.
+``crown.programs.snapshot`` reads it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write(
 ) -> int:
     """Writes a state between two batches. Returns the bytes written. O(state).
 
-    Raises SnapshotError if it cannot be written.
+    Raises SnapshotError if the file cannot be written.
     """
     grids = [grid.to_json() for grid in grids_of(program, threads)]
     header = {"program": program.to_json(), "on_missing": on_missing, "selecting": selecting}
