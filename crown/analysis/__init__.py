@@ -1,1 +1,1 @@
-"""EXPLAIN of a running view: what its stages hold and have done, their hottest keys, what could be better."""
+"""EXPLAIN of a running view: the contents and work of its stages, their hottest keys, and possible improvements."""

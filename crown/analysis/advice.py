@@ -1,4 +1,4 @@
-"""Suggests rewrites that would make a view cheaper, judged by the data that it holds."""
+"""Suggests rewrites that would make a view cheaper, based on its current data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plans.search.counted.classes import FIRST_ORDER, edges, join_class
 
 
 def advice(program: Program, number: int, fans: dict[int, Fan]) -> list[str]:
-    """Returns what could be declared or written otherwise for a join stage; ``fans``: of the edges, by child."""
+    """Returns suggested declarations and rewrites for a join stage; ``fans``: of the edges, by child."""
     stage = program.stages[number]
     if not isinstance(stage, JoinStage):
         return []
@@ -33,8 +33,8 @@ def advice(program: Program, number: int, fans: dict[int, Fan]) -> list[str]:
 
 
 def _declaration(plan: Plan, node: Node, key: tuple[str, ...]) -> str:
-    """Returns how attributes of a node are declared its table's key; nothing where they cannot be: it has one, or is a
-    stage's output.
+    """Returns the declaration of attributes of a node as its table's key; an empty text if the table has a key, or if
+    the node reads a stage's output.
     """
     if node.kind != "input" or node.relation.startswith(STAGE) or plan.table(node.relation).key or not key:
         return ""

@@ -1,8 +1,8 @@
 """Finds amplified changes: a few changed rows that caused very many deltas, and the value that they share.
 
-A change of a hub in a join gives as many deltas as the hub has partners, and all of them hold its key. So the value
-that most deltas have, and few of the changed rows, names the change. It is looked for in a batch that has more deltas
-than a threshold, in a sample of them, and in the changed rows. Other batches cost O(1).
+A change of a hub in a join causes as many deltas as the hub has partners, and all of them contain its key. So the value
+that most deltas have, and few of the changed rows, identifies the change. It is searched in a batch with more deltas
+than a threshold, in a sample of the deltas, and in the changed rows. Other batches cost O(1).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from crown.ingest.columns import WEIGHT
 from crown.store.display import shown
 
 BEYOND = 100_000
-"""More deltas per change than this make a view warn, by default."""
-_OF_BLOCK, _SAMPLE = 4_096, 65_536  # rows that can be looked at
-_LEAST = 4_096  # rows that are looked at, if there are as many
-_SURE = 256  # rows that a value which is to be told has among those, more or less
+"""Default threshold: a view warns if a change causes more deltas than this."""
+_OF_BLOCK, _SAMPLE = 4_096, 65_536  # rows that can be sampled
+_LEAST = 4_096  # rows that are sampled, if there are that many
+_SURE = 256  # expected number of sampled rows with a value that is to be found
 
 
 @dataclass(frozen=True)
 class Amplified:
-    """``rows`` changed rows have ``value``; so have some ``deltas`` deltas, of all ``of``, in their ``column``.
+    """``rows`` changed rows have ``value``; so have about ``deltas`` of all ``of`` deltas, in their ``column``.
 
-    ``column`` is empty if no value names the change: then ``rows`` are all of the batch.
+    ``column`` is empty if no value identifies the change: then ``rows`` is the size of the batch.
     """
 
     column: str
@@ -38,16 +38,16 @@ class Amplified:
     of: int
 
     def line(self) -> str:
-        """Returns it as a sentence."""
+        """Returns the finding as a sentence."""
         some = f"{self.rows:,} changed row{'s' if self.rows != 1 else ''}"
         key = f" with {self.column} = {self.value!r:.100}" if self.column else ""
         return f"{some}{key} gave {'about ' if self.deltas < self.of else ''}{self.deltas:,} of {self.of:,} deltas"
 
 
 class Amplification:
-    """Looks at the deltas of one batch as they come; ``beyond``: deltas per changed row that are told, None: none.
+    """Watches the deltas of one batch; ``beyond``: the threshold of deltas per changed row, None: no threshold.
 
-    ``told``: what was said of the batch.
+    ``told``: the message about the batch.
     """
 
     def __init__(self, beyond: int | None) -> None:
@@ -57,7 +57,7 @@ class Amplification:
         self._sample: list[pa.RecordBatch] = []
 
     def add(self, deltas: pa.RecordBatch) -> None:
-        """Takes note of some deltas. O(1)."""
+        """Records some deltas. O(1)."""
         self._deltas += deltas.num_rows
         if self._beyond is not None and self._sampled < _SAMPLE and deltas.num_rows:
             self._sample.append(deltas)
@@ -65,12 +65,13 @@ class Amplification:
 
     @property
     def beyond(self) -> bool:
-        """Returns True if there are more deltas than one changed row may give."""
+        """Returns True if there are more deltas than one changed row may cause."""
         return self._beyond is not None and self._deltas > self._beyond
 
     def found(self, changes: Iterable[Mapping[str, Any] | pa.Table]) -> Amplified | None:
-        """Returns the change that was amplified most, if it was beyond the threshold; ``changes``: columns by name, of
-        each relation. O(sample + changed rows)."""
+        """Returns the change that was amplified most, if it exceeds the threshold; ``changes``: columns by name, of
+        each relation. O(sample + changed rows).
+        """
         if self._beyond is None or not self.beyond:
             return None
         given = [{name: one[name] for name in _names(one) if name != WEIGHT} for one in changes]
@@ -100,7 +101,7 @@ def _names(columns: Mapping[str, Any] | pa.Table) -> Iterable[str]:
 
 
 def _having(column: Any, value: pa.Scalar) -> int:
-    """Returns how many rows have the value in a column; none if it is of another type."""
+    """Returns the number of rows with the value in a column; 0 if the column has another type."""
     if column.type != value.type:
         return 0
     return pc.sum(pc.equal(column, value)).as_py() or 0

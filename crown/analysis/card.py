@@ -1,4 +1,4 @@
-"""A view as a card of HTML, for notebooks: query, rows, memory, last batch, a sample, and its plan on click."""
+"""A view as an HTML card for notebooks: query, rows, memory, last batch, a sample, and its plan on click."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def of_view(view: Readable, made: Any, size: int, batches: int, last: LastBatch 
 
 
 def of_result(result: Readable, query: str, facts: list[str], more: str = "") -> str:
-    """Returns the card of a result: its query, how many rows it has with other ``facts``, a sample, and ``more``."""
+    """Returns the card of a result: its query, its number of rows with other ``facts``, a sample, and ``more``."""
     rows, sample = result.count(), result.to_table(SAMPLE)
     said = " · ".join([f"{rows:,} row{'' if rows == 1 else 's'}", *facts])
     return (

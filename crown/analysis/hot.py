@@ -1,6 +1,6 @@
-"""Finds the hottest keys of a join, those of the most rows of a parent, by a scan of the groups.
+"""Finds the hottest keys of a join, those with the most parent rows, by a scan of the groups.
 
-A change of the group of such a key touches all of them.
+A change of the group of such a key touches all these rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crown.store.display import all_shown
 
 @dataclass(frozen=True)
 class HotKey:
-    """A key of the edge above node ``child``: how many rows of the parent and of the child have it."""
+    """A key of the edge above node ``child``, and the numbers of parent and child rows with the key."""
 
     child: str
     parent: str
@@ -33,8 +33,8 @@ class HotKey:
 
 @dataclass(frozen=True)
 class Fan:
-    """How the rows of both ends of an edge are spread over its keys: the most that one key has, and whether all rows of
-    an end are there once.
+    """The distribution of the rows of both ends of an edge over its keys: the most rows of one key, and whether all
+    rows of an end have one copy.
     """
 
     keys: int
@@ -61,7 +61,7 @@ def _handles(state: State, table: int) -> np.ndarray:
 
 
 def fan(state: State, node: int) -> Fan:
-    """Returns the fan of the edge above a node as it is now. O(groups + rows)."""
+    """Returns the current fan of the edge above a node. O(groups + rows)."""
     handles = groups(state, node)
     if not len(handles):
         return Fan(0, 0, 0, True, True)
@@ -71,7 +71,7 @@ def fan(state: State, node: int) -> Fan:
 
 
 def _once(state: State, node: int) -> bool:
-    """Returns whether no row of an input node has several copies, as far as its relation is stored. O(rows)."""
+    """Returns True if no row of an input node has several copies, as far as its relation is stored. O(rows)."""
     if state.plan.nodes[node].kind != "input":
         return True
     record = state.compiled.record[node]
@@ -80,7 +80,7 @@ def _once(state: State, node: int) -> bool:
 
 
 def hottest(state: State, node: int, most: int) -> list[HotKey]:
-    """Returns the keys of the edge above a node that most rows of the parent have, at most ``most``. O(groups)."""
+    """Returns the keys of the edge above a node with the most parent rows, at most ``most``. O(groups)."""
     plan, child = state.plan, state.plan.nodes[node]
     handles = groups(state, node)
     if not len(handles):
@@ -111,8 +111,9 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
 
 
 def _sizes(state: State, node: int, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows of the parent and of the child per group above a node, int64[n] each; of a summed leaf, with their
-    copies."""
+    """Returns the numbers of parent and child rows per group above a node, int64[n] each; for a summed leaf, copies
+    count.
+    """
     k, where = len(state.plan.nodes[node].key), int(state.plan_array[node_at(node) + L.N_REFERENCES])
     parents = at.parents_count(state.halves, handles, k)
     if node in state.compiled.summed:

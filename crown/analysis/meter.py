@@ -12,12 +12,12 @@ from crown.analysis.parts import stages_of
 from crown.programs.program import ProgramEngine
 
 Headers = list[list[np.ndarray]]
-"""Per stage and cell, a copy of the header of its arena; none of a stage that counts nothing."""
+"""Per stage and cell, a copy of the header of its arena; empty for a stage without counters."""
 
 
 @dataclass(frozen=True)
 class LastBatch:
-    """Seconds, and the counters before and after."""
+    """The duration of a batch in seconds, and the counters before and after it."""
 
     seconds: float
     before: Headers
@@ -25,7 +25,7 @@ class LastBatch:
 
 
 class Meter:
-    """Remembers the last batch that an engine has finished. A few microseconds per batch."""
+    """Stores the counters of the last batch that an engine has finished. Costs a few microseconds per batch."""
 
     def __init__(self, engine: ProgramEngine) -> None:
         parts = [part.headers for part in stages_of(engine)]
@@ -37,16 +37,16 @@ class Meter:
 
     @property
     def begun(self) -> float | None:
-        """Returns when the batch began that is being applied; None if none is."""
-        started = self._started  # another thread may ask
+        """Returns the start time of the batch that is being applied; None if there is none."""
+        started = self._started  # another thread may call this
         return started[0] if started is not None and self._applied.held else None
 
     def begin(self) -> None:
-        """Notes that a batch begins."""
+        """Records the start of a batch."""
         self._started = (perf_counter(), list(map(np.ndarray.copy, self._headers)))
 
     def end(self) -> None:
-        """Notes that the batch is done; one that fails never gets here."""
+        """Records the end of a batch. Not called for a batch that fails."""
         if self._started is not None:
             started, before = self._started
             self._ended = (perf_counter() - started, before, list(map(np.ndarray.copy, self._headers)))

@@ -16,7 +16,7 @@ from plans.program import JoinStage, Stage
 
 @dataclass(frozen=True)
 class StageParts:
-    """A stage: its number and definition, the arenas that it has, and the states of its join, one per cell."""
+    """A stage: its number and definition, its arenas, and the states of its join, one per cell."""
 
     number: int
     stage: Stage
@@ -30,8 +30,9 @@ class StageParts:
 
     @property
     def headers(self) -> list[np.ndarray]:
-        """Returns the headers that have the counters of the stage, not copies: of a join those of its states. A stage
-        without memory has none, and neither has a cycle that is only counted."""
+        """Returns the headers with the counters of the stage, not copies; for a join, those of its states. A stage
+        without memory has none, and neither has a cycle that is only counted.
+        """
         if isinstance(self.stage, JoinStage):
             return [header(state) for state in self.states]
         return [arena[: A.H_TABLES] for arena in self.arenas]

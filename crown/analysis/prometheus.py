@@ -1,4 +1,4 @@
-"""Numbers in Prometheus' text format, and which numbers of ``stats`` a view or a database shows there."""
+"""Numbers in Prometheus' text format, and the numbers of ``stats`` that a view or a database exports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Sample = tuple[Mapping[str, str], float]
-"""Labels, and the number that they have."""
+"""Labels, and their number."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def rendered(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
 
 
 def of_stats(stats: Mapping[str, Any], view: str) -> Iterator[str]:
-    """Yields the lines for what ``stats()`` of a view or database returned; ``view``: the value of the first label."""
+    """Yields the lines for the result of ``stats()`` of a view or database; ``view``: the value of the first label."""
     windows = stats.get("windows", {})
     by_table = (
         (STATE_ROWS, stats["rows"]),
@@ -59,7 +59,7 @@ def of_stats(stats: Mapping[str, Any], view: str) -> Iterator[str]:
 
 
 def written(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines to a file that is replaced in one step, as the textfile collector wants it."""
+    """Writes lines to a file atomically, as the textfile collector requires."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text("".join(f"{line}\n" for line in lines))
     os.replace(partial, path)

@@ -21,9 +21,9 @@ HOTTEST = 3
 
 @dataclass(frozen=True)
 class StageReport:
-    """A stage: what it is and costs by its plan, what it holds, and what it has done, in all and last.
+    """A stage: its kind and cost by the plan, its contents, and its work, in total and in the last batch.
 
-    ``bags``: of each bag its own counters, as ``Bag.stats`` has them.
+    ``bags``: the counters of each bag, from ``Bag.stats``.
     """
 
     number: int
@@ -41,8 +41,7 @@ class StageReport:
 
 @dataclass(frozen=True)
 class Report:
-    """A view: verdict, how a batch is applied, batches applied, seconds of the last one, bytes in use, and its
-    stages."""
+    """A view: verdict, path of a batch, batches applied, seconds of the last one, bytes in use, and its stages."""
 
     verdict: str
     path: str
@@ -74,7 +73,7 @@ class Report:
 
 
 def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
-    """Returns what an engine says of itself; ``last``: its last batch. O(groups), in vectorised steps."""
+    """Returns the report of an engine; ``last``: its last batch. O(groups), in vectorised steps."""
     stats = engine.stats()
     stages = tuple(_report(engine, part, stats["stages"][part.number], last) for part in stages_of(engine))
     missing = sum(stats["missing_deletes"].values())
@@ -84,7 +83,7 @@ def report(engine: ProgramEngine, last: LastBatch | None) -> Report:
 
 
 def path_of(engine: ProgramEngine) -> str:
-    """Returns how an engine applies a batch of a few rows."""
+    """Returns the way in which an engine applies a batch of a few rows."""
     return f"steps: {engine.split}" if engine.pipeline is None else "one native call"
 
 
@@ -108,8 +107,8 @@ def _report(engine: ProgramEngine, part: StageParts, stats: dict[str, Any], last
 
 
 def _counted(made: StageReport, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
-    """Returns the report of a stage that is no join; of one without memory nothing is counted."""
-    holds = {name: value for name, value in stats.items() if name != "steps"}  # they are among what it has done
+    """Returns the report of a stage that is not a join; a stage without memory has no counters."""
+    holds = {name: value for name, value in stats.items() if name != "steps"}  # steps are part of its work
     if not part.headers:
         return replace(made, holds=holds)
     latest = None if last is None else work_of(last.after[part.number], last.before[part.number])
@@ -117,8 +116,8 @@ def _counted(made: StageReport, part: StageParts, stats: dict[str, Any], last: L
 
 
 def _latest(part: StageParts, last: LastBatch) -> Work:
-    """Returns what the last batch has done in a join. The changes that it read are tallied when it stands, after the
-    meter has looked; nothing but a batch changes these.
+    """Returns the work of the last batch in a join. The changes that it read are tallied when it is committed, after
+    the meter has read the counters; only a batch changes these tallies.
     """
     state, before = part.states[0], last.before[part.number]
     done, read = work(state, last.after[part.number], before), work(state, part.headers, before)
@@ -179,7 +178,7 @@ def _rows(count: int) -> str:
 
 
 def size_text(size: int) -> str:
-    """Returns a number of bytes as a person says it."""
+    """Returns a number of bytes for people."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
@@ -187,7 +186,7 @@ def size_text(size: int) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Returns a short time as a person says it."""
+    """Returns a short time for people."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
 
 

@@ -1,4 +1,4 @@
-"""Counters of the work of a stage, in total or in one batch; a join has them by node, too."""
+"""Counters of the work of a stage, in total or in one batch; a join also has them by node."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from crown.programs.tallies import PASSED, READ
 
 @dataclass(frozen=True)
 class NodeWork:
-    """A node: its rows and the groups above it (or their change), the changes it read, the rows that publications on
-    the edge above it touched. Of a ``summed`` leaf no rows are kept.
+    """A node: its rows and the groups above it (or their change), the changes that it read, the rows that publications
+    on the edge above it touched. A ``summed`` leaf stores no rows.
     """
 
     name: str
@@ -30,8 +30,8 @@ class NodeWork:
 
 @dataclass(frozen=True)
 class Work:
-    """A stage: changes that it read, rows and entries of trees that it touched, rows that it passed on; of a join the
-    same by node.
+    """A stage: the changes that it read, the rows and tree entries that it touched, the rows that it passed on; for a
+    join the same by node.
     """
 
     updates: int
@@ -41,9 +41,9 @@ class Work:
 
 
 def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
-    """Returns what the headers of the cells of a join say, or how they differ from those of before. O(nodes).
+    """Returns the work in the headers of a join's cells, or its difference from earlier headers. O(nodes).
 
-    ``state``: that of one cell; all have the same plan.
+    ``state``: the state of one cell; all cells have the same plan.
     """
     now = np.sum(headers, axis=0)
     if since is not None:
@@ -63,7 +63,7 @@ def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None
 
 
 def work_of(headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
-    """Returns what the header of a stage that is no join says, or how it differs from that of before. O(1)."""
+    """Returns the work in the header of a stage that is not a join, or its difference from an earlier header. O(1)."""
     (now,), (before,) = headers, since or [np.zeros_like(headers[0])]
     read, touched, emitted = (int(now[word] - before[word]) for word in (READ, A.H_STEPS, PASSED))
     return Work(read, touched, emitted, ())

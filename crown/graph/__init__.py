@@ -1,7 +1,7 @@
-"""Graphs that change: motifs, degrees and triangles, kept up to date.
+"""Motifs, degrees and triangles of graphs that change, maintained incrementally.
 
-A graph is two tables, as in GraphFrames: vertices with a column ``id``, edges with the columns ``src`` and ``dst``,
-both with any others. Arrow, pandas and Polars frames or rows give a view of the embedded engine; batch or streaming
+A graph is two tables, as in GraphFrames: vertices with a column ``id``, edges with the columns ``src`` and ``dst``, and
+any other columns. Arrow, pandas and Polars frames or rows give a view of the embedded engine; batch or streaming
 DataFrames of Spark, or a ``GraphFrame`` in place of both, give a DataFrame.
 
 >>> import crown
@@ -45,24 +45,24 @@ def motif(
 def motif(
     vertices: Any, edges: Any, pattern: str, *, where: str | None = None, schema: Any = None, **options: Any
 ) -> Any:
-    """Returns what ``GraphFrame(vertices, edges).find(pattern).where(where)`` finds, kept up to date.
+    """Returns the maintained result of ``GraphFrame(vertices, edges).find(pattern).where(where)``.
 
-    ``vertices``: the vertices, or None for the ends of edges. ``edges``: the edges; None with a ``GraphFrame`` as
-    ``vertices``. ``pattern``: a motif, in all forms that ``find`` takes: paths of a fixed length ``[e*2]`` or of
-    a range ``[e*1..3]``, edges without direction ``-[e]-``, negated ones ``!(a)-[]->(b)``. ``where``: a condition
-    in SQL over the elements, ``a.id <> c.id AND e.kind = 'friend'``. ``schema``: declared types and keys of
-    ``vertices`` and ``edges``, as for ``crown.view``; a key ``id`` of the vertices makes them cheaper.
+    ``vertices``: the vertices, or None for the endpoints of edges. ``edges``: the edges; None with a ``GraphFrame`` as
+    ``vertices``. ``pattern``: a motif, in all forms that ``find`` accepts: paths of a fixed length ``[e*2]`` or of a
+    range ``[e*1..3]``, edges without direction ``-[e]-``, negated ones ``!(a)-[]->(b)``. ``where``: a condition in SQL
+    over the elements, ``a.id <> c.id AND e.kind = 'friend'``. ``schema``: declared types and keys of ``vertices`` and
+    ``edges``, as for ``crown.view``; a key ``id`` of the vertices makes them cheaper.
 
     The columns are those of ``find``: a struct for each named vertex and edge, none for others, and ``_hop``,
-    ``_pattern`` and ``_direction`` of paths and of edges without direction. Copies are kept, names that differ may
-    stand for the same vertex, and behind a negated edge no row occurs twice.
+    ``_pattern`` and ``_direction`` of paths and of edges without direction. Copies are kept. Different names may stand
+    for the same vertex. With a negated edge no row occurs twice.
 
     - Frames or rows, or columns and types for an empty graph: a ``MotifView``; ``view.apply({"edges": ...})`` changes
       it. ``options`` are those of ``crown.view``.
-    - Batch DataFrames of Spark: a DataFrame, its rows as often as they are found.
+    - Batch DataFrames of Spark: a DataFrame, each row repeated as often as it is found.
     - Streaming ones: the stream of changes, with ``_weight``; ``options`` are those of ``crown.spark.maintain``.
 
-    Raises PlanError for what is no motif or condition, with its place, and MissingPackageError without PySpark.
+    Raises PlanError for an invalid motif or condition, with its position, and MissingPackageError without PySpark.
     """
     vertices, edges = _graph(vertices, edges)
     if _on_spark(edges):
@@ -79,11 +79,11 @@ def degrees(edges: Any, direction: str = "all", *, schema: Any = None, **options
 
 
 def degrees(edges: Any, direction: str = "all", *, schema: Any = None, **options: Any) -> Any:
-    """Returns how many edges each vertex has, of those that have some, kept up to date in O(1) per edge.
+    """Returns the maintained degree of each vertex that has an edge. O(1) per changed edge.
 
     ``direction``: ``"in"``, ``"out"`` or ``"all"``; the columns are ``id`` and, as in GraphFrames, ``inDegree``,
-    ``outDegree`` or ``degree``. A loop counts for both directions. Frames, ``schema`` and ``options`` as for ``motif``;
-    CrownError for another direction.
+    ``outDegree`` or ``degree``. A self-loop counts for both directions. Frames, ``schema`` and ``options`` as for
+    ``motif``; Raises CrownError for another direction.
 
     >>> degrees([{"src": 1, "dst": 2}, {"src": 1, "dst": 3}], "out").get({"id": 1})
     {'id': 1, 'outDegree': 2}
@@ -101,10 +101,10 @@ def degree_table(vertices: Any, edges: Any, *, schema: Any = None, **options: An
 
 
 def degree_table(vertices: Any, edges: Any, *, schema: Any = None, **options: Any) -> Any:
-    """Returns ``id``, ``inDegree``, ``outDegree`` and ``degree`` of every vertex, zeros where it has no edge.
+    """Returns ``id``, ``inDegree``, ``outDegree`` and ``degree`` of every vertex, zeros if it has no edge.
 
-    That is what an iteration of PageRank needs: the degree by which a rank is divided, and the vertices without one to
-    divide by. ``vertices``: None for the ends of edges. Frames, ``schema`` and ``options`` as for ``motif``.
+    An iteration of PageRank needs these: the degree by which a rank is divided, and the vertices with degree zero.
+    ``vertices``: None for the endpoints of edges. Frames, ``schema`` and ``options`` as for ``motif``.
 
     >>> sorted(row["outDegree"] for row in degree_table(None, [{"src": 1, "dst": 2}, {"src": 1, "dst": 3}]))
     [0, 0, 2]
@@ -128,16 +128,16 @@ def triangles(
 def triangles(
     vertices: Any, edges: Any, *, per: str = "vertex", directed: bool = False, schema: Any = None, **options: Any
 ) -> Any:
-    """Returns how many triangles there are, kept up to date: through each vertex or edge, or in the graph.
+    """Returns the maintained number of triangles: through each vertex or edge, or in the graph.
 
-    Copies and loops do not count. An edge counts in either direction, as in GraphFrames; with ``directed`` the rings
-    a → b → c → a are counted. ``per="vertex"``: the columns of ``vertices`` and ``count``, zeros included; without
-    ``vertices`` ``id`` and ``count`` of those in a triangle. ``per="edge"``: ``src``, ``dst`` and ``count`` of the
-    edges in a triangle; undirected with ``src < dst``. ``per="graph"``: one row, ``count``. Frames, ``schema`` and
-    ``options`` as for ``motif``; CrownError for another ``per``.
+    Copies and self-loops do not count. An edge counts in either direction, as in GraphFrames; with ``directed`` the
+    cycles a → b → c → a are counted. ``per="vertex"``: the columns of ``vertices`` and ``count``, zeros included;
+    without ``vertices``, ``id`` and ``count`` of the vertices in a triangle. ``per="edge"``: ``src``, ``dst`` and
+    ``count`` of the edges in a triangle; undirected with ``src < dst``. ``per="graph"``: one row, ``count``. Frames,
+    ``schema`` and ``options`` as for ``motif``; Raises CrownError for another ``per``.
 
-    Cost of a changed edge of N: O(√N) amortized, and the triangles that change where they are counted by vertex or
-    edge. State: O(N) for the graph's count, O(N^1.5) at worst for the others.
+    Cost of a changed edge of N: O(√N) amortized, plus the changed triangles if they are counted by vertex or edge.
+    State: O(N) for the graph's count, O(N^1.5) at worst for the others.
 
     >>> rows = [{"src": 1, "dst": 2}, {"src": 3, "dst": 2}, {"src": 1, "dst": 3}]
     >>> triangles(None, rows, per="graph").to_table().to_pylist()
@@ -156,7 +156,7 @@ def _table(query: str, vertices: Any, edges: Any, schema: Any, options: dict[str
 
 
 def _graph(vertices: Any, edges: Any) -> tuple[Any, Any]:
-    """Returns vertices and edges, of a GraphFrame where that is given."""
+    """Returns vertices and edges, taken from a GraphFrame if one is given."""
     for given in (vertices, edges):
         if type(given).__name__ == "GraphFrame":
             if given is vertices and edges is not None:

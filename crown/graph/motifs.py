@@ -1,4 +1,4 @@
-"""Motifs over graphs that change: the answer of ``GraphFrame.find``, kept up to date by the embedded engine."""
+"""Motifs over graphs that change: the result of ``GraphFrame.find``, maintained by the embedded engine."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class _Structured(View):
     def results(
         self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Returns the full result, enumerated with constant delay, never materialized.
+        """Yields the full result, enumerated with constant delay, never materialized.
 
-        A row is there as often as the motif is found, or once with ``_weight``, if ``weighted``. ``limit``: at most
-        that many rows. Raises CrownError for ``factorized``: products have no structs.
+        A row is repeated as often as the motif is found, or yielded once with ``_weight`` if ``weighted``. ``limit``:
+        at most that many rows. Raises CrownError for ``factorized``: products have no structs.
         """
         plain = super().results(limit, factorized=factorized, weighted=weighted)
         return (nested(self._shape, batch) for batch in plain)
@@ -52,7 +52,7 @@ class _Structured(View):
         self._engine.save(path, {**self._kept(), "motif": self._shape.to_json()})
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
-        """Does what ``View.apply_batches`` does; the elements are structs."""
+        """Applies a batch as ``View.apply_batches`` does; the elements are structs."""
         return _Nested(super().apply_batches(changes, consolidate=consolidate), self._shape)
 
     def _table(self, deltas: list[pa.RecordBatch], factorized: bool = False) -> pa.Table:
@@ -66,7 +66,7 @@ class _Structured(View):
 
 
 class MotifView(_Structured):
-    """The answer to a motif, kept up to date: a ``View`` whose columns are structs, one for each named element.
+    """The maintained result of a motif: a ``View`` whose columns are structs, one for each named element.
 
     Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
     """
@@ -81,7 +81,7 @@ class DurableMotifView(_Structured, DurableView):
 
     def __init__(self, view: DurableView, shape: Shape) -> None:
         super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor, view._unread, view._quiet)
-        view._let_go.detach()  # the folder is let go with this one
+        view._let_go.detach()  # this object releases the folder
         self._shaped(shape)
 
 
@@ -89,7 +89,7 @@ class _Nested(Delivery):
     """Deltas with structs."""
 
     def __init__(self, plain: Delivery, shape: Shape) -> None:
-        self._plain = plain  # which would end the batch if it were forgotten
+        self._plain = plain  # kept alive, because its finalizer would end the batch
         self._uninterrupted = plain._uninterrupted
         self._batches = plain._batches
         self._shape = shape
@@ -124,10 +124,10 @@ def open_motif(
     dialect: str = "spark",
     **options: Any,
 ) -> DurableMotifView:
-    """Returns the motif in the folder ``path``, made or brought back: ``motif`` with what ``crown.open`` promises.
+    """Returns the durable motif in the folder ``path``, created or restored as ``crown.open`` does.
 
-    Frames among ``vertices`` and ``edges`` are the first batch of a new folder; of a folder that has batches they give
-    columns and types alone. ``options`` and errors are those of ``crown.open``; a folder with another motif raises
+    Frames among ``vertices`` and ``edges`` are the first batch of a new folder. If the folder has batches, only their
+    columns and types are used. ``options`` and errors are those of ``crown.open``; a folder with another motif raises
     QueryChangedError.
 
     >>> import tempfile
@@ -148,7 +148,7 @@ def open_motif(
 def _found(
     vertices: Any, edges: Any, pattern: str, where: str | None, schema: Any, dialect: str
 ) -> tuple[Program, Shape, Any, dict[str, Any]]:
-    """Returns what maintains a motif, the shape of its rows, the schema, and the frames that are its first batch."""
+    """Returns the program of a motif, the shape of its rows, the schema, and the frames that are its first batch."""
     given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
     declared, first = of_graph(given, schema)
     relation, shape = find(pattern, declared, where, dialect)
@@ -163,7 +163,7 @@ def load(
 ) -> MotifView:
     """Returns the view that ``MotifView.save`` wrote. The arguments are those of ``crown.load``.
 
-    Raises SnapshotError for a foreign or damaged file, and for a view that is no motif's. O(state).
+    Raises SnapshotError for a foreign or damaged file, and for a view that is not a motif. O(state).
     """
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if state_path is None else file_of(state_path, "state_path")

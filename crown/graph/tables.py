@@ -29,8 +29,8 @@ _TRIANGLES = """WITH pairs AS (
   SELECT x.a, x.b, y.b AS c FROM pairs AS x JOIN pairs AS y ON x.b = y.a JOIN pairs AS z ON {third}
 )
 """
-# Each triangle once: undirected pairs go from the smaller end to the larger one, and of the three rotations of a ring
-# the one is taken that begins at its smallest vertex.
+# Each triangle is counted once: undirected pairs go from the smaller end to the larger one, and of the three rotations
+# of a directed cycle the one that begins at its smallest vertex is taken.
 _UNDIRECTED = _TRIANGLES.format(ends=_EITHER_WAY, third="z.a = x.a AND z.b = y.b")
 _DIRECTED = _TRIANGLES.format(ends="src AS a, dst AS b", third="z.a = y.b AND z.b = x.a WHERE x.a < x.b AND z.b < z.a")
 _CORNERS = """SELECT id, COUNT(*) AS `count`
@@ -43,17 +43,19 @@ _PER = ("vertex", "edge", "graph")
 
 
 def degree_query(direction: str) -> str:
-    """Returns the query of the degrees: ``"in"``, ``"out"`` or ``"all"``. CrownError for another direction."""
+    """Returns the query of the degrees: ``"in"``, ``"out"`` or ``"all"``. Raises CrownError for another direction."""
     return _DEGREES[one_of(direction, "direction", tuple(_DEGREES))]
 
 
 def degree_table_query(vertices: bool) -> str:
-    """Returns the query of all degrees of every vertex, of a vertex table or of the ends of edges."""
+    """Returns the query of all degrees of every vertex, of a vertex table or of the endpoints of edges."""
     return _TABLE.format(vertices="vertices" if vertices else _ENDS)
 
 
 def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
-    """Returns the query of the triangles: per ``"vertex"``, ``"edge"`` or ``"graph"``. CrownError for another one."""
+    """Returns the query of the triangles: per ``"vertex"``, ``"edge"`` or ``"graph"``. Raises CrownError for another
+    one.
+    """
     one_of(per, "per", _PER)
     found = _DIRECTED if flag_of(directed, "directed") else _UNDIRECTED
     if per == "graph":
@@ -69,7 +71,9 @@ def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
 
 
 def of_graph(given: Mapping[str, Any], schema: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns the schema of a graph that is given as frames or columns, and the frames, which can be read again."""
+    """Returns the schema of a graph that is given as frames or columns, and the frames, which can be read
+    repeatedly.
+    """
     if schema is not None and not isinstance(schema, Mapping):
         raise CrownError(
             f'schema= is a dict such as {{"edges": {{"src": "int64", "dst": "int64"}}}}, not {schema!r:.100}'

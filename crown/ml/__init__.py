@@ -1,4 +1,4 @@
-"""Models over joins, kept up to date from maintained sufficient statistics without reading data again."""
+"""Models over joins, fitted from maintained sufficient statistics without reading data again."""
 
 from crown.ml.coefficients import Coefficients, RankDeficientWarning
 from crown.ml.linear import Regression, load, regression

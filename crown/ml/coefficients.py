@@ -15,15 +15,15 @@ from plans.callers import levels_to_caller
 
 
 class RankDeficientWarning(UserWarning):
-    """The features depend on one another, so several models fit equally well; the one of least norm was taken."""
+    """The features are linearly dependent, so several models fit equally well; the one of least norm was taken."""
 
 
 class ExactSums(Protocol):
-    """Who has the sums of the products of columns over the rows of a query, exactly."""
+    """A source of exact sums of products of columns over the rows of a query."""
 
     @property
     def rows(self) -> int:
-        """Returns the rows that count: those without NULL in one of the columns."""
+        """Returns the number of rows without NULL in any of the columns."""
 
     def sum(self, *names: str) -> Exact:
         """Returns the sum over the rows of the product of these columns."""
@@ -31,10 +31,11 @@ class ExactSums(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Coefficients(Mapping[str, float]):
-    """A fitted model: a coefficient per feature, as a mapping, and what belongs to it.
+    """A fitted model: a coefficient per feature, as a mapping, and its statistics.
 
-    `intercept`; `rank`: the number of features that are independent of one another and of the constant; `rows`: how
-    many rows it was fitted to; `ridge`: its penalty. All numbers are exact results, rounded to doubles at the end.
+    `intercept`; `rank`: the number of features that are independent of one another and of the constant; `rows`: the
+    number of rows that it was fitted to; `ridge`: its penalty. All numbers are exact results, rounded to doubles at the
+    end.
     """
 
     values_by_name: Mapping[str, float]
@@ -55,7 +56,7 @@ class Coefficients(Mapping[str, float]):
     def predict(self, row: Mapping[str, Any]) -> float:
         """Returns the model's value for a row (a mapping by feature; other columns are ignored).
 
-        Raises CrownError if a feature is absent, or no number.
+        Raises CrownError if a feature is absent, or not a number.
         """
         total = self.intercept
         for name, coefficient in self.values_by_name.items():
@@ -79,7 +80,7 @@ def fit(sums: ExactSums, features: Sequence[str], target: str, ridge: float | Fr
 
     The intercept, which is not penalized, is eliminated first and exactly. With n rows, Gram matrix Q and sums s, the
     system is (n Q − s s') b = n h − s t, which is far better conditioned than Q. Raises CrownError if there is no row,
-    or if ridge is negative or no number. Issues a RankDeficientWarning where the features are dependent. Cost: no pass
+    or if ridge is negative or not a number. Issues a RankDeficientWarning if the features are dependent. Cost: no pass
     over data; see `crown.ml.normal.solve`.
     """
     penalty = _penalty(ridge)

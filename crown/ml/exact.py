@@ -12,8 +12,8 @@ Ints = Sequence[Sequence[int]]
 def least_norm(matrix: Ints, right: Sequence[int]) -> tuple[list[Fraction], int]:
     """Returns the solution of a consistent system with the least sum of squares, and the rank of the matrix.
 
-    `matrix`: n x n; there is one solution if its rank is n. Every entry in between is a minor of the matrix, so numbers
-    grow no longer than those of a determinant. Cost: n³ multiplications and exact divisions of such integers.
+    `matrix`: n x n; there is one solution if its rank is n. Every intermediate entry is a minor of the matrix, so
+    numbers are no longer than a determinant. Cost: n³ multiplications and exact divisions of such integers.
     """
     n = len(matrix)
     rows, pivots = _reduced([[*row, value] for row, value in zip(matrix, right, strict=True)], n)
@@ -28,7 +28,9 @@ def least_norm(matrix: Ints, right: Sequence[int]) -> tuple[list[Fraction], int]
 
 
 def _reduced(rows: list[list[int]], n: int) -> tuple[list[list[int]], list[int]]:
-    """Eliminates the first n columns by Gauss-Jordan: in the end all pivots are one number, alone in their columns."""
+    """Eliminates the first n columns by Gauss-Jordan. At the end all pivots are the same number, and each is alone in
+    its column.
+    """
     pivots: list[int] = []
     last = 1
     for column in range(n):
@@ -57,7 +59,7 @@ def _kernel_vector(rows: list[list[int]], pivots: list[int], column: int, scale:
 
 
 def _projected(solution: list[Fraction], kernel: list[list[int]]) -> list[Fraction]:
-    """Returns the solution minus its part in the kernel: that is the one of least norm."""
+    """Returns the solution minus its projection on the kernel, which is the solution of least norm."""
     common = lcm(*(x.denominator for x in solution))
     whole = [int(x * common) for x in solution]
     products = [sum(x * y for x, y in zip(vector, whole, strict=True)) for vector in kernel]

@@ -16,10 +16,11 @@ from crown.stages.groups.aggregates import NotFinite
 
 
 def not_finite(engine: ProgramEngine, changes: Mapping[str, Any], why: BaseException | None) -> str | None:
-    """Returns the sentence that names the first row of a refused batch with such a value, given why it was refused.
+    """Returns the sentence that names the first row of a refused batch with such a value, given the reason of the
+    refusal.
 
-    A column of the name that the model uses goes before others. None where no value of the batch is one: an expression
-    made it, or the changes were a stream that can be read once. Cost: that of checking the batch again.
+    A column with the name that the model uses takes precedence. Returns None if no value of the batch is one: an
+    expression made it, or the changes were a stream that can be read only once. Cost: that of checking the batch again.
     """
     if not isinstance(why, NotFinite):
         return None
@@ -42,7 +43,7 @@ def not_finite(engine: ProgramEngine, changes: Mapping[str, Any], why: BaseExcep
 
 
 def _values(batch: CheckedBatch) -> list[tuple[str, int, float]]:
-    """Returns the first value that is not finite in each column of doubles, with its row in the batch as given."""
+    """Returns the first value that is not finite in each column of doubles, with its row in the original batch."""
     there = np.delete(np.arange(len(batch.weights) + len(batch.bad)), sorted(batch.bad))
     found = []
     for name, column in batch.columns.items():

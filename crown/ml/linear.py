@@ -1,4 +1,4 @@
-"""Linear regression over a join, kept up to date."""
+"""Linear regression over a join, maintained incrementally."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from crown.views import load as load_view
 class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make another one"):
     """A linear model of `target` by `features` over the rows of a query. Made by `crown.ml.regression`.
 
-    `view` keeps the sums of all products of at most two of these columns, without rounding; fitting reads nothing else.
-    Regression(view) is the model of a view of `crown.ml.program(...)`, however it came about: by `crown.view`,
-    `crown.open` or `crown.load`. CrownError for another view.
+    `view` stores the sums of all products of at most two of these columns, without rounding; fitting reads nothing
+    else. Regression(view) is the model of a view of `crown.ml.program(...)`, made by `crown.view`, `crown.open` or
+    `crown.load`. Raises CrownError for another view.
     """
 
     def __init__(self, view: View) -> None:
@@ -41,11 +41,11 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         self._sums = Sums(engine, names)
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Applies a batch of changes: relation -> table with `_weight`, as `crown.view(...).apply` takes it.
+        """Applies a batch of changes: relation -> table with `_weight`, as `crown.view(...).apply` accepts it.
 
-        Errors leave the model as it was: ChangeError (unknown relation or column, or a feature that is NaN or
-        infinite, with the row where the batch has it), BadRowError (a value that does not fit), MissingDeleteError
-        (with `on_missing="raise"`). Cost: that of propagating the changes through the sums, see `explain`.
+        Errors leave the model as it was: ChangeError (unknown relation or column, or a feature that is NaN or infinite,
+        with its row in the batch), BadRowError (a value that does not fit), MissingDeleteError (with
+        `on_missing="raise"`). Cost: that of propagating the changes through the sums, see `explain`.
         """
         try:
             self.view.update(changes)
@@ -56,11 +56,11 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
             raise ChangeError(found) from None
 
     def coefficients(self, ridge: float | Fraction = 0) -> Coefficients:
-        """Returns the coefficients that minimize Σ (y − intercept − b·x)² + ridge · |b|² over the present rows.
+        """Returns the coefficients that minimize Σ (y − intercept − b·x)² + ridge · |b|² over the current rows.
 
-        They are the exact solution, rounded to doubles, however ill-conditioned the data. Raises CrownError where there
-        is no row yet. Issues a RankDeficientWarning where features depend on one another, and then takes the solution
-        with the least |b|². Cost: O(features³), whatever the number of rows.
+        They are the exact solution, rounded to doubles, however ill-conditioned the data. Raises CrownError if there is
+        no row yet. Issues a RankDeficientWarning if features are linearly dependent, and then takes the solution with
+        the least |b|². Cost: O(features³), independent of the number of rows.
         """
         return fit(self._sums, self.features, self.target, ridge)
 
@@ -71,22 +71,24 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
 
     @property
     def rows(self) -> int:
-        """Returns the number of rows that the model is fitted to: those of the query without NULL in feature or
-        target."""
+        """Returns the number of rows to which the model is fitted: rows of the query without NULL in a feature or the
+        target.
+        """
         return self._sums.rows
 
     @property
     def skipped(self) -> int:
-        """Returns the number of rows of the query that have a NULL in a feature or in the target, and are left out."""
+        """Returns the number of rows of the query that are skipped, because a feature or the target is NULL."""
         return self._sums.skipped
 
     @property
     def missing(self) -> int:
-        """Returns the copies that deletes of rows which the query reads wanted to remove, and did not find."""
+        """Returns the number of copies that deletes of rows that the query reads did not find."""
         return sum(self.view.stats()["missing_deletes"].values())
 
     def sum(self, *names: str) -> int | Fraction:
-        """Returns the exact sum over the rows of the product of at most two features or target; of none, their number.
+        """Returns the exact sum over the rows of the product of at most two features or target; of none, the number of
+        rows.
 
         Raises CrownError for other names.
         """
@@ -97,7 +99,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         self.view.save(path)
 
     def explain(self) -> str:
-        """Returns what is maintained, and how, as text."""
+        """Returns a description of the maintained sums, as text."""
         kept = self._sums.monomials
         return "\n".join(
             [
@@ -122,13 +124,13 @@ def regression(
     dialect: str = "spark",
     **options: Any,
 ) -> Regression:
-    """Returns a linear regression of a column of a query on others, kept up to date under changes of its tables.
+    """Returns a linear regression of a column of a query on others, maintained under changes of its tables.
 
-    `query`: one that `crown.view` takes, whose rows are the observations; every row counts as often as SQL returns it.
-    `schema`: as for `crown.view`. `target`: the output column to explain; `features`: those that explain it (none
-    given: all others); all of them numbers. `rates` and `dialect` go to the planner, the other `options` (`on_missing`,
-    `path`, `memory_budget`, `threads`, ...) to `crown.view`. Raises PlanError for a query that cannot be maintained,
-    with the reason, and CrownError for other arguments that make no sense.
+    `query`: a query that `crown.view` accepts, whose rows are the observations; every row counts as often as SQL
+    returns it. `schema`: as for `crown.view`. `target`: the output column to explain; `features`: the columns that
+    explain it (default: all others); all of them numeric. `rates` and `dialect` are passed to the planner, the other
+    `options` (`on_missing`, `path`, `memory_budget`, `threads`, ...) to `crown.view`. Raises PlanError for a query that
+    cannot be maintained, with the reason, and CrownError for other invalid arguments.
 
     >>> schema = {"house": {"street": "int64", "rooms": "int64", "price": "int64"},
     ...           "street": {"street": "int64", "trees": "int64"}}

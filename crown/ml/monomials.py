@@ -1,4 +1,4 @@
-"""Monomials: the sums of products that means, variances, correlations and regressions are made of."""
+"""Monomials: the sums of products from which means, variances, correlations and regressions are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Monomials:
     """All products of at most `degree` of the columns `over`, as plain data.
 
     `products` lists them as tuples of names, shortest first: `()` is the count of the rows, `("a",)` the sum of a,
-    `("a", "b")` the sum of a * b. A product stands there once, whatever the order of its factors.
+    `("a", "b")` the sum of a * b. Each product is listed once, regardless of the order of its factors.
     """
 
     over: tuple[str, ...]
@@ -34,7 +34,9 @@ class Monomials:
         return iter(self.products)
 
     def index(self, *names: str) -> int:
-        """Returns the place of the product of these columns, in any order. CrownError if it is none of these."""
+        """Returns the position of the product of these columns, in any order. Raises CrownError for any other
+        product.
+        """
         rank = {name: i for i, name in enumerate(self.over)}
         if all(isinstance(name, str) and name in rank for name in names):
             wanted = tuple(sorted(names, key=rank.__getitem__))
@@ -46,7 +48,7 @@ class Monomials:
         )
 
     def names(self) -> tuple[str, ...]:
-        """Returns a name for the column of each sum: `n`, `sum_a`, `sum_a_b`; numbered where two would be the same."""
+        """Returns a name for the column of each sum: `n`, `sum_a`, `sum_a_b`; numbered if two would be equal."""
         out: dict[str, None] = {}
         for factors in self.products:
             name = "_".join(("sum", *(re.sub(r"\W", "_", factor) for factor in factors))) if factors else "n"
@@ -60,8 +62,8 @@ class Monomials:
     def sql(self) -> tuple[str, ...]:
         """Returns the items of a SELECT list that compute the sums, in order: `COUNT(*) AS n`, `SUM(a * b) AS sum_a_b`.
 
-        SQL skips NULLs product by product. Where columns can be NULL, filter them out in WHERE: the sums of different
-        rows do not make one matrix.
+        SQL skips NULLs product by product. If columns can be NULL, filter them out in WHERE, because sums over
+        different rows do not form one matrix.
         """
         sums = (
             "SUM(" + " * ".join(map(_quoted, factors)) + ")" if factors else "COUNT(*)" for factors in self.products
@@ -69,8 +71,9 @@ class Monomials:
         return tuple(f"{term} AS {name}" for term, name in zip(sums, self.names(), strict=True))
 
     def of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Returns what one row adds to each sum: the product of its values, 1 for the count. CrownError if it lacks
-        one."""
+        """Returns the contribution of one row to each sum: the product of its values, 1 for the count. Raises
+        CrownError if the row lacks a column.
+        """
         absent = [name for name in self.over if not isinstance(row, Mapping) or name not in row]
         if absent:
             raise CrownError(f"a row is a dict with a number for each of {', '.join(self.over)}, not {row!r:.100}")
@@ -84,8 +87,8 @@ def monomials(degree: int = 2, *, over: Sequence[str]) -> Monomials:
     """Returns the monomials of a degree over m columns: 1 + m + m(m+1)/2 of them for degree 2.
 
     Degree 1 is enough for means, degree 2 for variances, covariances, correlations and linear regression. Raises
-    CrownError for a degree that is not from 1 to 64, for more than a million monomials, for no column at all, or for a
-    column that is named twice.
+    CrownError for a degree that is not from 1 to 64, for more than a million monomials, for an empty list of columns,
+    or for a column that is named twice.
 
     >>> made = monomials(over=["a", "b"])
     >>> made.products

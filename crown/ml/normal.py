@@ -1,9 +1,10 @@
-"""Normal equations from exact sums: Cholesky in doubles, refined by exact residuals until the doubles are right.
+"""Normal equations from exact sums: Cholesky in doubles, refined by exact residuals until the doubles are correct.
 
-Sums of products in doubles lose twice the digits of the condition number: what they solve is another problem. Here the
-sums are exact integers, and only the factorization is rounded. Its solution is corrected by the exactly computed
-residual, which gains as many digits per step as the factorization has left. Where it has none left, or too few to tell
-the matrix from a singular one or a small entry from 0, the system is solved in integers (`crown.ml.exact`).
+Sums of products in doubles lose digits with the square of the condition number, so they describe another problem. Here
+the sums are exact integers, and only the factorization is rounded. Its solution is corrected by the exactly computed
+residual; each step gains as many digits as the factorization is accurate to. If it has no accurate digits, or too few
+to distinguish the matrix from a singular one or a small entry from 0, the system is solved in integers
+(`crown.ml.exact`).
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from crown.ml.exact import least_norm
 
 Exact = int | Fraction
 
-_SINGULAR = 1e-11  # squared pivots of the scaled matrix below it may be rounding
+_SINGULAR = 1e-11  # smaller squared pivots of the scaled matrix may be rounding errors
 _SETTLED = Fraction(1, 1 << 55)
 _VANISHED = Fraction(1, 1 << 120)
 _STEPS = 40
 
 
 def solve(gram: Sequence[Sequence[Exact]], right: Sequence[Exact]) -> tuple[list[Fraction], int]:
-    """Returns the solution b of `gram` b = `right` as fractions that round to the right doubles, and the rank.
+    """Returns the solution b of `gram` b = `right` as fractions that round to the correct doubles, and the rank.
 
-    `gram`: symmetric, positive semidefinite, n x n, exact; `right`: in its range, as normal equations are. For a rank
-    below n the solution is exact, and that of least norm. Cost: O(n³) in doubles and 2 to 4 times n² exact products;
-    O(n³) integer operations where the matrix is singular or nearly so, or an entry of the solution is 0.
+    `gram`: symmetric, positive semidefinite, n x n, exact; `right`: in its range, as in normal equations. For a rank
+    below n the solution is exact, and the one of least norm. Cost: O(n³) in doubles and 2 to 4 times n² exact products;
+    O(n³) integer operations if the matrix is singular or nearly so, or an entry of the solution is 0.
     """
     n = len(right)
     if not n:
@@ -42,7 +43,7 @@ def solve(gram: Sequence[Sequence[Exact]], right: Sequence[Exact]) -> tuple[list
 
 
 def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | None:
-    """Returns the solution by Cholesky and refinement; None where the factorization is too poor to be sure of it."""
+    """Returns the solution by Cholesky and refinement; None if the factorization is too inaccurate."""
     n = len(target)
     if any(matrix[i][i] <= 0 for i in range(n)):
         return None
@@ -54,7 +55,7 @@ def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | Non
         return None
     if float(np.min(np.diag(factor)) ** 2) < _SINGULAR * n:
         return None
-    inverse = np.linalg.inv(factor)  # of a triangle; its rounding is corrected as that of the factor is
+    inverse = np.linalg.inv(factor)  # of a triangle; its rounding errors are corrected like those of the factor
     solution = [Fraction(0)] * n
     residual = [Fraction(x) for x in target]
     last: Fraction | None = None
@@ -69,20 +70,20 @@ def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | Non
         step = [Fraction(float(x)) * unit / (1 << shift) for x, shift in zip(found, shifts, strict=True)]
         length = Fraction(float(np.max(np.abs(found)))) * unit
         if last is not None and 2 * length > last:
-            return None  # the corrections do not get smaller
+            return None  # the corrections do not shrink
         last = length
         largest = max(largest, length)
         solution = [b + d for b, d in zip(solution, step, strict=True)]
         if all(abs(d) <= _SETTLED * abs(b) for b, d in zip(solution, step, strict=True)):
             return solution
         if length <= _VANISHED * largest:
-            return None  # an entry that is lost beside the others is 0, or may be: elimination tells
+            return None  # an entry that vanishes beside the others may be 0: elimination decides
         residual = _residual(matrix, target, solution)
     return None
 
 
 def _residual(matrix: list[list[int]], target: list[int], solution: list[Fraction]) -> list[Fraction]:
-    """Returns h − G b, exactly. The entries of b have powers of two below the line, so one of them serves all."""
+    """Returns h − G b, exactly. The denominators of b are powers of two, so the largest serves all entries."""
     unit = lcm(*(b.denominator for b in solution))
     whole = [b.numerator * (unit // b.denominator) for b in solution]
     return [

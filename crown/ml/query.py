@@ -1,4 +1,4 @@
-"""The query of a regression, as a program that keeps the exact sums of all products of its columns."""
+"""The query of a regression, as a program that maintains the exact sums of all products of its columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plans.schema import Column
 from plans.types import decimal_parts
 
 ROWS = "rows"
-"""The one output column of the program: how many rows have no NULL in a feature or the target."""
+"""The only output column of the program: the number of rows without NULL in a feature or the target."""
 _NUMBERS = ("bool", "int32", "int64", "float64")
 
 
@@ -32,10 +32,10 @@ def program(
     rates: Mapping[str, float] | None = None,
     dialect: str = "spark",
 ) -> Program:
-    """Returns the program of a regression: what `crown.open` keeps on a disk for `Regression`.
+    """Returns the program of a regression, which `crown.open` stores in a folder for `Regression`.
 
     Arguments as for `crown.ml.regression`. Raises PlanError for a query that cannot be maintained, and CrownError for
-    names that are none of its columns. Its one result row counts the rows without NULL in a feature or the target.
+    names that are not its columns. Its one result row counts the rows without NULL in a feature or the target.
     """
     relation = parse(query, schemas(schema), dialect=dialect)
     columns = _chosen(relation.columns, target, features)
@@ -52,14 +52,14 @@ def program(
 
 
 def stage_of(made: Program) -> GroupStage | None:
-    """Returns the stage that keeps the sums, None if the program is not that of a regression."""
+    """Returns the stage that maintains the sums, None if the program is not that of a regression."""
     last = made.stages[-1] if made.stages else None
     found = isinstance(last, GroupStage) and last.whole and [call.function for call in last.aggregates] == [COFACTOR]
     return last if found and isinstance(last, GroupStage) else None
 
 
 def _narrowed(relation: Relation, names: Sequence[str]) -> Relation:
-    """Returns the relation without columns that no sum needs, where its rows stay the same."""
+    """Returns the relation without columns that no sum needs, if its rows stay the same."""
     if not isinstance(relation, Query) or relation.distinct:
         return relation
     return replace(relation, outputs=tuple((name, expr) for name, expr in relation.outputs if name in names))

@@ -1,4 +1,4 @@
-"""Where the exact sums of a regression come from: the group stage at the end of a view's program."""
+"""The source of a regression's exact sums: the group stage at the end of a view's program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crown.stages.groups.group import Groups
 
 
 class Sums:
-    """The sums of all products of at most two of the columns `over`, over the rows where none of them is NULL."""
+    """The sums of all products of at most two of the columns `over`, over the rows without NULL in any of them."""
 
     def __init__(self, engine: ProgramEngine, over: Sequence[str]) -> None:
         last = engine.stages[-1]
@@ -33,7 +33,7 @@ class Sums:
         return int(self._groups.exact("")) - self.rows
 
     def sum(self, *names: str) -> int | Fraction:
-        """Returns the sum of the product of these columns over the rows. CrownError if it is not kept."""
+        """Returns the sum of the product of these columns over the rows. Raises CrownError if it is not maintained."""
         self.monomials.index(*names)
         self._engine.ready()
         return self._groups.exact(ROWS, *names)
