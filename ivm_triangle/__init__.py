@@ -1,4 +1,4 @@
-"""IVM^eps for triangle queries: R(A, B), S(B, C), T(C, A) kept up to date in worst-case optimal time per update."""
+"""IVM^eps for triangle queries: maintains R(A, B), S(B, C), T(C, A) in worst-case optimal time per update."""
 
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
 from ivm_triangle.triangle import Triangle

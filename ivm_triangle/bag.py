@@ -1,12 +1,12 @@
 """The triangle as a bag of a larger query: exact changes of the set of distinct triples, from wedge tables.
 
-Mode "materialized": every attribute is an output; the tree above holds the triples. Mode "counts": fewer attributes
-are outputs (the bag filters, or groups); kept is one count per key, the triples themselves nowhere. Mode "factorized",
-for a bag that is the root and needs no deltas: HHH, LLL and three view trees, N^(1 + min{eps, 1 - eps}) + |HHH| + |LLL|
-space instead of one entry per triple, enumerated with constant delay.
+Mode "materialized": every attribute is an output, and the tree above stores the triples. Mode "counts": fewer
+attributes are outputs (the bag filters, or groups); the bag stores one count per key, and no triples. Mode
+"factorized", for a bag that is the root and needs no deltas: HHH, LLL and three view trees, with N^(1 + min{eps, 1 -
+eps}) + |HHH| + |LLL| space instead of one entry per triple, enumerated with constant delay.
 
-The wedge tables of the first two modes take N^(3/2) words at worst. Once the state fills half of its arena, and they
-are the larger part of it, they are exchanged for tables with the number of the wedges: linear space from then on.
+The wedge tables of the first two modes take N^(3/2) words in the worst case. Once the state fills half of its arena,
+and they are the larger part of it, they are replaced by tables with the number of wedges, which take linear space.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from ivm_triangle.state import State
 from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
 
 EPSILON = (0.5, 0.5, 0.5)
-SLICE = 1024  # rows between two looks at the space
+SLICE = 1024  # rows between two checks of the space
 WEDGE_WORDS = 6  # of a wedge, about: its record, its slot, its place in a list
 NO_KEYS = np.zeros(0, dtype=np.int64)
-_Keys = tuple[np.ndarray, np.ndarray, int, np.ndarray]  # codes, flat, w and places of the kernels
+_Keys = tuple[np.ndarray, np.ndarray, int, np.ndarray]  # arguments of the kernels: codes, flat, w and places
 
 
 class Shape:
-    """Which attributes are A, B and C, and where they stand in each atom: R(A, B), S(B, C), T(C, A)."""
+    """Maps attributes to A, B and C, and to their positions in each atom: R(A, B), S(B, C), T(C, A)."""
 
     def __init__(self, spec: BagSpec) -> None:
         if len(spec.atoms) != 3:
@@ -80,7 +80,7 @@ class Shape:
 
 class TriangleBag:
     """A triangle bag (see `crown.bags.protocol.Bag`). `mode` "auto" is "materialized" or "counts", as the outputs
-    need."""
+    require."""
 
     def __init__(self, spec: BagSpec, arena: np.ndarray, mode: str = "auto") -> None:
         self.spec = spec
@@ -115,20 +115,20 @@ class TriangleBag:
                 raise error from None
 
     def _pair_views(self) -> np.ndarray:
-        """Returns the pair views, and whether they hold middles; see `kernels.stream`."""
+        """Returns the pair views, and whether they store middles; see `kernels.stream`."""
         views = self._state.program.views
         pairs = [i for i, view in enumerate(views) if view.kind in (LIST, PAIRS)]
         return np.array([*pairs, any(view.kind == LIST for view in views)], dtype=np.int64)
 
     @property
     def thin(self) -> bool:
-        """Returns True once the wedges themselves are no longer kept."""
+        """Returns True if the wedges themselves are no longer stored."""
         return any(view.kind == PAIRS for view in self._state.program.views)
 
     def _save_space(self) -> bool:
-        """Keeps only the number of the wedges, if they are most of a state that fills half of what it may.
+        """Replaces the wedges by their number, if they are most of a state that fills half of its arena or budget.
 
-        Returns True if that was done.
+        Returns True if it has replaced them.
         """
         state = self._state
         live, budget = int(state.arena[H_LIVE]), int(state.arena[H_BUDGET])
@@ -143,7 +143,7 @@ class TriangleBag:
         return True
 
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
-        """Applies a change of one atom, deletions first; yields the change of the result set. See
+        """Applies a change of one atom, deletions first. Yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
         Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
@@ -166,7 +166,7 @@ class TriangleBag:
     def _apply_sign(
         self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int
     ) -> Generator[Zset, None, int]:
-        """Yields the changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
+        """Yields the changes of one sign. Returns the number of applied rows: all, unless the budget is used up."""
         codes, flat, width, places = keys
         start = 0
         while start < len(weights):
@@ -194,13 +194,14 @@ class TriangleBag:
         return int(cursor[ROW])
 
     def _keys_of(self, atom: int, tuples: Zset) -> _Keys:
-        """Returns the codes of the keys of tuples, 0 for composite keys, and what kernels make those of."""
+        """Returns the codes of the keys of tuples, 0 for composite keys, and the arguments from which kernels make
+        those."""
         rows, places = tuples.rows, self.shape.places[atom]
         codes = np.zeros((len(rows), 2), dtype=np.int64)
         for half, columns in enumerate(self.shape.positions[atom]):
             if len(columns) == 1:
                 codes[:, half] = rows[:, columns[0]]
-        composite = len(places) > 4  # two lengths, and more than a column for each
+        composite = len(places) > 4  # two lengths, and more than one column each
         return codes, tuples.flat() if composite else NO_KEYS, tuples.width if composite else 0, places
 
     def _decode(self, codes: np.ndarray) -> np.ndarray:
@@ -219,7 +220,7 @@ class TriangleBag:
         return column_of_table(self._state.arena, at.KEYS + d, domain.index(attribute))
 
     def rows(self, atom: int) -> Zset:
-        """Returns the present rows of an atom, each once, with their copies."""
+        """Returns the present rows of an atom, each once, weighted by their copies."""
         arena = self._state.arena
         edges = handles_of_table(arena, 3 + atom)
         ends = arena[edges]
@@ -231,7 +232,7 @@ class TriangleBag:
         return Zset(rows, multiplicity_of(arena, edges))
 
     def results(self) -> Iterator[np.ndarray]:
-        """Yields the present results; O(1) delay in modes "counts" and "factorized", else by walking R and its
+        """Yields the present results, with O(1) delay in modes "counts" and "factorized", else by scanning R and its
         wedges."""
         if self.mode == "counts":
             cursor = np.zeros(8, dtype=np.int64)
@@ -263,7 +264,7 @@ class TriangleBag:
 
     @property
     def bound(self) -> str:
-        """Returns cost of an update, for EXPLAIN."""
+        """Returns the cost of an update, for EXPLAIN."""
         if self.thin:
             return (
                 "set intersection by counts, eps = 1/2, linear space: O(sqrt N) amortized per update and O(1) per "
@@ -272,14 +273,14 @@ class TriangleBag:
         return "IVM^eps, eps = 1/2: O(sqrt N) amortized per update and O(1) per result that changes"
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state violates its definition. Slow."""
         copy = invariants.contents(self._state, tuple(map(len, self.shape.domains)))
         copy.check_invariants()
         if self.mode != "factorized":
             assert self._state.word(at.C_TRIPLES) == len(copy.define(View("", SET, DOMAINS, (ANY, ANY, ANY))))
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters of the triangle; `triples` is the number of distinct ones (not in mode
+        """Returns sizes and counters of the triangle. `triples` is the number of distinct ones (not in mode
         "factorized")."""
         word = self._state.word
         return {

@@ -1,7 +1,7 @@
-"""What a state says, as dictionaries: three relations, their heavy and light parts, views; and what must hold of them.
+"""The contents of a state as dictionaries (relations, heavy and light parts, views), and their invariants.
 
-Flags belong to values, not to tuples: a new tuple of a heavy value is born heavy. Source: TODS article, sections 4 and
-10. Every view is computed from the parts, as its definition says, and compared. Slow on purpose.
+Flags belong to values, not to tuples: a new tuple of a heavy value is heavy from the start. Source: TODS article,
+sections 4 and 10. Every view is computed from the parts by its definition, and compared. Deliberately slow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Triple = tuple[int, int, int]
 
 
 class IndexedSet:
-    """A set with O(1) add, remove, membership, and successor of a given element."""
+    """A set with O(1) add, remove, membership test, and successor of a given element."""
 
     def __init__(self) -> None:
         self.items: list = []
@@ -32,12 +32,12 @@ class IndexedSet:
         return x in self.at
 
     def add(self, x: object) -> None:
-        """Appends `x`, which MUST NOT be in."""
+        """Appends `x`, which MUST be absent."""
         self.at[x] = len(self.items)
         self.items.append(x)
 
     def remove(self, x: object) -> None:
-        """Takes out `x`, which MUST be in; the last element takes its place."""
+        """Removes `x`, which MUST be present. The last element takes its place."""
         i = self.at.pop(x)
         last = self.items.pop()
         if last != x:
@@ -45,13 +45,13 @@ class IndexedSet:
             self.at[last] = i
 
     def after(self, x: object | None) -> object | None:
-        """Returns the successor of `x` (the first element for None); None at the end."""
+        """Returns the successor of `x` (the first element for None), or None at the end."""
         i = 0 if x is None else self.at[x] + 1
         return self.items[i] if i < len(self.items) else None
 
 
 class Node:
-    """A value in one column of one relation: its flag, and its tuples split by the flag of their other end."""
+    """A value in one column of one relation: its flag, and its tuples grouped by the flag of their other end."""
 
     def __init__(self, heavy: bool) -> None:
         self.heavy = heavy
@@ -59,7 +59,7 @@ class Node:
 
     @property
     def degree(self) -> int:
-        """Returns tuples of the whole relation that carry the value."""
+        """Returns the number of tuples of the whole relation with the value."""
         return len(self.by[True]) + len(self.by[False])
 
 
@@ -69,8 +69,8 @@ def part(first_heavy: bool, second_heavy: bool) -> int:
 
 
 class Contents:
-    """R, S, T with multiplicities, the flag of every value in every column, and the views of a program. Probes are
-    counted in `ops`."""
+    """R, S, T with multiplicities, the flag of every value in every column, and the views of a program. `ops` counts
+    probes."""
 
     def __init__(self, plan: Program, eps: tuple[float, float, float]) -> None:
         self.plan, self.eps = plan, eps
@@ -89,7 +89,7 @@ class Contents:
         self.thresholds = self._limits()
 
     def heavy(self, k: int, column: int, value: int) -> bool:
-        """Returns the flag of a value; values without rows are light, except at eps = 0, where all are heavy."""
+        """Returns the flag of a value. Values without rows are light, except at eps = 0, where all are heavy."""
         node = self.nodes[k][column].get(value)
         return node.heavy if node else self._born_heavy(k, column)
 
@@ -97,11 +97,11 @@ class Contents:
         return self.plan.partitioned[2 * k + column] and self.eps[k] == 0.0
 
     def part(self, k: int, x: int, y: int) -> int:
-        """Returns the part of the tuple (x, y) of relation k: it follows from the flags of its values alone."""
+        """Returns the part of the tuple (x, y) of relation k, which depends only on the flags of its values."""
         return part(self.heavy(k, 0, x), self.heavy(k, 1, y))
 
     def scan(self, k: int, column: int, value: int, mask: int) -> list[IndexedSet]:
-        """Returns the lists that make up sigma_{column = value} of the parts in `mask`, as sets of opposite values."""
+        """Returns the lists of sigma_{column = value} of the parts in `mask`, as sets of opposite values."""
         node = self.nodes[k][column].get(value)
         if node is None:
             return []
@@ -109,7 +109,7 @@ class Contents:
         return [node.by[h] for h, bit in letters if mask & bit and len(node.by[h])]
 
     def probe(self, k: int, x: int, y: int, mask: int) -> int:
-        """Returns the multiplicity of (x, y) in the parts `mask` of relation k; 0 if it is not there."""
+        """Returns the multiplicity of (x, y) in the parts `mask` of relation k; 0 if it is absent."""
         self.ops += 1
         m = self.rows[k].get((x, y), 0)
         return m if m and mask & self.part(k, x, y) else 0
@@ -145,7 +145,7 @@ class Contents:
         return (xyz[-k % 3], xyz[(1 - k) % 3], xyz[(2 - k) % 3])
 
     def define(self, view: View) -> dict:
-        """Returns the view as its definition says, computed from the parts."""
+        """Returns the view, computed from the parts by its definition."""
         entries: dict = {}
         for abc, weight in self._join(view.masks):
             named = dict(zip(DOMAINS, abc, strict=True))
@@ -178,8 +178,8 @@ class Contents:
                 yield self._abc(k0, (x, y, z)), m0 * self.rows[k1][y, z] * m2
 
     def check_invariants(self) -> None:
-        """Checks size, partition, flags, and that every view equals its definition. Raises AssertionError. O(N^1.5)
-        and more."""
+        """Checks size, partition, flags, and that every view equals its definition. Raises AssertionError. O(N^1.5) and
+        more."""
         assert self.size == sum(map(len, self.rows))
         self.check_partition()
         self.check_views()

@@ -1,4 +1,4 @@
-"""The number of a triangle's results as a part of a larger query: set intersection tables, linear space."""
+"""Counts triangles as a part of a larger query, with set intersection tables in linear space."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.state import ROW_WORDS
 from ivm_triangle.triangle import Triangle
 
-EPSILON = 0.5  # worst-case optimal, and the smallest at which the tables are linear
+EPSILON = 0.5  # worst-case optimal, and the smallest eps at which the tables are linear
 
 
 class TriangleCount:
     """The number of triangles, with the products of multiplicities (see `crown.bags.counts.Count`).
 
-    Per changed tuple O(√N) amortized; O(N) words. Atoms that are filled alike, in the same direction around the
-    triangle, are stored once. Source: TODS 2020, Theorem 3, with the tables of `terms.set_intersection`.
+    O(√N) amortized per changed tuple; O(N) words. Atoms with equal contents, in the same direction around the triangle,
+    are stored once. Source: TODS 2020, Theorem 3, with the tables of `terms.set_intersection`.
     """
 
     def __init__(self, spec: CountSpec, arena: np.ndarray) -> None:
@@ -67,7 +67,7 @@ class TriangleCount:
             raise ChangeError(str(error)) from None
 
     def words(self, rows: int) -> int:
-        """Returns how many words so many rows may take: two new ends each, tables that grow included."""
+        """Returns how many words ``rows`` rows may take, for two new ends each, including table growth."""
         return ROW_WORDS * rows
 
     def values(self, attribute: str) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""Values of the user's columns <-> int64 codes of the kernels, one code space per domain A, B, C.
+"""Encodes values of the user's columns as int64 codes, and decodes them. Each domain A, B, C has its own codes.
 
-A domain whose key is one integer column is its own code. Any other key (strings, dates, several columns together) goes
-through a dictionary, filled with Arrow's dictionary encoding so that Python sees each distinct value once per batch.
+If the key of a domain is one integer column, a value is its own code. Any other key (strings, dates, several columns
+together) is encoded by a dictionary. Arrow's dictionary encoding fills it, so that Python handles each distinct value
+once per batch.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Columns = tuple[str, ...]
 
 
 def table_of(data: Any) -> pa.Table:
-    """Returns an Arrow table from a table, record batch, any frame that speaks Arrow, rows, or a dict of columns."""
+    """Returns an Arrow table from a table, record batch, frame with an Arrow interface, rows, or a dict of columns."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -47,7 +48,7 @@ def table_of(data: Any) -> pa.Table:
 
 
 class Domain:
-    """Codes of one domain. The first batch fixes the types of its key columns."""
+    """The codes of one domain. The first batch fixes the types of its key columns."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -91,7 +92,7 @@ class Domain:
         return code
 
     def decode(self, codes: np.ndarray) -> list[pa.Array]:
-        """Returns the key columns of an array of codes (the codes themselves where no column was ever seen)."""
+        """Returns the key columns of an array of codes, or the codes themselves if no batch has fixed the types."""
         if self.types is None:
             return [pa.array(codes)]
         if self.plain:
@@ -100,12 +101,12 @@ class Domain:
         return [pa.array([row[i] for row in rows], type=kind) for i, kind in enumerate(self.types)]
 
     def show(self, code: int) -> str:
-        """Returns one value, for messages."""
+        """Returns one value as a text for messages."""
         value = code if self.plain else self.values.get(code, code)
         return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
     def sweep(self, vertices: int, alive: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Forgets values that are in no tuple any more, once they are the majority. Amortized O(1) per change."""
+        """Deletes values that are in no tuple any more, once they are the majority. Amortized O(1) per change."""
         if len(self.codes) < 1024 or len(self.codes) <= 2 * vertices:
             return
         codes = np.fromiter(self.values, dtype=np.int64, count=len(self.values))

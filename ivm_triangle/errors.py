@@ -1,4 +1,4 @@
-"""Errors a user of the triangle module can cause; each says what to do."""
+"""Errors that a user of the triangle module can cause. Each message says what to do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class TriangleError(CrownError):
 
 
 class NegativeMultiplicityError(TriangleError):
-    """A batch would take a tuple below multiplicity zero. Nothing of the batch has been applied."""
+    """A batch would decrease the multiplicity of a tuple below zero. Nothing of the batch has been applied."""
 
 
 class StaleCursorError(TriangleError):
-    """Results were enumerated across an update; start a new enumeration after the update."""
+    """Results were enumerated across an update. Start a new enumeration after the update."""

@@ -1,4 +1,4 @@
-"""Everything that must hold in a state: the structure of the arena, then the invariants of its contents."""
+"""Checks the invariants of a state: the structure of the arena, then its contents."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ivm_triangle.terms import COUNT, LIST, PAIRS, ROOT, SET, SUM, TOTAL
 
 
 class Walk:
-    """Reads a state record by record and adds up the words it meets."""
+    """Reads a state record by record and sums the words of the blocks that it reads."""
 
     def __init__(self, state: State) -> None:
         self.state, self.arena, self.halves = state, state.arena, state.halves
         self.words = at.CONTROL + _block(at.CONTROL_WORDS)
 
     def records(self, table: int, words: int) -> Iterator[int]:
-        """Yields handles of a table's records; checks count and reachability of each slot."""
+        """Yields handles of a table's records. Checks the count, and that each slot is reachable."""
         t = table_at(table)
         slots, capacity = int(self.arena[t + T_SLOTS]), int(self.arena[t + T_CAPACITY])
         self.words += _block(capacity)
@@ -59,7 +59,7 @@ def _block(words: int) -> int:
 
 
 def contents(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Contents:
-    """Returns relations, flags, N and views as dictionaries. Checks the structure on the way. O(state).
+    """Returns relations, flags, N and views as dictionaries. Also checks the structure of the arena. O(state).
 
     `key_words`: words of the composite keys of A, B and C (1: none).
     """
@@ -70,7 +70,7 @@ def contents(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Contents:
     copy.base, copy.size = state.word(at.C_BASE), state.word(at.C_SIZE)
     copy.shifts = state.arena[at.C_SHIFTS : at.C_SHIFTS + 3].tolist()
     copy._rebase()
-    if state.program.copies == 1:  # the contents have three relations: all are the one
+    if state.program.copies == 1:  # the contents have three relations, here three times the same one
         copy.rows = [copy.rows[0]] * 3
         copy.nodes = [copy.nodes[0]] * 3
         copy.plan = replace(copy.plan, partitioned=copy.plan.partitioned[:2] * 3)
@@ -96,7 +96,7 @@ def contents(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Contents:
 
 
 def check(state: State) -> None:
-    """Raises AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
+    """Raises AssertionError if anything in the state violates its definition. O(N^1.5) and slow."""
     copy = contents(state)
     if state.program.copies == 3:
         copy.check_invariants()

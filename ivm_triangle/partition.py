@@ -1,10 +1,9 @@
 """Thresholds of the heavy/light partition: theta = N^eps and the integer bounds that decide every flag.
 
-A value of a partitioned column is *heavy* or *light* by its degree in the whole relation. The flag is loose between
-rebalancings (TODS article, Definition 11): heavy values keep degree >= theta / 2, light ones stay below 3 theta / 2;
-right after a load or a major rebalancing it is strict: heavy if and only if degree >= theta. From this follow the two
-bounds all costs rest on: a light list has fewer than 3 theta / 2 entries, and a column has at most 2 N / theta heavy
-values.
+A value of a partitioned column is *heavy* or *light* by its degree in the whole relation. Between rebalancings the flag
+is loose (TODS article, Definition 11): heavy values have degree >= theta / 2, light ones have degree < 3 theta / 2.
+After a load or a major rebalancing it is strict: heavy if and only if degree >= theta. Two bounds follow, on which all
+costs depend: a light list has fewer than 3 theta / 2 entries, and a column has at most 2 N / theta heavy values.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Thresholds:
 
 
 def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, float]:
-    """Returns one eps per relation from a number or from `{"R": .., "S": .., "T": ..}`; raises TriangleError outside
+    """Returns one eps per relation, from a number or from `{"R": .., "S": .., "T": ..}`. Raises TriangleError outside
     [0, 1]."""
     given: tuple[Any, ...]
     if isinstance(epsilon, dict):
@@ -60,7 +59,7 @@ def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, flo
         given = (epsilon,) * 3
     if not all(isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in given):
         raise TriangleError(f'epsilon is {epsilon!r:.100}; give a number, one for each of R, S and T, or "auto"')
-    values = tuple(min(max(value, -1), 2) for value in given)  # of which a float has all
+    values = tuple(min(max(value, -1), 2) for value in given)  # a float compares exactly to these
     for value in values:
         if not 0.0 <= value <= 1.0:
             raise TriangleError(f"epsilon is {value}; choose it between 0 and 1 (1/2 is worst-case optimal)")

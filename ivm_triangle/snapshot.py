@@ -1,7 +1,7 @@
-"""Snapshots of a `Triangle`: one file of words (see `crown.store.words_file`).
+"""Saves and loads snapshots of a `Triangle`: one file of words (see `crown.store.words_file`).
 
-The header has the options the query was made with; the parts are the arena up to its high-water mark and one table per
-domain (the dictionary and the types of the key), in Arrow's stream format, padded to words.
+The header has the options of the query. The parts are the arena up to its high-water mark and one table per domain (the
+dictionary and the types of the key), in Arrow's stream format, padded to words.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ KIND = b"ivm_triangle snapshot"
 FIELDS = {"options", "null_rows", "domain_bytes"}
 OPTIONS = {"outputs", "epsilon", "partition", "strategy", "columns", "edges"}
 _DAMAGED = (CrownError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-"""What code raises that is handed options, or a domain's table, that were not made here."""
+"""Errors that options, or a domain's table, of foreign origin can cause."""
 
 
 def save(triangle: Any, path: str | os.PathLike[str]) -> int:
-    """Writes a `Triangle`. Returns the bytes written. Raises SnapshotError if it cannot; an old file then stays."""
+    """Writes a `Triangle`. Returns the bytes written. Raises SnapshotError if it cannot be written; an old file then
+    stays."""
     target = path_of(path, "path")
     triangle._state.check_usable()
     tables = [_to_bytes(domain) for domain in triangle._distinct_domains()]
@@ -45,7 +46,7 @@ def save(triangle: Any, path: str | os.PathLike[str]) -> int:
 
 
 def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: Size) -> Any:
-    """Returns the `Triangle` of a snapshot, by its class `make`, with `memory` bytes at most. O(state).
+    """Returns the `Triangle` of a snapshot, an instance of the class `make`, with `memory` bytes at most. O(state).
 
     Raises SnapshotError for a foreign, damaged or truncated file, one of another version, or a larger state.
     """
@@ -55,7 +56,7 @@ def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: Size) -
 
 
 def read(make: Callable[..., Any], file: BufferedReader, path: Path, memory: int) -> Any:
-    """Returns `load` for an open file; `path` is what messages call it."""
+    """Returns the result of `load` for an open file. `path`: its name in messages."""
     header = words_file.read_header(file, path, KIND, "ivm_triangle", FIELDS)
     words: list[int] = header["words"]
     sizes, null_rows = header["domain_bytes"], header["null_rows"]
@@ -94,7 +95,7 @@ def _options(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_bytes(domain: Domain) -> bytes:
-    """Returns a table of codes and values; no bytes for a domain without types."""
+    """Returns a table of codes and values, or no bytes for a domain without types."""
     if domain.types is None:
         return b""
     codes = np.fromiter(domain.values, dtype=np.int64, count=len(domain.values))

@@ -1,4 +1,4 @@
-"""One arena with the state of one triangle query, and the plan array that tells the kernels what to do with it."""
+"""The state of one triangle query in an arena, and the plan array that kernels interpret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = {
     PAIRS: at.K_PAIRS,
 }
 DEFAULT_MEMORY = 8 << 30
-ROW_WORDS = 64  # of a new tuple with both its ends, about, tables that grow included
+ROW_WORDS = 64  # of a new tuple with both its ends, about, including table growth
 
 
 def plan_array(program: Program, eps: tuple[float, float, float]) -> np.ndarray:
@@ -68,7 +68,7 @@ def plan_array(program: Program, eps: tuple[float, float, float]) -> np.ndarray:
 
 
 def _roles(program: Program, step: Step, view: int) -> tuple[int, int, int]:
-    """Returns roles (0 x, 1 y, 2 z, -1 none) of the two key variables of a view, and of the one that is left, at this
+    """Returns roles (0 x, 1 y, 2 z, -1 none) of the two key variables of a view, and of the third variable, at this
     step."""
     if view < 0:
         return -1, -1, -1
@@ -81,9 +81,8 @@ def _roles(program: Program, step: Step, view: int) -> tuple[int, int, int]:
 class State:
     """Arena, its int32 view, the plan array, and the thresholds' exponents.
 
-    `arena`: memory to use instead of `memory` bytes of its own. If it is zero a new state is made in it; if it begins
-    with a state of the same program, that one is taken over. Raises
-    SnapshotError if it holds anything else.
+    `arena`: memory to use instead of `memory` bytes of its own. If it is zero, a new state is made in it. If it begins
+    with a state of the same program, that state is used. Raises SnapshotError for any other contents.
     """
 
     def __init__(
@@ -111,17 +110,16 @@ class State:
         self.budget = Budget([self.arena], self.limit)
 
     def _fingerprint(self) -> np.ndarray:
-        """Returns two words that name the layout: programs with other views or steps do not fit this state."""
+        """Returns two words that identify the layout. A program with other views or steps has another fingerprint."""
         digest = np.zeros(2, dtype=np.uint64)
         for i, word in enumerate([at.LAYOUT, *self.plan.tolist(), *self.eps.view(np.int64).tolist()]):
             digest[i % 2] = (int(digest[i % 2]) * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return digest.view(np.int64)
 
     def run(self, function: Any, *arguments: Any, rows: int = 0) -> Any:
-        """Calls a kernel that changes the state on (arena, int32 view, plan, eps, arguments); it is given ``rows``
-        rows.
+        """Calls a kernel that changes the state, with (arena, int32 view, plan, eps, arguments), for ``rows`` rows.
 
-        Whatever stops it makes the state unusable. Raises MemoryBudgetError if the arena is exhausted.
+        Any error or interrupt makes the state unusable. Raises MemoryBudgetError if the arena is exhausted.
         """
         self.check_usable()
         if rows:
@@ -138,19 +136,19 @@ class State:
         return result
 
     def read(self, function: Any, *arguments: Any) -> Any:
-        """Calls a kernel that only reads the state on (arena, int32 view, plan, arguments)."""
+        """Calls a kernel that only reads the state, with (arena, int32 view, plan, arguments)."""
         self.check_usable()
         return function(self.arena, self.halves, self.plan, *arguments)
 
     def change_to(self, program: Program) -> None:
-        """Replaces the program by another one over the same partition. A major rebalancing."""
+        """Replaces the program by another one over the same partition. This is a major rebalancing."""
         words = plan_array(program, tuple(self.eps.tolist()))
         self.run(change_program, words)
         self.program, self.plan = program, words
         self.arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
 
     def check_usable(self) -> None:
-        """Raises UnusableStateError if a batch was stopped half-way."""
+        """Raises UnusableStateError if a batch was interrupted."""
         if self.arena[H_OPEN]:
             raise UnusableStateError(
                 "a batch was stopped half-way, and this state is neither before nor after it; load the last snapshot, "
@@ -158,17 +156,17 @@ class State:
             )
 
     def scratch(self) -> np.ndarray:
-        """Returns the address space for the hops of one cursor; untouched pages cost nothing."""
+        """Returns the address space for the hops of one cursor. Untouched pages cost nothing."""
         return reserve(self.limit, "memory")
 
     @property
     def words(self) -> np.ndarray:
-        """Returns the part of the arena that is in use: a copy of it is a snapshot."""
+        """Returns the used part of the arena. A copy of it is a snapshot."""
         return self.arena[: int(self.arena[H_TOP])]
 
     @property
     def live_bytes(self) -> int:
-        """Returns bytes in blocks that are handed out."""
+        """Returns the bytes of allocated blocks."""
         return int(self.arena[H_LIVE]) * 8
 
     def _check_header(self) -> None:

@@ -1,16 +1,16 @@
-"""The rules of triangle maintenance as data: which views exist, and what an update to a part of a relation does.
+"""The rules of triangle maintenance as data: the views, and the effect of an update to a part of a relation.
 
-The rules are invariant under the rotation R -> S -> T -> R. An update (x, y) -> m of relation K0(X, Y) meets the next
-two relations K1(Y, Z) and K2(Z, X); it never reads K0 itself. A *part* of a relation is a pair of letters, heavy or
-light, for the first and for the second column; a *mask* is a set of parts.
+The rules are invariant under the rotation R -> S -> T -> R. An update (x, y) -> m of relation K0(X, Y) reads the next
+two relations K1(Y, Z) and K2(Z, X), and never K0 itself. A *part* of a relation is a pair of letters, heavy or light,
+for the first and for the second column; a *mask* is a set of parts.
 
-A `Step` says: if the updated tuple lies in `mask0`, walk the z with K1(y, z) in `mask1` (scan 1), or the z with
-K2(z, x) in `mask2` (scan 2), or whichever list is shorter right now (scan 0). For each z walked `write` the pair view;
-for each z that the other relation knows too, in its mask, `hit` the target view. A `Step` with scan -1 is a lookup: the
-pair view of K1 and K2 at (y, x) holds all its z at once. Scan 3 is scan 0, but not if y is heavy in K1 and x in K2.
+A `Step` means: if the updated tuple is in `mask0`, scan the z with K1(y, z) in `mask1` (scan 1), or the z with K2(z, x)
+in `mask2` (scan 2), or the shorter of these lists (scan 0). For each scanned z, `write` the pair view. For each z that
+is also in the other relation, in its mask, `hit` the target view. A `Step` with scan -1 is a lookup: the pair view of
+K1 and K2 at (y, x) has all its z at once. Scan 3 is scan 0, unless y is heavy in K1 and x in K2.
 
-Three programs come from the decompositions of the article: HHH and LLL directly, the six mixed combinations by three
-view trees (sections 4 to 7). They differ in what is free, hence in what must be kept per view.
+Three programs follow the decompositions of the article: HHH and LLL directly, the six mixed combinations by three view
+trees (sections 4 to 7). They differ in the free variables, and therefore in what each view stores.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ TOTAL, SUM, SET, LIST, ROOT, COUNT, PAIRS = "total", "sum", "set", "list", "root
 class View:
     """A view: the join of the relations in `masks` (None: not joined), projected on the variables `key`.
 
-    kind TOTAL: one number; SUM: key -> sum of products of multiplicities; SET: presence of triples; LIST: presence of
-    triples, grouped by the pair `key`; ROOT: pairs of LIST view `of` that have a partner in the third relation, in
-    buckets by variable `bucket` ("" for one bucket). COUNT: key -> number of distinct triples; no step writes it, the
-    stream of triple deltas does. PAIRS: what a LIST view has, without the middles: key -> how many there are.
+    kind TOTAL: one number. SUM: key -> sum of products of multiplicities. SET: presence of triples. LIST: presence of
+    triples, grouped by the pair `key`. ROOT: pairs of LIST view `of` that have a partner in the third relation, in
+    buckets by variable `bucket` ("" for one bucket). COUNT: key -> number of distinct triples; no step writes it, but
+    the stream of triple deltas does. PAIRS: a LIST view without the middles: key -> their number.
     """
 
     name: str
@@ -50,7 +50,7 @@ class View:
 
 @dataclass(frozen=True)
 class Step:
-    """One row of the rules; see the module. `bound` names the proven length of the scan: L, H, M (both), 1, or N."""
+    """One row of the rules; see the module. `bound` is the proven length of the scan: L, H, M (both), 1, or N."""
 
     updated: int
     mask0: int
@@ -65,7 +65,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything that maintenance needs to know: views, steps, partitioned columns."""
+    """The data that maintenance needs: views, steps, partitioned columns."""
 
     outputs: str
     strategy: str
@@ -89,7 +89,7 @@ class _Builder:
         return len(self.views) - 1
 
     def target(self, name: str, masks: tuple[int, int, int]) -> int:
-        """Returns the view that a whole combination of parts goes to, in the form the outputs ask for."""
+        """Returns the view to which a whole combination of parts is written, in the form that the outputs require."""
         if self.outputs == "":
             return 0
         index = self.add(View(name, SET if self.outputs == "abc" else SUM, self.outputs, masks))
@@ -97,8 +97,8 @@ class _Builder:
         return index
 
     def direct(self, name: str, masks: tuple[int, int, int], bounds: str) -> None:
-        """Adds a view over all three relations; an update of relation k scans the shorter side, proven `bounds[k]`
-        long."""
+        """Adds a view over all three relations. An update of relation k scans the shorter side, of proven length
+        `bounds[k]`."""
         hit = self.target(name, masks)
         for k in range(3):
             m0, m1, m2 = masks[k], masks[(k + 1) % 3], masks[(k + 2) % 3]
@@ -108,8 +108,8 @@ class _Builder:
         """Adds a view tree: pairs of K_first(x, y) in mask1 and the next relation (y, z) in mask2; the root joins the
         third.
 
-        The pair view has key (x, z). `bounds` are the scans of an update to the first and to the second relation; an
-        update to the third is one lookup.
+        The pair view has key (x, z). `bounds`: the scans of an update to the first and to the second relation. An
+        update to the third relation is one lookup.
         """
         second, third = (first + 1) % 3, (first + 2) % 3
         masks: list[int | None] = [None, None, None]
@@ -148,7 +148,7 @@ def _start(outputs: str) -> _Builder:
 
 
 def classical(outputs: str) -> Program:
-    """Returns first-order maintenance: no partition, no auxiliary view, the shorter list at each update. O(N) per
+    """Returns first-order maintenance: no partition, no auxiliary view, a scan of the shorter list per update. O(N) per
     update."""
     builder = _start(outputs)
     builder.direct("Delta", (ANY, ANY, ANY), "NNN")
@@ -167,9 +167,9 @@ def delta0_single() -> Program:
 
 
 def delta0_double() -> Program:
-    """Returns Delta0, both columns partitioned (article, Proposition 4). Linear space from eps = 1/2 on.
+    """Returns Delta0, both columns partitioned (article, Proposition 4). Linear space for eps >= 1/2.
 
-    For an update of K0(x, y), K1 in HL and K2 in LH is one lookup; each other combination has a short side to scan.
+    For an update of K0(x, y), K1 in HL and K2 in LH is one lookup. Each other combination has a short side to scan.
     """
     builder = _start("")
     for k in range(3):
@@ -184,9 +184,10 @@ def delta0_double() -> Program:
 
 
 def set_intersection() -> Program:
-    """Returns Delta0 by set intersection tables: pair views between values heavy on both ends, else the shorter list.
+    """Returns Delta0 by set intersection tables: pair views between values that are heavy on both ends, else the
+    shorter list.
 
-    Space N + N^(2 - 2 eps). Update N^max{eps, 1 - eps}; no view is touched where nothing is heavy.
+    Space N + N^(2 - 2 eps). Update N^max{eps, 1 - eps}. No view is read or written if nothing is heavy.
     """
     builder = _start("")
     builder.steps = [Step(k, ANY, UNLESS_HEAVY, ANY, ANY, -1, 0, k == 0, "L") for k in range(3)]
@@ -195,12 +196,12 @@ def set_intersection() -> Program:
 
 
 def wedges(outputs: str, kind: str = LIST) -> Program:
-    """Returns the program of a bag: set intersection tables that hold the middles; a count per key if less than abc is
-    free.
+    """Returns the program of a bag: set intersection tables that store the middles, and a count per key if fewer
+    variables than abc are free.
 
-    The tables are read by the stream of triple deltas, so there are no lookup steps. Space N^(2 - eps). With `kind`
-    PAIRS the tables hold how many middles there are, to be found in the shorter list: space N + N^(2 - 2 eps), but an
-    update between two heavy values that have a middle costs their smaller degree.
+    The stream of triple deltas reads the tables, so there are no lookup steps. Space N^(2 - eps). With `kind` PAIRS the
+    tables store the number of middles, and the shorter list is scanned for them: space N + N^(2 - 2 eps), but an update
+    between two heavy values with a middle costs their smaller degree.
     """
     builder = _Builder("")
     _lookups(builder, H_, ANY_H, "HH", kind)
@@ -211,10 +212,9 @@ def wedges(outputs: str, kind: str = LIST) -> Program:
 
 
 def shared(strategy: str) -> Program:
-    """Returns Delta0 of a self-join over one stored copy: the part of relation R in "sit" or "classical", three times
-    over.
+    """Returns Delta0 of a self-join over one stored copy: three times the part of relation R in "sit" or "classical".
 
-    The three pair views coincide: what remains are the steps of V_RS, in each of its roles, and one scan.
+    The three pair views coincide. What remains are the steps of V_RS, in each of its roles, and one scan.
     """
     plan = classical("") if strategy == "classical" else set_intersection()
     if strategy == "classical":
@@ -222,7 +222,7 @@ def shared(strategy: str) -> Program:
     pair = next(i for i, view in enumerate(plan.views) if view.kind == SUM)
     steps = [step for step in plan.steps if step.write == pair]
     steps.append(next(step for step in plan.steps if step.write < 0))
-    steps.sort(key=lambda step: step.scan != LOOKUP)  # first: a loop changes what it looks up
+    steps.sort(key=lambda step: step.scan != LOOKUP)  # first: a loop changes the view that it looks up
     steps = [replace(step, loads=step.scan != 2) for step in steps]
     return replace(
         plan, views=plan.views[: pair + 1], steps=tuple(steps), partitioned=(True, True) + (False,) * 4, copies=1
@@ -230,7 +230,8 @@ def shared(strategy: str) -> Program:
 
 
 def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) -> None:
-    """Makes views V_K0 = K0 in mask1, K1 in mask2, one a rotation, each read by updates of the relation it lacks."""
+    """Adds views V_K0 = K0 in mask1, K1 in mask2, one per rotation. Updates of the relation that a view lacks read
+    it."""
     for k in range(3):
         second, third = (k + 1) % 3, (k + 2) % 3
         masks: list[int | None] = [None, None, None]
@@ -245,8 +246,8 @@ def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) 
 
 
 def delta3() -> Program:
-    """Returns Delta3(a, b, c), single partitions (article, section 5), presence only: multiplicities stay in R, S and
-    T."""
+    """Returns Delta3(a, b, c), single partitions (article, section 5), presence only: multiplicities are stored only in
+    R, S and T."""
     builder = _start("abc")
     builder.direct("HHH", (H_, H_, H_), "HHH")
     builder.direct("LLL", (L_, L_, L_), "LLL")
@@ -285,7 +286,7 @@ def program(outputs: str, partition: str = "single", strategy: str = "auto", eps
     """Returns the program for the free variables `outputs` ("abc", "ab", "a" or "").
 
     `strategy` "eps" is IVM^eps as published, "sit" the set intersection tables (count only), "classical" first-order
-    maintenance. "auto" takes "sit" for the count where its space is no worse (eps >= 1/3), else "eps".
+    maintenance. "auto" is "sit" for the count if its space is no worse (eps >= 1/3), else "eps".
     """
     for what, given in (("outputs", outputs), ("partition", partition), ("strategy", strategy)):
         if not isinstance(given, str):
@@ -312,11 +313,11 @@ def program(outputs: str, partition: str = "single", strategy: str = "auto", eps
 
 
 def adaptive(plan: Program) -> Program:
-    """Returns the program with thresholds that follow the rates of updates: where an update of K0 scans K1 light, K2
+    """Returns the program with thresholds that follow the rates of updates, where an update of K0 scans K1 light, K2
     heavy.
 
-    Set intersection tables and first-order maintenance scan the shorter list whatever the thresholds are, and stay as
-    they are. Raises TriangleError for programs in which a relation has other scans.
+    Set intersection tables and first-order maintenance scan the shorter list for any thresholds, and are returned
+    unchanged. Raises TriangleError for programs in which a relation has other scans.
     """
     if plan.strategy != "eps":
         return plan

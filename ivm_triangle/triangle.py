@@ -1,4 +1,4 @@
-"""`Triangle`: a triangle query over R(A, B), S(B, C), T(C, A), kept up to date."""
+"""`Triangle`: maintains a triangle query over R(A, B), S(B, C), T(C, A)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ _SHAPES = {"root H(LH)#": hops.BY_S, "root L#(HL)": hops.BY_T, "root (LH)#(HL)":
 class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a second one"):
     """The triangle query with free variables `outputs`, maintained under inserts and deletes with multiplicities.
 
-    `outputs`: "" the number of triangles (Delta0), "a", "ab" or "abc" (Delta1 to Delta3). `epsilon` in [0, 1] trades
-    update time N^max{eps, 1 - eps} (amortized) against space and enumeration delay; 1/2 is worst-case optimal, 0 and 1
-    are first-order maintenance; a dict gives each relation its own; "auto" is 1/2, with a factor of 1/8 to 8 per
-    relation that follows the observed rates of updates. `partition` "double" keeps the count in linear
-    space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
-    relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
-    R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state, in bytes or as a text
-    such as "512 MiB"; `arena` (int64, zero or a state of the same query) is memory to use instead, see
-    `state.State`.
+    `outputs`: "" is the number of triangles (Delta0); "a", "ab" or "abc" are Delta1 to Delta3. `epsilon` in [0, 1]
+    trades update time N^max{eps, 1 - eps} (amortized) against space and enumeration delay. 1/2 is worst-case optimal; 0
+    and 1 are first-order maintenance. A dict gives each relation its own epsilon. "auto" is 1/2, with a factor of 1/8
+    to 8 per relation that follows the observed rates of updates. `partition` "double" needs only linear space for the
+    count for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
+    relation if they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays R,
+    S and T at once (a self-join; for the count it is stored once). `memory` bounds the state, in bytes or as a text
+    such as "512 MiB". `arena` (int64, zero or a state of the same query) is memory to use instead, see `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
 
@@ -96,7 +95,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._uninterrupted = Uninterrupted()
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:
-            self._domains = (Domain("A"),) * 3  # one code space: a value is the same in all places
+            self._domains = (Domain("A"),) * 3  # one code space: a value has the same code in all positions
         self._columns = named
         self._null_rows = 0
         self._max_delay = 0
@@ -106,7 +105,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         return f"<crown.Triangle of {self.outputs or 'the count'}{over}, {self.plan.strategy}>"
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Writes state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
+        """Writes state, dictionaries and options to one file, atomically. Returns its size in bytes. O(state)."""
         return snapshot.save(self, path)
 
     @classmethod
@@ -121,10 +120,11 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Applies one batch: `{"R": table, ...}`, two key columns each and an optional integer `_weight` (default +1).
+        """Applies one batch: `{"R": table, ...}`, with two key columns each and an optional integer `_weight` (default
+        +1).
 
-        Weights of equal tuples are summed first, deletions come before insertions. Rows with a NULL key never join and
-        are left out. Raises NegativeMultiplicityError, without any change, if a tuple would go below zero, and
+        Weights of equal tuples are summed first, and deletions precede insertions. Rows with a NULL key never join and
+        are left out. Raises NegativeMultiplicityError, without any change, if a multiplicity would fall below zero, and
         TriangleError if sums could leave 64 bits. Amortized O(N^max{eps, 1 - eps}) per tuple; O(N^1.5) for a batch of
         at least a quarter of N.
         """
@@ -146,7 +146,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._null_rows += dropped_rows
 
     def apply_codes(self, rows: np.ndarray) -> None:
-        """Does the same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
+        """Applies one batch of rows int64[n, 4]: relation (0 to 2), first code, second code, weight. See `apply`."""
         self._state.check_usable()
         rows, takes = _net(_four_columns(rows))
         norms = self._guard(rows)
@@ -166,9 +166,10 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
                 domain.sweep(inspect.vertices(self._state.arena, d), partial(self._alive, d))
 
     def replay_codes(self, rows: np.ndarray) -> None:
-        """Applies rows (as in `apply_codes`) one by one in the order given, without summing weights first.
+        """Applies rows (as in `apply_codes`) one by one in the given order, without summing weights first.
 
-        Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
+        Raises NegativeMultiplicityError at the first row that would decrease a multiplicity below zero. The rows before
+        it stay applied.
         """
         rows = _four_columns(rows)
         with self._uninterrupted:
@@ -203,7 +204,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
 
     @property
     def _norms(self) -> np.ndarray:
-        """Bounds on the Euclidean norms of the relations, float64[3], which the state keeps."""
+        """Bounds on the Euclidean norms of the relations, float64[3], stored in the state."""
         kept = self._state.arena[at.C_NORMS : at.C_NORMS + 3]
         return kept.view(np.float64).copy()
 
@@ -217,7 +218,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
 
     @property
     def _names(self) -> list[str]:
-        """Names of the relations that are stored."""
+        """Names of the stored relations."""
         return list(RELATIONS) if self.plan.copies == 3 else [self._edges or "E"]
 
     def _relations(self, name: str) -> tuple[int, ...]:
@@ -256,7 +257,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         """Yields the results, each once: key columns of the free variables and `multiplicity`.
 
         Delay in steps: constant for "" and "abc", N^min{eps, 1 - eps} for "ab", N^(2 min{eps, 1 - eps}) for "a"
-        (strategy "eps"). Raises StaleCursorError when an update comes in between.
+        (strategy "eps"). Raises StaleCursorError if an update occurs in between.
         """
         if self.outputs == "":
             if self.count():
@@ -272,7 +273,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
             yield pa.record_batch(columns)
 
     def _blocks(self) -> Iterator[np.ndarray]:
-        """Codes and multiplicities, column-major int64[len(outputs) + 1, <= BATCH] in one buffer that is used again."""
+        """Yields codes and multiplicities, column-major int64[len(outputs) + 1, <= BATCH], in one reused buffer."""
         epoch = self._state.word(at.C_EPOCH)
         out = np.empty((len(self.outputs) + 1, BATCH), dtype=np.int64)
         read = self._read_triples(out) if self.outputs == "abc" else self._read_union(out)
@@ -349,7 +350,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         }
 
     def check_invariants(self) -> None:
-        """Checks sizes, lists, tables, partition, and every view against its definition; raises AssertionError.
+        """Checks sizes, lists, tables, partition, and every view against its definition. Raises AssertionError.
         Slow."""
         self._state.check_usable()
         invariants.check(self._state)
@@ -376,7 +377,7 @@ def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _named(columns: Any) -> dict[str, tuple[Columns, Columns]]:
-    """Returns the key columns of relations: by name, those of the first key and those of the second."""
+    """Returns the key columns of relations by name: the columns of the first key and those of the second."""
     wanted = 'columns= names two keys by relation, such as {"R": ("src", "dst")} or {"R": (["a", "b"], "c")}'
     if not isinstance(columns, Mapping):
         raise TriangleError(f"{wanted}, not {columns!r:.100}")

@@ -189,7 +189,7 @@ class Groups(Stage):
         return self._changed(batch) if batch.changed is None else batch.changed
 
     def abandon(self, handles: np.ndarray) -> None:
-        """Removes the groups of a batch from its numbering, before any of them has changed."""
+        """Clears the batch numbers of groups, and deletes those that the batch has made. None has changed yet."""
         if not self.stage.whole:
             groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
