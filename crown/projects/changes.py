@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from crown.errors import ProjectError
 from crown.ingest.columns import WEIGHT
 from crown.results.summed import summed
-from crown.store.arrow_buffers import integers
+from crown.store.arrow_buffers import integers, words
 from plans.schema import Table
 from plans.types import arrow_type
 
@@ -102,6 +102,12 @@ def nothing(table: Table) -> pa.Table:
 def with_weights(rows: pa.Table, weight: int) -> pa.Table:
     """Returns rows with one weight for all."""
     return rows.append_column(WEIGHT, integers(np.full(len(rows), weight, np.int64), pa.int64()))
+
+
+def unweighted(rows: pa.Table) -> pa.Table:
+    """Returns rows as often as their weights say. O(copies)."""
+    weights = np.concatenate([np.empty(0, np.int64), *map(words, rows[WEIGHT].chunks)])
+    return rows.drop_columns([WEIGHT]).take(pa.array(np.repeat(np.arange(len(rows)), weights)))
 
 
 def difference(now: pa.Table, before: pa.Table) -> pa.Table:

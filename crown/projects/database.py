@@ -217,11 +217,11 @@ def _refuse_what_is_for_spark(project: Specification, definitions: list[Defined]
 
 
 def _sources(project: Specification, definitions: list[Defined]) -> dict[str, Source]:
-    """Returns the sources by name. Raises ProjectError for a stream, or a static source, that is none of them."""
+    """Returns the sources by name. Raises ProjectError for a stream that is none of them."""
     given = project.sources
     known = {name.lower() for name in given}
     streams = {name.lower(): one for one in definitions for name in one.streams}
-    static = {name.lower() for name in project.static}
+    static = project.static
     for name, one in streams.items():
         if name not in known:
             views = {other.name.lower() for other in definitions}
@@ -229,11 +229,6 @@ def _sources(project: Specification, definitions: list[Defined]) -> dict[str, So
             raise ProjectError(
                 f"{one.place}: {one.name} reads STREAM({name}), which {what}: name one with crown.source.{name}, or "
                 "create a materialized view"
-            )
-    for name in static:
-        if name not in known:
-            raise ProjectError(
-                f"{project.file}: crown.static: there is no source called {name}; name it with crown.source."
             )
     return {
         name: source(name, location, name.lower() in static, name.lower() in streams)

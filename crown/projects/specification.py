@@ -92,9 +92,15 @@ class Specification:
         return found
 
     @property
-    def static(self) -> tuple[str, ...]:
-        """Returns the sources that are read once, and again only when told: ``crown.static: NAME NAME``."""
-        return tuple(self.configuration.get(_STATIC, "").replace(",", " ").split())
+    def static(self) -> frozenset[str]:
+        """Returns the sources that are read once, and again when told, in lower case: ``crown.static: NAME NAME``.
+        Raises ProjectError for one that is not named as a source."""
+        given = self.configuration.get(_STATIC, "").split()
+        known = {name.lower() for name in self.sources}
+        for name in given:
+            if name.lower() not in known:
+                raise ProjectError(f"{self.file}: {_STATIC}: there is no source {name}; name it with {SOURCE}{name}")
+        return frozenset(name.lower() for name in given)
 
     @property
     def settings(self) -> dict[str, str]:

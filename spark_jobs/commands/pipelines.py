@@ -16,12 +16,12 @@ from crown.analysis.prometheus import written
 from crown.projects.specification import AUTO, FULL, POLICIES, is_project
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
-from spark_jobs.pipelines.dbt import manifest_of, project_of
+from spark_jobs.pipelines.definitions.dbt import manifest_of, project_of
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report, group_lines
-from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.vitals import lines, prometheus, status, vitals
 from spark_jobs.session import quietly, session_of_command
 
@@ -32,7 +32,7 @@ HELP = (
 _WHAT = {
     "plan": "show how each view would be kept; nothing is written",
     "run": "read what has changed in the sources, and bring every view and its table up to date",
-    "refresh": "run for some views (--view): read the sources that they need, and no others",
+    "refresh": "run for some views (--view): read the sources that they need, and no others; or for sources (--source)",
     "watch": "run again and again, with the state kept open, until Ctrl-C",
     "status": "show how the pipeline is doing, without Spark, also while another process watches it",
     "drop": "drop views (--view) whose definitions are gone, with their tables; no source is read",
@@ -66,6 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "may be given again",
     )
     parser.add_argument(
+        "--source",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="refresh: read this source, also if it is static; may be given again",
+    )
+    parser.add_argument(
         "--to", type=int, metavar="VERSION", help="restore: the version; status shows those that can be restored"
     )
     parser.add_argument(
@@ -95,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
         raise SourceError("crown pipelines restore takes --to VERSION, and no other action does")
     if args.view and args.action not in _OF_VIEWS:
         raise SourceError(f"crown pipelines {args.action} takes no --view: {', '.join(_OF_VIEWS)} do")
-    if not args.view and args.action in _OF_VIEWS[:2]:
+    if args.source and args.action != "refresh":
+        raise SourceError(f"crown pipelines {args.action} takes no --source: refresh does")
+    if not (args.view or args.source) and args.action in _OF_VIEWS[:2]:
         raise SourceError(f"crown pipelines {args.action} takes --view NAME, once or more often")
     if args.cells is not None and args.action != "plan":
         raise SourceError("crown pipelines plan takes --cells N, and no other action does")
@@ -118,7 +127,7 @@ def _act(project: Project, args: argparse.Namespace) -> None:
         return _show_plan(pipeline, args)
     does: dict[str, Callable[[], Report]] = {
         "run": pipeline.run,
-        "refresh": partial(pipeline.refresh, *args.view),
+        "refresh": partial(pipeline.refresh, *args.view, sources=args.source),
         "drop": partial(pipeline.drop, *args.view),
         "full-refresh": partial(pipeline.full_refresh, *args.view),
         "restore": partial(pipeline.restore, args.to),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class DeltaVersions:
-    """The Delta table in a folder or at a URI. See ``spark_jobs.pipelines.sources.Versions``."""
+    """The Delta table in a folder or at a URI. See ``spark_jobs.pipelines.inputs.sources.Versions``."""
 
     def __init__(self, table: str) -> None:
         self._table = str(address(table, "table"))

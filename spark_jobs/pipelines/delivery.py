@@ -23,8 +23,8 @@ from crown.store.arrow_buffers import words
 from plans.schema import Table
 from plans.types import arrow_type
 from spark_jobs.errors import BrokenChainError, ForeignRowsError, SourceError
-from spark_jobs.pipelines.analysis import Analysis
-from spark_jobs.pipelines.sessions import Session
+from spark_jobs.pipelines.definitions.analysis import Analysis
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.places import Place, place_at
 from spark_jobs.tables.results.merge import DeltaResult

@@ -3,7 +3,8 @@
 A fork of the database registers them in a thread of its own, writes all their rows into tables aside, and then
 follows the pipeline, version by version. When it has caught up, the pipeline goes on with the fork, and the tables take
 the places of those of the views that were changed. Until then no version has these views, and those that were changed
-are what they were. So a process that dies begins with them anew.
+are what they were. So a process that dies begins with them anew, unless the pipeline has gone on with the fork: then
+the next process makes the version.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any
 import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
-from spark_jobs.pipelines.analysis import Analysis, Analyzed
+from spark_jobs.pipelines.definitions.analysis import Analysis, Analyzed
 from spark_jobs.pipelines.delivery import OWN, Delivery
 
+_ADOPTED = "adopted"
+"""In the note of a database that goes on with a fork: what the next version says of its views."""
 Batches = list[dict[str, pa.Table]]
 """The batches that make a version."""
 
@@ -56,10 +59,14 @@ class Growing:
         return self._version == version
 
     def adopted(self, database: DurableDatabase, note: Mapping[str, Any]) -> dict[str, Any]:
-        """Has the database go on with the fork; returns the note with the views."""
+        """Has the database go on with the fork; returns the note with the views.
+
+        That the next version has them is in the log with the fork: see ``finished``.
+        """
         self._join()
-        database.adopt(self._fork, note=without(note, self.digests))
-        return {**note, "views": {**note["views"], **self.digests}, "since": {**note["since"], **self.note["since"]}}
+        found = {"views": {**note["views"], **self.digests}, "since": {**note["since"], **self.note["since"]}}
+        database.adopt(self._fork, note={**note, _ADOPTED: found})
+        return {**note, **found}
 
     def end(self) -> None:
         """Gives up: ends the thread where it can be stopped."""
@@ -156,6 +163,16 @@ class Beside:
         if self._growing is not None:
             self._growing.end()
             self._growing = None
+
+
+def finished(database: DurableDatabase) -> dict[str, pa.Table] | None:
+    """Makes the version of views that a process has adopted before it died; returns its deltas, None if there are no
+    such views. Their tables are filled aside, up to the version before."""
+    note = dict(database.note or {})
+    found = note.pop(_ADOPTED, None)
+    if found is None:
+        return None
+    return database.apply({}, note={**note, **found, "version": note["version"] + 1})
 
 
 def without(note: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from crown.durable.database import DurableDatabase
-from crown.projects.changes import difference, with_weights
+from crown.projects.changes import difference, unweighted, with_weights
 from crown.projects.specification import INCREMENTAL, STRICT
 from spark_jobs.catalyst import clone
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.analysis import Analysis, Analyzed, active
+from spark_jobs.pipelines.definitions.analysis import Analysis, Analyzed, active
+from spark_jobs.pipelines.definitions.project import Definition
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.delivery import Delivery
-from spark_jobs.pipelines.growing import Beside, without
-from spark_jobs.pipelines.project import Definition
+from spark_jobs.pipelines.growing import Beside, finished, without
+from spark_jobs.pipelines.inputs.sources import arrow_of
 from spark_jobs.pipelines.reports import Report
-from spark_jobs.pipelines.sessions import Session
-from spark_jobs.pipelines.sources import arrow_of
 from spark_jobs.pipelines.state import PipelineState, versions
 from spark_jobs.pipelines.vitals import Record
 
@@ -130,10 +130,10 @@ class Maker:
         report: Report,
     ) -> tuple[dict[str, pa.Table], dict[str, Any], bool]:
         """Returns the changes of the sources, the positions behind them, and whether the history of one was lost.
-        Those that are not ``wanted`` are passed over, unless they have never been read."""
+        Those that are static or not ``wanted`` are passed over, unless they have never been read."""
         rows, after, lost = {}, dict(positions), False
         for name, source in analysis.sources.items():
-            if wanted is not None and name in positions and name not in wanted:
+            if name in positions and (source.static or (wanted is not None and name not in wanted)):
                 continue
             known = partial(database.table, source.table.name)
             found = source.changes(positions.get(name), known)
@@ -160,7 +160,8 @@ class Maker:
         needed = {name for view in views for name in view.reads}
         for name, source in analysis.sources.items():
             if name in needed and source.given is not None:
-                rows = arrow_of(source.read(), source.table)
+                known = source.table.name
+                rows = unweighted(database.table(known)) if source.static else arrow_of(source.read(), source.table)
                 live.createDataFrame(rows).createOrReplaceTempView(source.table.name)
         for view in analysis.views:
             name, query = view.definition.name, view.definition.query
@@ -180,14 +181,18 @@ class Maker:
 
     def restore(self, version: int) -> Report:
         """Makes a version with the rows of an earlier one; see ``Pipeline.restore``."""
-        with self._opened("there is no version to restore") as (database, report):
-            ends, note = versions(database.history()), database.note
-            if version not in ends:
-                known = ", ".join(map(str, sorted(ends)))
+
+        def demand(database: DurableDatabase) -> None:
+            known = versions(database.history())
+            if version not in known:
                 raise SourceError(
-                    f"version {version} cannot be restored: the state goes back to these versions: {known}. Give one "
-                    "of them; with a larger keep, more are kept from then on"
+                    f"version {version} cannot be restored: the state goes back to these versions: "
+                    f"{', '.join(map(str, sorted(known)))}. Give one of them; with a larger keep, more are kept from "
+                    "then on"
                 )
+
+        with self._opened("there is no version to restore", demand) as (database, report):
+            ends, note = versions(database.history()), database.note
             with report.phase("read"):
                 before = database.as_of(ends[version][0])
                 names = [table.name for table in database.tables]
@@ -213,13 +218,16 @@ class Maker:
                     f"{defined[name.lower()]}: the view {name} is still defined, and the next run would make it again: "
                     "delete its definition first"
                 )
-        with self._opened("there is no view to drop") as (database, report):
-            note = database.note
-            known = {name.lower(): name for name in note["views"]}
+
+        def demand(database: DurableDatabase) -> None:
+            known = {name.lower(): name for name in database.note["views"]}
             strange = next((name for name in views if name.lower() not in known), None)
             if strange is not None:
                 raise SourceError(f"the state has no view called {strange}; it has: {', '.join(known.values())}")
-            gone = {known[name.lower()] for name in views}
+
+        with self._opened("there is no view to drop", demand) as (database, report):
+            note, wanted = database.note, {name.lower() for name in views}
+            gone = {name for name in note["views"] if name.lower() in wanted}
             report.version = note["version"] + 1
             kept = {part: {n: of for n, of in note[part].items() if n not in gone} for part in ("views", "since")}
             note = {**note, **kept, "version": report.version}
@@ -230,16 +238,26 @@ class Maker:
         return report
 
     @contextmanager
-    def _opened(self, lacking: str) -> Iterator[tuple[DurableDatabase, Report]]:
-        """Opens the state for a version of what it has, and writes down how that ended."""
+    def _opened(
+        self, lacking: str, demand: Callable[[DurableDatabase], None]
+    ) -> Iterator[tuple[DurableDatabase, Report]]:
+        """Opens the state for a version of what it has, and writes down how that ended.
+
+        ``demand`` raises for arguments that the state does not have: that is no failure of the pipeline.
+        """
         begun, report, record = time.monotonic(), Report(), Record(self._path)
-        with self._state.alone(), record.failures():
+        never = SourceError(f"{lacking}: this pipeline has not run yet")
+        with ExitStack() as held:
+            held.enter_context(self._state.alone())
             if self._state.current() is None:
-                raise SourceError(f"{lacking}: this pipeline has not run yet")
-            with self._state.opened(None) as (database, redone):
+                raise never
+            with record.failures():
+                database, redone = held.enter_context(self._state.opened(None))
                 self.finish(database, redone)
-                if not database.note:
-                    raise SourceError(f"{lacking}: this pipeline has not run yet")
+            if not database.note:
+                raise never
+            demand(database)
+            with record.failures():
                 report.phases["open"] = time.monotonic() - begun
                 yield database, report
                 report.seconds = time.monotonic() - begun
@@ -251,7 +269,10 @@ class Maker:
     def finish(
         self, database: DurableDatabase, redone: list[dict[str, pa.Table]], forgotten: Collection[str] = ()
     ) -> None:
-        """Brings the places of a version that a run left undone up to it, but for views that begin anew."""
+        """Makes the version of views that a run had adopted, and brings the places of a version that it left undone up
+        to it, but for views that begin anew."""
+        adopted = finished(database)
+        redone = redone if adopted is None else [*redone, adopted]
         note = database.note
         if note and note["version"] != self._state.committed():
             since = {name: places for name, places in note["since"].items() if name not in forgotten}

@@ -23,23 +23,21 @@ from crown.projects.specification import AUTO, FULL, INCREMENTAL, POLICIES
 from plans.schema import Schema
 from plans.search.groups import Groups, groups_of
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.analysis import (
+from spark_jobs.pipelines.definitions.analysis import (
     Analysis,
     analyzed,
     frame_of,
     maintained,
-    recalled,
-    recalled_texts,
-    remember,
 )
+from spark_jobs.pipelines.definitions.project import Definition, Project, Texts
+from spark_jobs.pipelines.definitions.remembered import recalled, recalled_texts, remember
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.delivery import Delivery, Function
-from spark_jobs.pipelines.given import Given, given_by
+from spark_jobs.pipelines.inputs.given import Given, given_by
+from spark_jobs.pipelines.inputs.streams import StreamingTable
 from spark_jobs.pipelines.making import Maker
-from spark_jobs.pipelines.project import Definition, Project, Texts
 from spark_jobs.pipelines.reports import Report, Step
-from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
-from spark_jobs.pipelines.streams import StreamingTable
 from spark_jobs.pipelines.vitals import Record, Vitals, prometheus, rows_so_far, status, vitals
 
 
@@ -74,15 +72,16 @@ class Pipeline:
             known = recalled_texts(made._session, made._state.analysis)
             made._texts = project.load(made._session, known)
             made._definitions = list(project.definitions)
-            for name, location in project.sources.items():
-                made.source(name, location.text)
+            sources, static = project.sources, project.static
+            for name, location in sources.items():
+                made.source(name, location.text, static=name.lower() in static)
             for stream in project.streams:
                 made._stream(stream.name, frame_of(made._session, stream))
             for name, places in project.places.items():
                 made._delivery.add(name, places)
         return made
 
-    def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame]) -> None:
+    def source(self, name: str, table: str | DataFrame | Callable[[], DataFrame], *, static: bool = False) -> None:
         """Names a source: a text that says where its table is, a DataFrame, or a function that returns a batch one.
 
         A streaming DataFrame has the rows that it has ever had, and each run reads on to its present end.
@@ -90,11 +89,16 @@ class Pipeline:
         ``deltalake``, ``pyiceberg``); ``"parquet:folder"`` and ``"orc:folder"`` from new files, where files were only
         added; ``"jdbc:URL TABLE"`` and ``"jdbc:URL TABLE?key=a,b"`` whole. Any other text is a table of Spark's
         catalog. Tables that Spark finds by the names in the queries need no declaration.
+
+        ``static``: the source is read once, and again by ``refresh(sources=[name])`` and ``full_refresh``.
         """
         if isinstance(table, DataFrame) and table.isStreaming:
+            if flag_of(static, "static"):
+                raise SourceError(f"source {name}: a stream is read on in each run: leave out static=True")
             self._stream(name, table)
         else:
-            self._sources[name.lower()] = given_by(self._session, name, table)
+            given = given_by(self._session, name, table)
+            self._sources[name.lower()] = replace(given, static=flag_of(static, "static"))
 
     def _stream(self, name: str, stream: DataFrame) -> None:
         table = StreamingTable(name, stream, self._path / "streams")
@@ -164,15 +168,17 @@ class Pipeline:
         """Returns the numbers of ``status`` in Prometheus' text format; nothing before the first run."""
         return "".join(f"{line}\n" for line in prometheus(vitals(self._path)))
 
-    def refresh(self, *views: str) -> Report:
-        """Runs for these views: reads the sources that they need, and no others.
+    def refresh(self, *views: str, sources: Collection[str] = ()) -> Report:
+        """Runs for these views: reads the sources that they need, and no others. ``sources``: are read, too, also
+        static ones, and views that Spark computes from them are computed.
 
         Other views that read these sources are updated, too. Views that Spark computes, and that these do not read,
-        keep their rows until the next run. Raises SourceError if there is no such view, and what ``run`` raises.
+        keep their rows until the next run. Raises SourceError if there is no such view or source, and what ``run``
+        raises.
         """
-        if not views:
-            raise SourceError("refresh takes the names of views; run refreshes all of them")
-        return self._run(only=views)
+        if isinstance(sources, str) or not (views or sources):
+            raise SourceError("refresh takes the names of views, and sources= a list of names; run refreshes all")
+        return self._run(only=views, sources=sources)
 
     def drop(self, *views: str) -> Report:
         """Drops views whose definitions are gone, with their own tables; other places keep their rows. No source is
@@ -210,8 +216,14 @@ class Pipeline:
         """
         return self._run()
 
-    def _run(self, only: Collection[str] = (), anew: Collection[str] = (), fresh: bool = False) -> Report:
-        with closing(self._rounds(None, only, anew, fresh)) as rounds:
+    def _run(
+        self,
+        only: Collection[str] = (),
+        anew: Collection[str] = (),
+        fresh: bool = False,
+        sources: Collection[str] = (),
+    ) -> Report:
+        with closing(self._rounds(None, only, anew, fresh, sources)) as rounds:
             return next(rounds)
 
     def watch(self, every: float = 10.0) -> Generator[Report]:
@@ -227,17 +239,24 @@ class Pipeline:
         return self._rounds(every)
 
     def _rounds(
-        self, every: float | None, only: Collection[str] = (), anew: Collection[str] = (), fresh: bool = False
+        self,
+        every: float | None,
+        only: Collection[str] = (),
+        anew: Collection[str] = (),
+        fresh: bool = False,
+        sources: Collection[str] = (),
     ) -> Generator[Report]:
-        """Runs again and again, or once (None), for all views or ``only`` some. The first run computes the views
-        ``anew`` again, or all of them from a ``fresh`` state."""
+        """Runs again and again, or once (None), for all views, or ``only`` some and some ``sources``. The first run
+        computes the views ``anew`` again, or all of them from a ``fresh`` state."""
         with ExitStack() as alone:
             with self._record.failures():
                 begun, report = time.monotonic(), Report()
                 with report.phase("analyze"):
                     analysis = self._analysis() if fresh else self._current()
-                forgotten, wanted = analysis.with_readers(anew), analysis.with_read(only) if only else None
-                schema = self._tables(analysis)
+                    schema = self._tables(analysis)
+            forgotten = analysis.with_readers(anew)
+            wanted = analysis.with_read(only, sources) if only or sources else None
+            analysis = analysis.telling(sources)
             alone.enter_context(self._state.alone())  # where another process has it, no run of it has failed
             if fresh:
                 self._state.forget()

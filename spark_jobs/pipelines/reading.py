@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from threading import Thread
 
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
-from spark_jobs.pipelines.sessions import Session
 
 
 class Reading:

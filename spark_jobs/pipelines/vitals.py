@@ -24,7 +24,7 @@ from spark_jobs.storage.address import in_a_line
 
 if TYPE_CHECKING:
     from crown.durable.database import DurableDatabase
-    from spark_jobs.pipelines.analysis import Analysis
+    from spark_jobs.pipelines.definitions.analysis import Analysis
 
 Vitals = Mapping[str, Any]
 """What ``Record`` writes down, and ``process`` (0 if none has the state open); ``Pipeline.status`` describes it."""
@@ -162,7 +162,7 @@ def vitals(folder: Path) -> Vitals:
         return {}
     for source in found["sources"].values():
         if source.get("table") is not None:
-            from spark_jobs.pipelines.given import versions_of
+            from spark_jobs.pipelines.inputs.given import versions_of
 
             with contextlib.suppress(CrownError):
                 source["behind"] = dict(versions_of(source["table"]).behind(source["version"]))

@@ -86,7 +86,7 @@ SPECIFICATIONS = [
         "crown.into.totals: crown run writes Parquet files",
     ),
     ("configuration:", "configuration:\n  crown.into.nothing: folder", "there is no view called nothing"),
-    ("configuration:", "configuration:\n  crown.static: nothing", "crown.static: there is no source called nothing"),
+    ("configuration:", "configuration:\n  crown.static: nothing", "crown.static: there is no source nothing"),
     ("configuration:", "configuration:\n  spark.sql.ansi.enabled: false", "changes what queries mean"),
     ("storage: storage", "storage: s3://a/b", "is kept in a local folder"),
     ("name: shop", "title: shop", "unknown field title"),

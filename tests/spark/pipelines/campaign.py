@@ -141,6 +141,7 @@ def _die_at(where: str, step: int) -> list[int]:
     left = [step]
     homes: list[tuple[Any, str]] = [(os, name) for name in ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir")]
     homes += [(DeltaResult, "apply"), (DeltaResult, "_merged"), (DurableDatabase, "apply"), (DurableDatabase, "define")]
+    homes += [(DurableDatabase, "adopt")]
     for home, name in homes:
         counted = _counted(left, where, getattr(home, name), f"{home.__name__}.{name}")
         setattr(home, name, staticmethod(counted) if isinstance(vars(home).get(name), staticmethod) else counted)

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow.dataset import dataset
 
+from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
 from tests.oracles import duck
 
 SQL = """

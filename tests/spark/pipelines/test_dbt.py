@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.dbt import manifest_of, project_of
+from spark_jobs.pipelines.definitions.dbt import manifest_of, project_of
 from spark_jobs.pipelines.pipeline import Pipeline
 from tests.spark.pipelines.shop import table
 

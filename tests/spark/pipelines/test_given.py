@@ -17,10 +17,10 @@ from plans.schema import Column, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
-from spark_jobs.pipelines import sources
-from spark_jobs.pipelines.given import given_by, versions_of
-from spark_jobs.pipelines.project import Project
-from spark_jobs.pipelines.sessions import Session
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
+from spark_jobs.pipelines.inputs import sources
+from spark_jobs.pipelines.inputs.given import given_by, versions_of
 from tests.spark.pipelines.shop import table
 from tests.spark.pipelines.test_sources import counted
 

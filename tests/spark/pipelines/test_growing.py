@@ -181,6 +181,43 @@ def test_a_process_that_ends_before_the_tables_are_swapped_is_followed_by_one_wi
         orders.check({"totals": text, "large": f"SELECT s FROM ({text}) WHERE k > 20"})
 
 
+@pytest.mark.parametrize("how", ["run", "watch", "restore"])
+def test_a_swap_that_dies_is_finished_without_filling_the_views_again(
+    orders: Orders, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adopt = DurableDatabase.adopt
+    with monkeypatch.context() as patch:
+
+        def ending(*args: object, **more: object) -> None:
+            adopt(*args, **more)  # type: ignore[arg-type]
+            raise CrownError("the process ends")
+
+        patch.setattr(DurableDatabase, "adopt", ending)
+        with (
+            pytest.raises(CrownError, match="the process ends"),
+            closing(orders.pipeline(CHANGED).watch(0.0)) as rounds,
+        ):
+            for _ in rounds:
+                pass
+
+    def refused(*args: object, **more: object) -> None:
+        raise AssertionError("the views are filled again")
+
+    monkeypatch.setattr(Growing, "__init__", refused)
+    pipeline, text = orders.pipeline(CHANGED), CHANGED["totals"]
+    wanted = {"totals": text, "large": f"SELECT s FROM ({text}) WHERE k > 20"}
+    if how == "restore":
+        pipeline.restore(1)
+        orders.check(wanted)
+    orders.change()
+    with closing(pipeline.watch(0.0)) as rounds:
+        report = next(rounds) if how == "watch" else None
+    if report is None:
+        report = pipeline.run()
+    assert not report.begun, "the version before had them"
+    orders.check(wanted)
+
+
 @pytest.mark.parametrize("step", ["fill", "adopt", "deliver"])
 def test_a_process_that_ends_meanwhile_leaves_what_the_next_one_goes_on_with(
     orders: Orders, gate: Event, step: str, monkeypatch: pytest.MonkeyPatch

@@ -19,11 +19,11 @@ from crown.errors import CrownError
 from plans.expressions.functions import user
 from plans.search.groups import Group, Groups
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.analysis import recalled
+from spark_jobs.pipelines.definitions.analysis import recalled
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.reports import group_lines
-from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.shop import CREATE, Shop, table
 

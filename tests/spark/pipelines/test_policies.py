@@ -13,11 +13,11 @@ from deltalake import DeltaTable, write_deltalake
 import crown
 from crown.commands.main import main
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.dbt import project_of
+from spark_jobs.pipelines.definitions.dbt import project_of
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
 from spark_jobs.pipelines.making import Maker
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
-from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.shop import Died, dies, table
 from tests.spark.pipelines.test_dbt import manifest, model
@@ -243,6 +243,7 @@ def test_a_project_says_the_policies_of_its_views(two: Two, capsys: pytest.Captu
         (["refresh"], "crown pipelines refresh takes --view NAME, once or more often"),
         (["drop"], "crown pipelines drop takes --view NAME"),
         (["run", "--view", "of_r"], "crown pipelines run takes no --view: refresh, drop, full-refresh do"),
+        (["run", "--source", "r"], "crown pipelines run takes no --source: refresh does"),
         (["drop", "--view", "of_r"], "is still defined"),
     ):
         assert main(["pipelines", words[0], str(two.folder), *words[1:]]) == 2

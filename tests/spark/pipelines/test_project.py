@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipelines.project import Project
-from spark_jobs.pipelines.sessions import Session
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
 
 VIEW = """
 from pyspark import pipelines as dp

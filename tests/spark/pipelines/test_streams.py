@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 
 import crown
 from spark_jobs.errors import SourceError
+from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.shop import Died, dies, table
 

@@ -162,11 +162,20 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
         pipeline.watch(-1)
     with pytest.raises(SourceError, match="version 9 cannot be restored"):
         project.pipeline().restore(9)
+    for does, said in (
+        (lambda made: made.refresh("nothing"), "there is no view called nothing"),
+        (lambda made: made.refresh(sources=["nothing"]), "there is no source called nothing"),
+        (lambda made: made.full_refresh("nothing"), "there is no view called nothing"),
+        (lambda made: made.drop("nothing"), "the state has no view called nothing"),
+    ):
+        with pytest.raises(SourceError, match=said):
+            does(project.pipeline())
+    assert pipeline.status()["runs"] == {"succeeded": 1, "failed": 1}, "a wrong argument is no failure"
     project.pipeline().run()
     found = pipeline.status()
-    assert found["runs"] == {"succeeded": 2, "failed": 2}
+    assert found["runs"] == {"succeeded": 2, "failed": 1}
     assert samples(pipeline.metrics())["crown_pipeline_failed"] == 0
-    assert any("last error" in line and "version 9" in line for line in lines(found))
+    assert any("last error" in line and "not_there" in line for line in lines(found))
     read_at = found["sources"]["s"]["at"]
     project.s.rename(project.folder / "away")
     with pytest.raises(SourceError, match="no Delta table"):
@@ -174,7 +183,7 @@ def test_a_run_that_fails_is_told_until_one_succeeds(project: Project) -> None:
     project.pipeline().restore(1)
     project.check(pipeline)
     assert pipeline.status()["sources"]["s"]["at"] == read_at, "restoring reads no source"
-    assert pipeline.status()["runs"] == {"succeeded": 3, "failed": 3}
+    assert pipeline.status()["runs"] == {"succeeded": 3, "failed": 2}
 
 
 def test_a_state_is_read_whole_where_that_is_asked_for(project: Project) -> None:

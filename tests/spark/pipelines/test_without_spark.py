@@ -23,14 +23,14 @@ from plans.schema import Schema
 from spark_jobs.commands import pipelines
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.ingest.types import supported_table
-from spark_jobs.pipelines import sources
-from spark_jobs.pipelines.folders import ParquetFolder
-from spark_jobs.pipelines.given import given_by
+from spark_jobs.pipelines.definitions.project import Project
+from spark_jobs.pipelines.definitions.sessions import Session
+from spark_jobs.pipelines.inputs import sources
+from spark_jobs.pipelines.inputs.folders import ParquetFolder
+from spark_jobs.pipelines.inputs.given import given_by
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
 from spark_jobs.pipelines.reading import Reading
 from spark_jobs.pipelines.reports import Report
-from spark_jobs.pipelines.sessions import Session
 from spark_jobs.pipelines.state import PipelineState
 from tests.spark.pipelines.test_sources import COLUMNS, ROW
 

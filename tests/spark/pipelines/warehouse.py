@@ -21,8 +21,8 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from bench.cases import retail
+from spark_jobs.pipelines.definitions.project import Project
 from spark_jobs.pipelines.pipeline import Pipeline
-from spark_jobs.pipelines.project import Project
 
 LINES = 240
 KEEP = 3

@@ -3,20 +3,17 @@
 Every definition is analyzed by Spark in a session of its own, in which the views of the pipeline are temporary views
 without rows. What else Spark resolves there are the sources.
 
-Analyzing many views takes seconds. So an analysis is written down and used again while nothing has changed that it
-depends on: the texts of the definitions, the columns of the sources, the settings of the session, the versions. One
-that depends on more, a Python function or a view of the catalog, is not written down.
+Analyzing many views takes seconds, so an analysis is written down and used again
+(``spark_jobs.pipelines.definitions.remembered``).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,27 +21,23 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import crown
-from crown.durable.files import write_durably
 from crown.projects.changes import Changed, changes_of_versions
 from crown.projects.specification import FULL, INCREMENTAL, STRICT
 from plans.errors import PlanError
-from plans.expressions.functions.user import NAMED
 from plans.named import added, empty, schema_of
 from plans.program import Program
 from plans.queries.algebra import Relation
 from plans.reads import functions_of
 from plans.schema import Schema, Table
-from plans.serial import canonical, from_json, to_json
 from spark_jobs.catalyst import Leaf, clone, leaves_of, register, relation_of, unlogged
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import supported_table
-from spark_jobs.pipelines.given import Given
-from spark_jobs.pipelines.project import Definition, Texts, line_of, raised
-from spark_jobs.pipelines.sessions import Session
-from spark_jobs.pipelines.sources import changes
+from spark_jobs.pipelines.definitions.project import Definition, line_of, raised
+from spark_jobs.pipelines.definitions.sessions import Session
+from spark_jobs.pipelines.inputs.given import Given
+from spark_jobs.pipelines.inputs.sources import changes
 
-_ANALYSIS = (PySparkException, PlanError)
+UNANALYZED = (PySparkException, PlanError)
 _ANY = " "  # a name that no table has
 _seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
@@ -84,7 +77,9 @@ class Analysis:
 
     def read_anew(self, session: Session) -> Analysis:
         """Returns the analysis with tables of the catalog that are read as they are from now on."""
-        tables = {n: s if s.path is None else replace(s, read=_Table(session, s.path)) for n, s in self.sources.items()}
+        tables = {
+            n: s if s.path is None else replace(s, read=CatalogTable(session, s.path)) for n, s in self.sources.items()
+        }
         return replace(self, sources=tables)
 
     def with_readers(self, names: Collection[str]) -> frozenset[str]:
@@ -95,14 +90,32 @@ class Analysis:
                 found.add(view.definition.name.lower())
         return frozenset(view.definition.name for view in self.views if view.definition.name.lower() in found)
 
-    def with_read(self, names: Collection[str]) -> frozenset[str]:
-        """Returns views of these names, and all views and sources that they read, in lower case. SourceError if there
-        is no such view."""
-        found = self._known(names)
+    def with_read(self, names: Collection[str], sources: Collection[str] = ()) -> frozenset[str]:
+        """Returns views of these names, and all views and sources that they read, in lower case; and ``sources``, with
+        what Spark computes of them. SourceError if there is no such view or source."""
+        strange = next((name for name in sources if str(name).lower() not in self.sources), None)
+        if strange is not None:
+            raise SourceError(f"there is no source called {strange}; there are: {', '.join(self.sources)}")
+        told = {name.lower() for name in sources}
+        changed = set(told)
+        for view in self.views:
+            if changed.intersection(view.reads):
+                changed.add(view.definition.name.lower())
+        computed = [v.definition.name for v in self.views if v.refused and v.definition.name.lower() in changed]
+        found = self._known([*names, *computed]) | told
         for view in reversed(self.views):
             if view.definition.name.lower() in found:
                 found.update(view.reads)
         return frozenset(found)
+
+    def telling(self, sources: Collection[str]) -> Analysis:
+        """Returns the analysis in which these sources are read, also where they are static."""
+        told = {name.lower() for name in sources}
+        read = {
+            name: replace(of, given=replace(of.given, static=False)) if of.given is not None and name in told else of
+            for name, of in self.sources.items()
+        }
+        return replace(self, sources=read)
 
     def _known(self, names: Collection[str]) -> set[str]:
         known = {view.definition.name.lower(): view.definition.name for view in self.views}
@@ -141,8 +154,13 @@ class Source:
     path: str | None = None
     given: Given | None = None
 
+    @property
+    def static(self) -> bool:
+        """Returns True if the source is not read again."""
+        return self.given is not None and self.given.static
+
     def changes(self, position: Any, known: Callable[[], pa.Table]) -> Changed:
-        """Returns what has changed since ``position``; see ``spark_jobs.pipelines.sources``."""
+        """Returns what has changed since ``position``; see ``spark_jobs.pipelines.inputs.sources``."""
         if self.given is not None and self.given.versions is not None:
             return changes_of_versions(self.given.versions, self.table, position, known)
         folder = self.given.folder if self.given is not None else None
@@ -233,7 +251,7 @@ class _Reader:
                     raise SourceError(_said(definition, error, {*self._views, *self._sources})) from None
                 self._view(missed)
                 continue
-            except _ANALYSIS as error:
+            except UNANALYZED as error:
                 raise SourceError(_said(definition, error)) from None
             shadowed = [leaf.name for leaf in leaves if leaf.name in self._definitions and leaf.name not in self._views]
             if not shadowed:
@@ -264,11 +282,11 @@ class _Reader:
                 f"{definition.place}: {definition.name} reads files without a name; make a table of them, or name them "
                 "with Pipeline.source"
             )
-        read = _Table(self._session, leaf.path)
+        read = CatalogTable(self._session, leaf.path)
         self._sources[leaf.name] = Source(supported_table(leaf.name, read().schema), read, leaf.path)
 
 
-class _Table:
+class CatalogTable:
     """Reads a table of the catalog, as it is when it is read first."""
 
     def __init__(self, session: Session, path: str) -> None:
@@ -277,6 +295,7 @@ class _Table:
         self._frame: DataFrame | None = None
 
     def __call__(self) -> DataFrame:
+        """Returns the rows."""
         if self._frame is None:
             spark = self._session.spark
             seen = _seen.setdefault(spark, set())
@@ -297,103 +316,6 @@ def maintained(analysis: Analysis, tables: Schema) -> Program:
     return program
 
 
-def remember(session: Session, analysis: Analysis, texts: Texts, file: Path) -> None:
-    """Writes an analysis, and the texts that its definitions are from, to a file; deletes the file if it may not be
-    used again. An analysis that was read from it is there already."""
-    if analysis.views and all(view.relation is None for view in analysis.views):
-        given = json.loads(file.read_bytes())
-        if given["files"] != texts:
-            write_durably(file, json.dumps({**given, "files": texts}).encode())
-        return
-    if not analysis.lasting or _functions(session.spark):
-        file.unlink(missing_ok=True)
-        return
-    views = [
-        [v.definition.name, canonical(to_json(v.table)), list(v.reads), v.digest, v.refused] for v in analysis.views
-    ]
-    sources = [
-        [n, s.path, s.given.said if s.given is not None else None, canonical(to_json(s.table))]
-        for n, s in analysis.sources.items()
-    ]
-    known = {
-        "settings": _settings(session),
-        "texts": _texts([view.definition for view in analysis.views]),
-        "files": texts,
-        "views": views,
-        "sources": sources,
-    }
-    write_durably(file, json.dumps(known).encode())
-
-
-def recalled(
-    session: Session, definitions: list[Definition], named: Mapping[str, Given], file: Path
-) -> Analysis | None:
-    """Returns the analysis that a file holds; None if there is none of these definitions, sources and settings.
-
-    Spark is started only for sources of its catalog, and for those whose columns nothing else tells. A session that is
-    to be started has no functions but those of its catalog, which never come before Spark's own.
-    """
-    given = _kept(session, file)
-    if given is None or given["texts"] != _texts(definitions) or (session.started and _functions(session.spark)):
-        return None
-    by_name = {definition.name: definition for definition in definitions}
-    if {name: of.said for name, of in named.items()} != {n: said for n, _, said, _ in given["sources"] if said}:
-        return None
-    sources = {}
-    for name, path, said, table in given["sources"]:
-        read = _Table(session, path) if said is None else named[name].read
-        try:
-            found = (
-                supported_table(name, read().schema) if said is None else named[name].table(name, named[name].columns())
-            )
-        except _ANALYSIS:
-            return None
-        if canonical(to_json(found)) != table:
-            return None
-        sources[name] = Source(found, read, path, named.get(name))
-    views = [
-        Analyzed(by_name[name], from_json(Table, json.loads(table)), tuple(reads), digest, refused, None)
-        for name, table, reads, digest, refused in given["views"]
-    ]
-    return Analysis(tuple(views), sources, True)
-
-
-def recalled_texts(session: Session, file: Path) -> Texts:
-    """Returns the texts that a file holds, and how Spark has read them; {} under other settings."""
-    given = _kept(session, file)
-    return {} if given is None else given["files"]
-
-
-def _kept(session: Session, file: Path) -> dict[str, Any] | None:
-    """Returns what a file holds; None if there is none, or if it was written under other settings."""
-    try:
-        given = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return given if given.get("settings") == _settings(session) else None
-
-
-def _settings(session: Session) -> str:
-    """Returns a digest of what every analysis depends on, but for functions of Spark's users."""
-    return hashlib.sha256(json.dumps([crown.__version__, session.settings()]).encode()).hexdigest()
-
-
-def _texts(definitions: list[Definition]) -> str:
-    """Returns a digest of the definitions, and of the functions that are registered here, which they may call."""
-    texts = sorted((of.name, str(of.query), of.temporary, of.refresh == FULL) for of in definitions)
-    own = sorted(repr(entry) for entry in NAMED.values())
-    return hashlib.sha256(json.dumps([texts, own]).encode()).hexdigest()
-
-
-def _functions(spark: SparkSession) -> bool:
-    """Returns True if there are functions that are not Spark's own."""
-    session: Any = spark._jsparkSession
-    catalog = session.sessionState().catalog()
-    names = [str(one) for one in catalog.listDatabases().mkString("\n").split("\n")]
-    kept = any(catalog.externalCatalog().listFunctions(name, "*").nonEmpty() for name in names)
-    return bool(kept or ",USER)" in catalog.listFunctions(catalog.getCurrentDatabase()).toString())
-
-
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
     """Makes a session the active one: that is what functions of a project ask for."""
@@ -410,7 +332,7 @@ def active(spark: SparkSession) -> Iterator[None]:
 def _called(definition: Definition, query: Callable[[], DataFrame]) -> DataFrame:
     try:
         return query()
-    except (*_ANALYSIS, SourceError):
+    except (*UNANALYZED, SourceError):
         raise
     except Exception as error:  # it is the user's
         raise SourceError(f"{definition.place}: {definition.name}: {raised(error)}") from error
@@ -422,7 +344,7 @@ def frame_of(session: Session, definition: Definition) -> DataFrame:
     try:
         with unlogged():
             return session.spark.sql(query) if isinstance(query, str) else _called(definition, query)
-    except _ANALYSIS as error:
+    except UNANALYZED as error:
         raise SourceError(_said(definition, error)) from None
 
 

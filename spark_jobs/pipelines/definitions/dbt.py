@@ -20,7 +20,7 @@ from typing import Any
 from crown.projects.locations import KINDS
 from crown.projects.specification import REFRESH, SOURCE
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.project import Definition, Project
+from spark_jobs.pipelines.definitions.project import Definition, Project
 
 MANIFEST, PROJECT = "manifest.json", "dbt_project.yml"
 _KEPT, _META = "materialized_view", "crown"

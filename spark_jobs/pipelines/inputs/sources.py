@@ -27,7 +27,7 @@ from plans.frontends.catalyst.tree import read
 from plans.schema import Table
 from spark_jobs.errors import SourceError, cause_of
 from spark_jobs.ingest.parquet import ParquetRows
-from spark_jobs.pipelines.folders import PADDED, ParquetFolder
+from spark_jobs.pipelines.inputs.folders import PADDED, ParquetFolder
 from spark_jobs.storage.address import masked
 
 _BARE = ("SubqueryAlias", "LogicalRelation")

@@ -27,7 +27,7 @@ from typing_extensions import override
 from crown.errors import ProjectError
 from crown.projects.specification import INTO, POLICIES, PYTHON, REFRESH, Specification, Stamps, stamp
 from spark_jobs.errors import SourceError
-from spark_jobs.pipelines.sessions import Session, following
+from spark_jobs.pipelines.definitions.sessions import Session, following
 
 _FLOWS = "a streaming table has one flow, which appends; unite several in one query, or use crown submit"
 

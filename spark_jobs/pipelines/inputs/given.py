@@ -21,10 +21,10 @@ from spark_jobs.feeds.delta_versions import DeltaVersions
 from spark_jobs.feeds.iceberg_versions import IcebergVersions
 from spark_jobs.ingest.names import key_of
 from spark_jobs.ingest.types import spark_type, supported_table
-from spark_jobs.pipelines.folders import ParquetFolder
-from spark_jobs.pipelines.sessions import Session
-from spark_jobs.pipelines.sources import Versions
-from spark_jobs.pipelines.streams import StreamingTable
+from spark_jobs.pipelines.definitions.sessions import Session
+from spark_jobs.pipelines.inputs.folders import ParquetFolder
+from spark_jobs.pipelines.inputs.sources import Versions
+from spark_jobs.pipelines.inputs.streams import StreamingTable
 from spark_jobs.storage.address import in_a_line
 
 _FETCHED = "10000"
@@ -40,7 +40,7 @@ class Given:
     ``versions``: its table, if that keeps its versions; ``folder``: its local folder of Parquet files; ``stream``: its
     streaming table. ``said``: a
     digest of the text that names it; None if no text does. ``text``: that text, where it can be shown. ``key``: columns
-    that no two rows share; () if none are known.
+    that no two rows share; () if none are known. ``static``: it is read once, and again when told.
     """
 
     read: Callable[[], DataFrame]
@@ -50,6 +50,7 @@ class Given:
     folder: ParquetFolder | None = None
     stream: StreamingTable | None = None
     key: tuple[str, ...] = ()
+    static: bool = False
 
     def table(self, name: str, columns: T.StructType) -> Table:
         """Returns the relation with these columns, as far as they have a type. Raises SourceError if the key names
