@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class IcebergVersions:
     """The table ``CATALOG.NAMESPACE.TABLE``, whose catalog is described by pyiceberg's own configuration.
 
-    See ``spark_jobs.pipelines.inputs.sources.Versions``. A version is the number of a snapshot, 0 for a table without one.
+    See ``spark_jobs.pipelines.inputs.sources.Versions``. A version is the number of a snapshot, 0 for a table without
+    one.
     """
 
     def __init__(self, name: str) -> None:
