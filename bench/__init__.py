@@ -1,5 +1,5 @@
-"""Benchmarks: workloads x modes x engines, measured in processes of their own, checked before their time counts.
+"""Benchmarks: workloads x modes x engines, each measured in a process of its own, and checked before its time counts.
 
-``crown bench run`` writes JSON, ``crown bench report`` draws one HTML page and markdown tables from it. What is
-measured and what the fields mean: ``bench.harness.measure``; the JSON format: ``bench.harness.results``.
+``crown bench run`` writes JSON, ``crown bench report`` draws one HTML page and markdown tables from it.
+``bench.harness.measure`` explains the measurements, ``bench.harness.results`` the JSON format.
 """

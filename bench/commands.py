@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the action. Returns 1 if an engine of ours failed its check, or a row of a comparison is slower."""
+    """Runs the action. Returns 1 if an engine of this project failed its check, or a row of a comparison is slower."""
     if args.action == "compare":
         return _compare(args)
     if args.action == "report":

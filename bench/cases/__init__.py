@@ -1,1 +1,1 @@
-"""What is measured: data sets, streams, queries."""
+"""The measured cases: data sets, streams, queries."""

@@ -1,4 +1,4 @@
-"""Groups, bags and outer joins: what the public view maintains as programs of stages, over the same streams."""
+"""Groups, bags and outer joins, which the public view maintains as programs of stages, over the same streams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from bench.cases import cofactors, shop, snb
 from bench.cases.tpch.queries import TPCH
 from bench.cases.workload import GRAPH, HOP3, Workload
 
-# Checked on shuffled edges: in file order a window is a few sources, and DuckDB would build their fourth powers.
+# Checked on shuffled edges: in file order a window has few sources, and DuckDB would build the fourth powers of their
+# degrees.
 _STAR = "FROM G G1, G G2, G G3, G G4 WHERE G1.src = G2.src AND G1.src = G3.src AND G1.src = G4.src"
 _TEN = ("src", "dst", "src * dst", "src * src", "dst * dst", "src + dst", "src - dst", "2 * src", "3 * dst", "src * 5")
 
@@ -31,7 +32,7 @@ AGGREGATES: dict[str, Workload] = {
             GRAPH, "graph", 3, checked=15_000,
         ),
         Workload(
-            "agg-triangle", "Triangle, COUNT(*)",  # the dataflows beside it have no row for a group without rows
+            "agg-triangle", "Triangle, COUNT(*)",  # the compared dataflows have no row for an empty group
             f"SELECT COUNT(*) AS n {HOP3} AND G3.dst = G1.src HAVING COUNT(*) > 0", GRAPH, "graph", 3, prefix=300_000,
         ),
         Workload(

@@ -1,4 +1,4 @@
-"""All sums of products of at most two of 27 variables over a star of six relations: what a regression is fitted to."""
+"""All sums of products of at most two of 27 variables over a star of six relations: the statistics of a regression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from bench.cases.streams import Stream, timed
 
 KEYS = 1_000  # values of the column that all relations share
-WINDOW = 2_000  # rows of a relation that are there at a time: on average 64 rows of the join per key
+WINDOW = 2_000  # live rows of a relation: on average 64 rows of the join per key
 OWN = (5, 5, 5, 4, 4, 4)  # variables of each relation
 SCHEMA = {f"R{r}": {"k": "int64"} | {f"v{r}{i}": "int32" for i in range(own)} for r, own in enumerate(OWN)}
 VARIABLES = tuple(name for columns in SCHEMA.values() for name in columns if name != "k")
@@ -22,7 +22,7 @@ SUMS = tuple(
     (f"s{i}", factors)
     for i, factors in enumerate(f for n in (0, 1, 2) for f in combinations_with_replacement(VARIABLES, n))
 )
-"""The names of all sums, and the variables whose product each adds up; the first counts the rows."""
+"""The names of all sums, and the variables whose product each adds up; the first sum is the number of rows."""
 
 
 def _sum(factors: tuple[str, ...]) -> str:
@@ -34,7 +34,7 @@ SQL = f"SELECT {', '.join(f'{_sum(factors)} AS {name}' for name, factors in SUMS
 
 
 def stream(rows: int, seed: int = 7) -> Stream:
-    """Returns a sliding window over ``rows`` rows of each relation, of random keys, one relation after the other."""
+    """Returns a sliding window over ``rows`` rows of each relation, with random keys. The relations take turns."""
     rng = np.random.default_rng(seed)
     tables, born, dies = {}, {}, {}
     window = min(WINDOW, max(rows // 4, 1))

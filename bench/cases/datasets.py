@@ -1,6 +1,6 @@
-"""Where the rows come from: files named on the command line, or seeded generators of the same shape.
+"""Sources of rows: files named on the command line, or seeded generators of the same shape.
 
-Nothing is shipped and nothing is fetched. ``CROWN_BENCH_DATA`` may name the file or folder instead of ``--data``.
+No data is shipped or downloaded. ``CROWN_BENCH_DATA`` may name the file or folder instead of ``--data``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VARIABLE = "CROWN_BENCH_DATA"
 
 
 class DataError(CrownError):
-    """The data named cannot be used; the message says what was expected."""
+    """The named data cannot be used; the message says what was expected."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Graph:
 
     title: str
     edges: pa.Table  # src, dst: int64
-    threshold: int  # "x > threshold" keeps a tenth of the edges by their target
+    threshold: int  # "x > threshold" keeps a tenth of the edges, by their targets
 
 
 def graph(data: str | None, *, vertices: int = 75_879, edges: int = 508_837, seed: int = 7) -> Graph:
-    """Returns the edge list in ``data`` (a SNAP text file, plain or zipped, or a folder with one), or ``generated``: a
-    Chung–Lu graph of the given size, ``rmat``: an R-MAT one.
+    """Returns the edge list in ``data`` (a SNAP text file, plain or zipped, or a folder with one). ``generated`` is a
+    Chung–Lu graph of the given size, ``rmat`` an R-MAT graph.
 
     Raises DataError if there is no such file or it is not an edge list.
     """
@@ -56,13 +56,13 @@ def graph(data: str | None, *, vertices: int = 75_879, edges: int = 508_837, see
 
 
 def shuffled(graph: Graph, seed: int = 7) -> Graph:
-    """Returns the graph with its edges in a random order: none of the locality that files have."""
+    """Returns the graph with its edges in random order, without the locality of files."""
     order = np.random.default_rng(seed).permutation(graph.edges.num_rows)
     return Graph(f"{graph.title}, shuffled", graph.edges.take(pa.array(order)).combine_chunks(), graph.threshold)
 
 
 def data_of(argument: str | None) -> str | None:
-    """Returns the data the user named: on the command line, else in the environment; None if nowhere.
+    """Returns the data that the user named on the command line or in the environment; None if there is none.
 
     Raises DataError if it names a path that does not exist.
     """
@@ -73,7 +73,7 @@ def data_of(argument: str | None) -> str | None:
 
 
 def is_folder_of(data: str | None, *names: str) -> Path | None:
-    """Returns the folder below ``data`` that holds all files ``names``, or None."""
+    """Returns the folder below ``data`` that contains all files ``names``, or None."""
     if data is None or not Path(data).is_dir():
         return None
     for found in sorted(Path(data).rglob(names[0])):

@@ -1,9 +1,9 @@
-"""Motifs of three to five vertices over a graph that changes: what ``crown.graph.motif`` maintains.
+"""Motifs of three to five vertices over a graph that changes, which ``crown.graph.motif`` maintains.
 
-Each is written twice: as a motif, whose plain columns are maintained (putting them together as structs copies
-nothing), and as the SQL that DuckDB recomputes. A negated edge makes the result a set. Small cyclic patterns such as
-these are what continuous subgraph matching is measured by: Sun, Sun, Chen, He, "An in-depth study of continuous
-subgraph matching", PVLDB 15(7), 2022.
+Each is written twice: as a motif, whose plain columns are maintained (grouping them into structs copies nothing), and
+as SQL for DuckDB. A negated edge makes the result a set. Small cyclic patterns such as these are the usual benchmark of
+continuous subgraph matching: Sun, Sun, Chen, He, "An in-depth study of continuous subgraph matching", PVLDB 15(7),
+2022.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TRIANGLE = f"{HOP3} AND G3.dst = G1.src"
 
 def _pattern(name: str, title: str, edges: str) -> Workload:
     """Returns the workload of a pattern whose edges are pairs of letters; the last vertex is filtered."""
-    where: dict[str, str] = {}  # of each vertex: the column that has it first
+    where: dict[str, str] = {}  # of each vertex: the first column that contains it
     conditions = []
     pairs = edges.split()
     for i, pair in enumerate(pairs, 1):

@@ -1,9 +1,9 @@
-"""Nexmark: persons offer things at auction, others bid; 1 person, 3 auctions and 46 bids in 50 events.
+"""Nexmark: persons offer items at auction, others bid; 1 person, 3 auctions and 46 bids in 50 events.
 
 Sources: Tucker, Tufte, Papadimos, Maier, "NEXMark: a benchmark for queries over data streams", 2002; distributions of
-the generator of Apache Beam (hot auctions, bidders and sellers); queries Q0 to Q22 as the project ``nexmark`` has them
-for Flink SQL. Q12 is left out: it counts by the clock of the machine, so no two runs have the same result. Q14's user
-function is written as an expression.
+the generator of Apache Beam (hot auctions, bidders and sellers); queries Q0 to Q22 in the version of the project
+``nexmark`` for Flink SQL. Q12 is omitted: it counts by the machine's clock, so no two runs have the same result. The
+user function of Q14 is written as an expression.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ SCHEMA = {
 }  # fmt: skip
 KEYS = {"person": ("id",), "auction": ("id",), "side": ("k",)}
 
-_EVENTS, _PERSONS, _AUCTIONS = 50, 1, 3  # in 50 events; the others are bids
-_HOT_SELLER, _HOT_AUCTION, _HOT_BIDDER = 4, 2, 4  # all but one in so many go to the hot ones
-_HOT_EVERY = 100  # one in so many sellers, auctions and bidders is hot
-_RECENT_PERSONS, _RECENT_AUCTIONS = 1_000, 100  # of which one is drawn where it is not hot
+_EVENTS, _PERSONS, _AUCTIONS = 50, 1, 3  # in 50 events; the rest are bids
+_HOT_SELLER, _HOT_AUCTION, _HOT_BIDDER = 4, 2, 4  # all but one in this many go to the hot ones
+_HOT_EVERY = 100  # one in this many sellers, auctions and bidders is hot
+_RECENT_PERSONS, _RECENT_AUCTIONS = 1_000, 100  # the most recent ones, of which one is drawn if it is not hot
 _PERSON0, _AUCTION0, _CATEGORY0, _CATEGORIES = 1_000, 1_000, 10, 5
 _SIDE = 10_000
-_STEP_US = 100  # 10,000 events in a second
+_STEP_US = 100  # 10,000 events per second
 _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 _CHANNELS = 10_000
 _STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
@@ -199,11 +199,11 @@ NEXMARK: dict[str, Workload] = {
 
 
 def stream(events: int, tables: tuple[str, ...], window: int = 0, seed: int = 7) -> Stream:
-    """Returns the updates of that many events, in their order; a row is deleted ``window`` events after it was
-    inserted (0: never, which is how Nexmark is). The side table is there before all else, and stays.
+    """Returns the updates of ``events`` events, in their order. A row is deleted ``window`` events after it was
+    inserted (0: never, as in Nexmark). The side table is inserted first, and never deleted.
 
-    Ids grow with time. An auction is open for ten seconds on average. Times are those of the machine that made the
-    event: a tenth of a millisecond apart, so that no two bids have the same.
+    Ids grow with time. An auction is open for ten seconds on average. Times are event times, a tenth of a millisecond
+    apart, so that no two bids have the same time.
     """
     rng = np.random.default_rng(seed)
     at = np.arange(events)
@@ -214,7 +214,7 @@ def stream(events: int, tables: tuple[str, ...], window: int = 0, seed: int = 7)
         "auction": at[(within >= _PERSONS) & (within < _PERSONS + _AUCTIONS)],
         "bid": at[within >= _PERSONS + _AUCTIONS],
     }
-    persons, auctions = whole + 1, _AUCTIONS * whole + np.clip(within - _PERSONS + 1, 0, _AUCTIONS)  # there by then
+    persons, auctions = whole + 1, _AUCTIONS * whole + np.clip(within - _PERSONS + 1, 0, _AUCTIONS)  # existing by then
     made: dict[str, pa.Table] = {}
     if "side" in tables:
         made["side"] = pa.table({"k": np.arange(_SIDE), "v": [str(i) for i in range(_SIDE)]})
@@ -296,7 +296,7 @@ def _bids(rng: np.random.Generator, at: np.ndarray, persons: np.ndarray, auction
 
 
 def _drawn(rng: np.random.Generator, there: np.ndarray, hot: int, recent: int) -> np.ndarray:
-    """Returns for each event one of the ``there`` numbers that exist by then: the last of a hundred, mostly."""
+    """Returns for each event one of the ``there`` numbers that exist by then: mostly the last multiple of a hundred."""
     chosen = (there - 1) // _HOT_EVERY * _HOT_EVERY
     near = there - 1 - (rng.random(len(there)) * np.minimum(there, recent)).astype(np.int64)
     return np.where(rng.integers(0, hot, len(there)) > 0, chosen, near)

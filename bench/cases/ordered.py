@@ -1,4 +1,4 @@
-"""Rows in order: trades and quotes of one market, all in one partition, while some come and some go at any moment."""
+"""Rows in order: trades and quotes of one market, all in one partition, inserted and deleted at any position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = {
 }
 _SECOND = 1_000_000
 _ACCOUNT = 100  # trades of an account, on average
-_BUCKETS = 1_000  # of a thousandth of the time each, beginning anywhere
+_BUCKETS = 1_000  # each spans a thousandth of the time, from a random start
 _TRADES = ("trades",)
 _SESSIONS = (
     "SELECT COUNT(*) AS n, SUM(price) AS s FROM (SELECT price, SUM(o) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) "
@@ -94,18 +94,19 @@ ORDERED: dict[str, Workload] = {
     )
 }  # fmt: skip
 QUADRATIC = ("ord-before", "ord-apart", "ord-large", "ord-mst")
-"""Those of which another system looks at every pair of rows."""
+"""The workloads for which another system compares every pair of rows."""
 OVER = ("ord-lag", "ord-frame", "ord-running", "ord-ranks", "ord-top")
-"""Those that are asked of Flink SQL, in the words that it has."""
+"""The workloads that are measured on Flink SQL, in its dialect."""
 FINANCE = ("ord-vwap", "ord-mst", "ord-before", "ord-large", "ord-apart")
 """DBToaster's finance queries: VWAP, MST, BSP, PSP and axfinder."""
 RANGES = ("ord-ranks",)
-"""Those whose deltas are measured in ranges, too: by rows, a change moves half of the table."""
+"""The workloads whose deltas are also measured as ranges, because a change moves half of the table's rows."""
 
 
 def stream(rows: int, tables: tuple[str, ...], seed: int = 7) -> Stream:
-    """Returns updates of which ``rows`` rows are alive, a second apart on average: they come in any order of time, and
-    leave in that in which they came. Buckets come first, and stay."""
+    """Returns updates with ``rows`` live rows, a second apart on average. Rows are inserted in random order of time,
+    and deleted in the order of insertion. Buckets are inserted first, and never deleted.
+    """
     rng = np.random.default_rng(seed)
     moving = [name for name in tables if name != "buckets"]
     number = 2 * rows // len(moving)

@@ -2,7 +2,7 @@
 
 Orders have lines, some lines are returned; customers live in cities, cities are in countries, countries in regions;
 products are in categories and come from suppliers; orders are taken in stores, some under a promotion. ``loaded``
-returns the tables, ``changed`` what one night changes: new orders with their lines, new returns, and customers,
+returns the tables, ``changed`` the changes of one night: new orders with their lines, new returns, and customers,
 products and promotions with other values.
 """
 
@@ -82,7 +82,7 @@ VIEWS: dict[str, str] = {
 
 
 def loaded(lines: int, seed: int = 7) -> Tables:
-    """Returns the tables with about that many lines of orders."""
+    """Returns the tables with about ``lines`` lines of orders."""
     rng = np.random.default_rng(seed)
     orders, customers, products = max(lines // LINES_PER_ORDER, 1), max(lines // 40, 5), max(lines // 100, 20)
     cities, countries, suppliers, stores, promotions = max(customers // 50, 5), 40, max(products // 20, 3), 50, 25
@@ -124,8 +124,9 @@ def loaded(lines: int, seed: int = 7) -> Tables:
 
 
 def changed(tables: Tables, share: float, seed: int) -> tuple[Tables, Tables]:
-    """Returns what a night changes when ``share`` of the rows of each table that changes are new: rows that are added,
-    by table, and tables that are written anew."""
+    """Returns the changes of a night in which ``share`` of the rows of each changed table are new: rows that are added,
+    by table, and tables that are rewritten.
+    """
     rng = np.random.default_rng(seed)
     first = tables["orders"].num_rows
     orders = np.arange(first, first + max(round(share * first), 1))
@@ -151,7 +152,7 @@ def _names(what: str, n: int) -> pa.Array:
 
 
 def _money(cents: np.ndarray) -> pa.Array:
-    """Returns int64 cents, none of them negative, as decimals with two digits."""
+    """Returns nonnegative int64 cents as decimals with two digits."""
     words = np.zeros((len(cents), 2), np.int64)  # of 128 bits, the low one first
     words[:, 0] = cents
     return pa.Array.from_buffers(pa.decimal128(10, 2), len(cents), [None, pa.py_buffer(words)])

@@ -1,7 +1,7 @@
 """Four relations without a common key: events refer to orders, orders to items in stock, items to a supplier's prices.
 
-Events are inserted and deleted in a window. Orders often follow their first events, some never do. Stock and prices are
-current values: a new one takes the place of the one before.
+Events are inserted and deleted in a window. Orders often arrive after their first events, some never do. Stock and
+prices are current values: a new value replaces the one before.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _STEP = 4  # instants per event
 
 
 def stream(events: int, seed: int = 7) -> Stream:
-    """Returns the updates of that many events, half as many orders, and a tenth as many new values of stock and
-    prices."""
+    """Returns the updates of ``events`` events, half as many orders, and a tenth as many new values of stock and
+    prices.
+    """
     rng = np.random.default_rng(seed)
     at, orders, window = np.arange(events), events // 2, max(events // 5, 1)
     tables = {
@@ -58,9 +59,9 @@ def stream(events: int, seed: int = 7) -> Stream:
 
 
 def _current(rng: np.random.Generator, values: int, number: int, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns keys and lives of current values: four fifths are there from the start, and ``number`` come later.
+    """Returns keys and lifetimes of current values: four fifths exist from the start, and ``number`` arrive later.
 
-    Each lives until the next of its key comes, the last for ever.
+    Each value lives until the next value of its key arrives, the last one forever.
     """
     key = np.concatenate([np.arange(values * 4 // 5), rng.integers(0, values, number)])
     born = np.concatenate([np.full(values * 4 // 5, -1), rng.choice(max(end // 4, number), number, False) * 4 + 3])

@@ -1,8 +1,8 @@
-"""The social network workloads: reading an LDBC SNB data set, or generating a small one of the same shape.
+"""The social network workloads: reads an LDBC SNB data set, or generates a small one of the same shape.
 
-Rows live 180 days from their creation; tags are there from the start and stay. ``knows`` goes both ways, a message is
-a post or a comment. Source of stream and queries: the CROWN paper's published experiments over the LDBC Social
-Network Benchmark (Interactive v1 column layout).
+Rows live 180 days from their creation; tags exist from the start and stay. ``knows`` has both directions, a message is
+a post or a comment. Source of stream and queries: the CROWN paper's published experiments over the LDBC Social Network
+Benchmark (Interactive v1 column layout).
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def stream(data: str | None, persons: int = 2_000) -> Stream:
-    """Returns the stream over the data set below the folder ``data``, or over a generated one with that many
-    persons."""
+    """Returns the stream over the data set below the folder ``data``, or over a generated one with ``persons``
+    persons.
+    """
     folder = is_folder_of(data, *FILES)
     if folder is None:
         return _as_stream(f"generated SNB-shaped data, {persons:,} persons", *_generated(persons))
@@ -98,7 +99,7 @@ def _generated(persons: int, seed: int = 11) -> tuple[Tables, Times]:
 
 
 def _read(folder: Path) -> tuple[Tables, Times]:
-    """Returns files of the bulk load, then the update streams beside them."""
+    """Returns the rows of the bulk load's files and of the update streams beside them."""
     people = _csv(folder / "person_0_0.csv", ["id", "firstName", "lastName", "creationDate"])
     knows = _csv(
         folder / "person_knows_person_0_0.csv", ["from", "to", "creationDate"], header=["from", "to", "creationDate"]
@@ -143,7 +144,7 @@ def _read(folder: Path) -> tuple[Tables, Times]:
 
 
 def _updates(path: Path, rows: dict[str, list[tuple[Any, ...]]]) -> None:
-    """Returns the insert operations of an update stream: 1 person, 6 post, 7 comment, 8 friendship."""
+    """Appends the insert operations of an update stream to ``rows``: 1 person, 6 post, 7 comment, 8 friendship."""
     for line in path.read_text(encoding="utf-8").splitlines():
         f = line.split("|")
         at = int(f[0])

@@ -1,7 +1,7 @@
-"""Update streams: which row of which table is inserted or deleted, one after the other.
+"""Update streams: which row of which table is inserted or deleted, in order.
 
-A ``Stream`` holds every row that ever lives, once, as Arrow tables, and the order of updates as three arrays. So any
-batch size can be cut from it, any prefix is a database (``alive``), and every engine gets the same Arrow batches.
+A ``Stream`` holds every row that ever lives once, as Arrow tables, and the order of updates as three arrays. So it can
+be cut into batches of any size, any prefix is a database (``alive``), and every engine receives the same Arrow batches.
 
 Sources: the sliding window and the enclosureness streams are those of the CROWN paper, PVLDB 16(5), 2023, Section 7.
 """
@@ -24,8 +24,8 @@ class Stream:
     """``relation[i]`` (index into ``tables``), ``row[i]`` (row number in that table) and ``weight[i]`` (+1 / -1) of
     update ``i``.
 
-    ``copies`` is how many inputs of the query one update reaches, 3 for a 3-hop over one edge list: the paper counts
-    those.
+    ``copies`` is the number of inputs of the query that one update reaches, 3 for a 3-hop over one edge list: the paper
+    counts these.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Stream:
         return Stream(self.title, self.tables, self.relation[:n], self.row[:n], self.weight[:n])
 
     def again(self, times: int) -> Stream:
-        """Returns the stream that many times, one after the other; it must leave nothing."""
+        """Returns the stream ``times`` times in sequence; it must end with empty tables."""
         if times == 1:
             return self
         relation, row, weight = (np.tile(a, times) for a in (self.relation, self.row, self.weight))
@@ -56,7 +56,7 @@ class Stream:
             yield self.batch(at, at + rows)
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Returns updates ``start`` to ``stop``, in one batch."""
+        """Returns updates ``start`` to ``stop`` as one batch."""
         relation, row, weight = self.relation[start:stop], self.row[start:stop], self.weight[start:stop]
         out: Batch = {}
         for number, (name, table) in enumerate(self.tables.items()):
@@ -135,7 +135,7 @@ def comb(title: str, edges: pa.Table, window: float | str, seed: int = 7) -> Str
 
 
 def _before_the_next(values: np.ndarray, dies: np.ndarray, born: np.ndarray) -> np.ndarray:
-    """Returns death times moved before the next birth of an equal value, so that no row is there twice."""
+    """Returns death times moved before the next birth of an equal value, so that no row exists twice."""
     order = np.lexsort((born, values))
     same = values[order][:-1] == values[order][1:]
     out = dies.copy()
@@ -149,8 +149,8 @@ def enclosureness(title: str, edges: pa.Table, span: float, steps: int | None = 
     steps later, and twenty ``G1`` and twenty ``G3`` operations between steps, which insert all edges, delete all, and
     so on.
 
-    The paper plots ``span`` 0.05, 0.1, 0.2, 0.5, 1 as λ = 1, 2, 4, 10, 20. ``steps`` (default N) cuts it off; what
-    lives then stays.
+    The paper plots ``span`` 0.05, 0.1, 0.2, 0.5, 1 as λ = 1, 2, 4, 10, 20. ``steps`` (default N) truncates the stream;
+    rows alive then stay.
     """
     n = edges.num_rows
     steps = n if steps is None else min(steps, n)

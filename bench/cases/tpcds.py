@@ -1,8 +1,8 @@
-"""TPC-DS as a stream: dimensions first, then sales, returns and stock in a sliding window. The texts are DuckDB's.
+"""TPC-DS as a stream: dimensions first, then sales, returns and stock in a sliding window. The queries are DuckDB's.
 
-Tables and texts come from DuckDB's extension ``tpcds``, which a Python of its own has (``make bench-peers``); it is
-asked once, and its files are kept next to the results. A return is in the window as long as its sale. ORDER BY and
-LIMIT at the end of a text are left out: of equal rows the others keep any.
+Tables and queries come from DuckDB's extension ``tpcds``, which is installed in a separate Python (``make
+bench-peers``). It runs once, and its files are stored next to the results. A return is in the window as long as its
+sale. ORDER BY and LIMIT at the end of a query are omitted, because systems keep different rows among equal ones.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SMALL = 0.01
 """The scale factor at which results are compared with DuckDB."""
 
 FEW = ("tpcds-q51", "tpcds-q86")
-"""Some that have rows on very small data."""
+"""Queries that have rows on very small data."""
 
 _FACTS = {
     "store_sales": "ss_ticket_number", "store_returns": "sr_ticket_number", "catalog_sales": "cs_order_number",
     "catalog_returns": "cr_order_number", "web_sales": "ws_order_number", "web_returns": "wr_order_number",
     "inventory": "inv_date_sk",
 }  # fmt: skip
-"""The tables of which rows are inserted and deleted, and the column that says when."""
+"""The tables whose rows are inserted and deleted, and the column that determines the time."""
 
 _INSTANTS = 10**9
 _SCRIPT = """
@@ -65,8 +65,8 @@ TPCDS: dict[str, Workload] = {
 
 
 def prepare(folder: Path, scale: float, python: str) -> Path:
-    """Generates tables and texts below ``folder`` unless they are there. Returns where they are. DataError if the
-    Python cannot.
+    """Generates tables and queries below ``folder`` unless they exist. Returns their folder. Raises DataError if the
+    Python cannot generate them.
     """
     for one in (SMALL, scale):
         target = folder / "tpcds" / str(one)
@@ -90,7 +90,7 @@ def query(folder: Path, name: str) -> str:
 
 
 def schema(folder: Path, text: str) -> dict[str, dict[str, str]]:
-    """Returns the tables that a text names, with the columns that it names; of a dimension its key, too."""
+    """Returns the tables that a query names, with the columns that it names; a dimension also has its key."""
     words = set(re.findall(r"\w+", text.lower()))
     found = {}
     for path in sorted(folder.glob("*.parquet")):
@@ -112,8 +112,9 @@ def keys(tables: dict[str, dict[str, str]]) -> dict[str, tuple[str, ...]]:
 
 
 def stream(folder: Path, tables: dict[str, dict[str, str]], window: float = 0.5) -> tuple[Stream, int]:
-    """Returns the stream over the tables, and how many rows of dimensions come first; where there is nothing else,
-    these come and go."""
+    """Returns the stream over the tables, and the number of rows of dimensions that come first. If there are only
+    dimensions, their rows are inserted and deleted.
+    """
     read = {name: _table(folder, name, tuple(columns)) for name, columns in tables.items()}
     born, dies, first = {}, {}, 0
     times = {name: _FACTS[name] for name in tables if name in _FACTS}

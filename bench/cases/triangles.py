@@ -1,7 +1,7 @@
-"""Adversarial instances for triangle maintenance: where first-order maintenance, or a wrong threshold, must show.
+"""Adversarial instances for triangle maintenance, in which first-order maintenance, or a wrong threshold, must show.
 
-Each is a pair (load, updates) of int64 rows (relation, x, y, m); `rotate` renames R -> S -> T -> R, because an instance
-that is hard for updates of one relation says nothing of the others.
+Each is a pair (load, updates) of int64 rows (relation, x, y, m). `rotate` renames R -> S -> T -> R, because an instance
+that is hard for updates of one relation says nothing about the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def rotate(rows: np.ndarray, by: int) -> np.ndarray:
 
 
 def two_lists(n: int) -> Instance:
-    """Returns two long lists without a common value meet at R(0, 0). First-order maintenance walks one: O(N)."""
+    """Returns two long lists without a common value that meet at R(0, 0). First-order maintenance walks one of them:
+    O(N).
+    """
     i = np.arange(n)
     return np.concatenate([_rows(1, 0, 2 * i), _rows(2, 2 * i + 1, 0)]), _toggle(0, 32)
 
@@ -53,8 +55,9 @@ def hub_wall(k: int) -> Instance:
 
 
 def rated_walls(k: int, rates: tuple[int, int, int], updates: int) -> Instance:
-    """Returns three hub walls over values of their own, one for updates of each relation, updated in proportion to
-    `rates`."""
+    """Returns three hub walls over separate values, one for updates of each relation, updated in proportion to
+    `rates`.
+    """
     apart = 10**8
     walls = [rotate(hub_wall(k)[0], r) + np.array([0, r * apart, r * apart, 0]) for r in range(3)]
     relations = np.random.default_rng(1).choice(3, size=updates, p=np.array(rates) / sum(rates))
@@ -66,13 +69,13 @@ def rated_walls(k: int, rates: tuple[int, int, int], updates: int) -> Instance:
 
 
 def light_wall(k: int) -> Instance:
-    """Returns a graph whose light lists are as long as they can be: everyone needs sqrt N."""
+    """Returns a graph whose light lists are as long as possible: every algorithm needs sqrt N."""
     b, i = np.meshgrid(np.arange(k // 4), np.arange(k // 4), indexing="ij")
     return np.concatenate([_rows(1, b, FAR + b * k + i), _rows(2, np.arange(k * k // 4), 0)]), _toggle(0, 32)
 
 
 def wall(size: int, epsilon: float) -> Instance:
-    """Returns hub wall (eps < 1/2) or light wall with lists of theta(N^eps): the worst of IVM^eps at that eps."""
+    """Returns hub wall (eps < 1/2) or light wall with lists of theta(N^eps), the worst case of IVM^eps at that eps."""
     if epsilon < 0.5:
         degree = math.ceil(6 * size**epsilon)
         i = np.arange(size // 4)
@@ -91,7 +94,9 @@ def sit_wall(k: int) -> Instance:
 
 
 def oumv(n: int, rounds: int, seed: int = 0) -> Instance:
-    """Returns a vector, a matrix and a vector of bits, the reduction behind the lower bound: S is a random matrix."""
+    """Returns rounds of a vector, a matrix and a vector of bits, the reduction behind the lower bound: S is a random
+    matrix.
+    """
     rng = np.random.default_rng(seed)
     b, c = np.nonzero(rng.integers(0, 2, (n, n)))
     u, v = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
@@ -108,13 +113,13 @@ def oumv(n: int, rounds: int, seed: int = 0) -> Instance:
 
 
 def cube(k: int, seed: int = 0) -> Instance:
-    """Returns [k] x [k] into R, S and T in random order: as many triangles as can be."""
+    """Returns inserts of [k] x [k] into R, S and T in random order, with as many triangles as possible."""
     rows = np.concatenate([_grid(r, k, k) for r in range(3)])
     return rows[:0], np.random.default_rng(seed).permutation(rows)
 
 
 def thrash(k: int, cycles: int) -> Instance:
-    """Returns an A-value of R swings between light and heavy for ever, over a hub wall."""
+    """Returns a hub wall in which an A-value of R alternates between light and heavy."""
     load, _ = hub_wall(k)
     up = _rows(0, 7, np.arange(3 * k))
     down = up.copy()
@@ -123,7 +128,7 @@ def thrash(k: int, cycles: int) -> Instance:
 
 
 def grow_shrink(n: int, cycles: int, seed: int = 0) -> Instance:
-    """Returns nothing, n tuples, nothing again: major rebalancings in both directions."""
+    """Returns updates from empty to n tuples and back, `cycles` times: major rebalancings in both directions."""
     rng = np.random.default_rng(seed)
     side = max(int(math.sqrt(n / 2)), 2)
     rows = np.concatenate([_grid(r, side, side) for r in range(3)])
@@ -137,7 +142,7 @@ def grow_shrink(n: int, cycles: int, seed: int = 0) -> Instance:
 
 
 def zipf(n: int, domain: int, skew: float = 1.0, deletes: float = 0.2, seed: int = 0) -> Instance:
-    """Returns zipf distributed ends; a fraction of the updates deletes a live tuple."""
+    """Returns tuples with Zipf-distributed ends; a fraction of the updates deletes a live tuple."""
     rng = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, domain + 1) ** skew
     ends = rng.choice(domain, (n, 2), p=weights / weights.sum())
@@ -172,13 +177,13 @@ def delay_values(k: int) -> np.ndarray:
 
 
 def space_wall(k: int) -> np.ndarray:
-    """Returns the pair view of single partitioning at its largest: N^1.5 / 32 entries. 8 divides k."""
+    """Returns the instance that maximizes the pair view of single partitioning: N^1.5 / 32 entries. 8 divides k."""
     b, i = np.meshgrid(np.arange(2 * k), np.arange(k // 8), indexing="ij")
     return np.concatenate([_grid(0, k // 8, 2 * k), _rows(1, b, b * (k // 8) + i)])
 
 
 def star(n: int) -> np.ndarray:
-    """Returns S(i, 0), T(0, j): factorized maintenance stores n^2 pairs."""
+    """Returns S(i, 0), T(0, j), for which factorized maintenance stores n^2 pairs."""
     return np.concatenate([_rows(1, np.arange(n), 0), _rows(2, 0, np.arange(n))])
 
 
@@ -193,4 +198,4 @@ UPDATES: dict[str, tuple[str, Callable[[int], Instance], tuple[int, ...]]] = {
     "grow_shrink": ("grow and shrink", lambda n: grow_shrink(n, 2), (1000, 2250, 4000, 9000, 16000)),
     "zipf": ("Zipf(1) ends, 20% deletes", lambda n: zipf(n, n // 8), (2000, 4500, 8000, 18000, 32000)),
 }
-"""Instances of streams of updates: name -> title, maker, and the sizes it is made in."""
+"""Instances of streams of updates: name -> title, maker, and the sizes in which it is made."""

@@ -1,4 +1,4 @@
-"""What a workload is: a query and the stream that drives it."""
+"""A workload: a query and the stream that drives it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ HOP3 = "FROM G G1, G G2, G G3 WHERE G1.dst = G2.src AND G2.dst = G3.src"
 class Workload:
     """A query and its stream.
 
-    ``kind`` says where rows come from. ``prefix``: updates measured in a normal run (0: all), because some results grow
-    without bounds; ``checked``: length of the stream on which results are compared with DuckDB, and ``check_options``
-    what else is different there. ``copies``: inputs of the query
-    that one update reaches on average, for the paper's relation updates. ``tables``: those of the schema that come, in
-    this order (default all); ``keys``: what the planner is told of them. ``motif``, ``where``: the query as the
-    view has it, where that is a motif; ``view``, where others write it in another way; ``sql`` is then its equal for
-    others. ``regression``: the query behind a model
-    whose sums ``sql`` has, and the column that it explains. ``dialect``: that of ``sql``.
+    ``kind`` selects the source of the rows. ``prefix``: updates measured in a normal run (0: all), because some results
+    grow without bound; ``checked``: length of the stream on which results are compared with DuckDB, and
+    ``check_options`` the other options that differ there. ``copies``: inputs of the query that one update reaches on
+    average, for the paper's relation updates. ``tables``: the tables of the schema in the stream, in this order
+    (default all); ``keys``: the keys that are declared to the planner. ``motif``, ``where``: the view's query, if it is
+    a motif; ``view``: the view's query, if other systems need another text. ``sql`` is then the equivalent for the
+    others. ``regression``: the query behind a model whose sums are in ``sql``, and the column that it explains.
+    ``dialect``: of ``sql``.
     """
 
     name: str

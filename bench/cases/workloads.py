@@ -1,7 +1,7 @@
-"""What is maintained: the paper's queries, TPC-H joins and aggregates, each with the stream that drives it.
+"""All workloads: the paper's queries, TPC-H joins and aggregates, each with the stream that drives it.
 
-A workload's SQL is read by the planner and, to check results, by DuckDB. ``{n}`` is the filter constant of the data.
-Definitions: "Change Propagation Without Joins", full version, Appendix D; the SNB queries as its experiments run them.
+The planner reads a workload's SQL, and so does DuckDB to check results. ``{n}`` is the filter constant of the data.
+Definitions: "Change Propagation Without Joins", full version, Appendix D; the SNB queries are those of its experiments.
 """
 
 from __future__ import annotations
@@ -186,17 +186,17 @@ class Loaded:
     schema: dict[str, dict[str, str]]
     stream: Stream
     first: int = 0
-    """So many updates at the beginning of the stream are loaded, and not measured."""
+    """The number of updates at the beginning of the stream that are loaded and not measured."""
 
     @property
     def declared(self) -> dict[str, dict[str, Any]]:
-        """Returns the schema as the planner takes it: with the keys."""
+        """Returns the schema for the planner, with the keys."""
         keys = self.workload.keys
         return {name: {"columns": columns, "key": list(keys.get(name, ()))} for name, columns in self.schema.items()}
 
     @cached_property
     def program(self) -> Program:
-        """Returns how the query is maintained. PlanError if it cannot be."""
+        """Returns the program of the query. Raises PlanError if the query cannot be maintained."""
         if self.workload.regression is not None:
             query, target = self.workload.regression
             return crown.ml.program(query, self.declared, target=target)
@@ -216,12 +216,11 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     """Returns the workload over ``data`` (see ``datasets``).
 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
-    ``window``; ``laps`` (how often the window goes over the graph); ``keep`` (share of the edges that the filter keeps,
-    instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of the edges that
-    come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``events`` of the shop and of
-    Nexmark;
-    ``rows`` of each relation of the star of six, and of the window of rows in order; ``prefix`` (updates; by default
-    the workload's, 0 for all).
+    ``window``; ``laps`` (how often the window passes over the graph); ``keep`` (share of the edges that the filter
+    keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of the edges
+    that are inserted, none of which is deleted, instead of a window); ``persons`` of generated SNB data; ``events`` of
+    the shop and of Nexmark; ``rows`` of each relation of the star of six, and of the window of rows in order;
+    ``prefix`` (updates; by default the workload's, 0 for all).
 
     Deterministic.
     """
@@ -291,7 +290,7 @@ def _keeping(graph: datasets.Graph, share: float) -> int:
 
 
 def _only(stream: Stream, names: tuple[str, ...]) -> Stream:
-    """Returns the updates of some of the tables."""
+    """Returns the updates of the tables ``names``."""
     numbers = [i for i, name in enumerate(stream.tables) if name in names]
     place = np.full(len(stream.tables), -1, np.int16)
     place[numbers] = np.arange(len(numbers))

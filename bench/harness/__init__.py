@@ -1,1 +1,1 @@
-"""How it is measured: cells in processes of their own, checked before their time counts."""
+"""The harness: cells are measured in processes of their own, and checked before their time counts."""

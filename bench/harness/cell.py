@@ -1,7 +1,7 @@
 """The process in which one cell is measured: ``python -m bench.harness.cell`` with the cell's JSON on standard input.
 
-Writes JSON lines: ``{"progress": [done, of]}`` now and then, ``{"result": {...}}`` at the end. A process of its own
-gives every cell its own peak memory and lets the parent stop what does not come back.
+Writes JSON lines: ``{"progress": [done, of]}`` now and then, ``{"result": {...}}`` at the end. A separate process gives
+every cell its own peak memory and lets the parent stop a cell that does not return.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Progress:
 
 
 def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
-    """Measures the cell; progress goes to ``stream``. With ``one_core`` in the cell, it stays on one core."""
+    """Measures the cell; writes progress to ``stream``. With ``one_core`` in the cell, stays on one core."""
     entry = ENGINES[spec["engine"]]
     progress = _Progress(stream)
     if entry.job:
@@ -49,7 +49,7 @@ def main() -> int:
     """Reads the cell, measures it, and writes the result."""
     spec = json.load(sys.stdin)
     results = sys.stdout
-    sys.stdout = sys.stderr  # whatever an engine prints is not a result
+    sys.stdout = sys.stderr  # output of an engine is not a result
     result = run(spec, results)
     print(json.dumps({"result": result}), file=results, flush=True)
     return 0

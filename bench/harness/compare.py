@@ -1,7 +1,7 @@
-"""Files of results side by side: each row faster, slower or the same, judged by the spread of its repeats.
+"""Compares files of results: each row is faster, slower or the same, judged by the spread of its repeats.
 
-A machine is not the same all day. So that its moods are no verdict, two versions run by turns, in rounds: before,
-after, before, after. A row has a verdict if every round has it.
+The speed of a machine varies during the day. To exclude these variations, two versions run in alternation, in rounds:
+before, after, before, after. A row has a verdict if every round has it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEY = ("workload", "title", "engine", "mode", "batch_rows", "law", "x", "options
 
 @dataclass(frozen=True)
 class Row:
-    """One cell on both sides: updates per second of every repeat before and after, of all rounds, and the verdict."""
+    """One cell on both sides: updates per second of every repeat before and after, over all rounds, and the verdict."""
 
     title: str
     before: Sequence[float]
@@ -30,10 +30,10 @@ Round = tuple[Sequence[float], Sequence[float]]
 
 
 def compare(rounds: Sequence[tuple[Result, Result]]) -> tuple[list[Row], int]:
-    """Returns the rows that all files of a section have, in the order of the first, and how many others there are.
+    """Returns the rows that all files of a section have, in the order of the first, and the number of the others.
 
-    ``rounds``: the files before and after, of each round. Raises ResultsError if the files are of different sections
-    or scales.
+    ``rounds``: the files before and after, of each round. Raises ResultsError if the files are of different sections or
+    scales.
     """
     files = [file for one in rounds for file in one]
     for what in ("section", "scale"):
@@ -55,7 +55,7 @@ def compare(rounds: Sequence[tuple[Result, Result]]) -> tuple[list[Row], int]:
 
 
 def agreed(rounds: Sequence[Round]) -> str:
-    """Returns the verdict that every round has, *same* if they differ. Rounds of single repeats are judged as one."""
+    """Returns the verdict that every round has, *same* if they differ. Rounds of single repeats are judged together."""
     if any(len(rates) < 2 for one in rounds for rates in one):
         return verdict(*([rate for one in rounds for rate in one[side]] for side in (0, 1)))
     found = {verdict(before, after) for before, after in rounds}
@@ -63,8 +63,8 @@ def agreed(rounds: Sequence[Round]) -> str:
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:
-    """Returns *faster* if every repeat after was faster than every one before, *slower* if every one was slower,
-    *same* if the two ranges meet, *unknown* where one side has fewer than two repeats.
+    """Returns *faster* if every repeat after was faster than every one before, *slower* if every one was slower, *same*
+    if the two ranges overlap, *unknown* if one side has fewer than two repeats.
     """
     if len(before) < 2 or len(after) < 2:
         return "unknown"

@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""The machine on which the numbers were measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "duckdb")
 
 
 def machine() -> dict[str, Any]:
-    """Returns processor, cores, memory, load at the time, system, and the versions that matter."""
+    """Returns processor, cores, memory, current load, system, and the versions of relevant packages."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = {}
     for name in PACKAGES:
@@ -38,7 +38,7 @@ def machine() -> dict[str, Any]:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keeps this thread, and those that it starts meanwhile, on one core, where the system allows."""
+    """Keeps this thread, and the threads that it starts meanwhile, on one core, if the system allows it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -1,7 +1,7 @@
-"""Measuring one cell: one workload, one engine, one mode, in this process.
+"""Measures one cell: one workload, one engine, one mode, in this process.
 
-First the check: a short stream over the same data with the same query, whose result must agree with DuckDB in count
-and checksum at every checkpoint. Then a warm-up pass over the beginning of the stream, for every engine alike, which is
+First the check: a short stream over the same data with the same query, whose result must equal DuckDB's in count and
+checksum at every checkpoint. Then a warm-up pass over the beginning of the stream, the same for every engine, which is
 not timed. Then the timed passes, each with a fresh engine (see ``bench.harness.passes``).
 """
 
@@ -19,14 +19,15 @@ from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError, Subject
 
 PRELOAD_ROWS = 100_000
-WARM_ROWS = 20_000  # updates of the warm-up pass, and at least two batches
-WARM_S = 2.0  # it ends after the batch in which this time is over
+WARM_ROWS = 20_000  # updates of the warm-up pass, at least two batches
+WARM_S = 2.0  # the warm-up ends after the batch that exceeds this time
 Make = Callable[[Loaded], Subject]
 
 
 def measure(spec: dict[str, Any], make: Make, progress: Progress) -> dict[str, Any]:
-    """Returns the result of a cell (see ``bench.harness.results``). Never raises for what an engine does; the status
-    says it."""
+    """Returns the result of a cell (see ``bench.harness.results``). Never raises for an engine's error, which the
+    status reports.
+    """
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
         if spec.get("check"):
@@ -44,10 +45,11 @@ def measure(spec: dict[str, Any], make: Make, progress: Progress) -> dict[str, A
 
 
 def bytes_per_tuple(result: dict[str, Any]) -> float | None:
-    """Returns the bytes of state per live input tuple, at the moment at which the state was largest; None if unknown.
+    """Returns the bytes of state per live input tuple, at the moment of the largest state; None if unknown.
 
-    A live input tuple is a row of a table of the stream that was inserted and not deleted. It counts once, however many
-    aliases of the query read it and whatever the engine stores of it. So the figure means the same for every engine.
+    A live input tuple is a row of a table of the stream that was inserted and not deleted. It counts once, regardless
+    of the number of aliases that read it and of the engine's representation, so the figure means the same for every
+    engine.
     """
     state, live = result.get("state_peak_bytes"), result.get("live_tuples")
     return None if state is None or live is None else state / max(live, 1)
@@ -110,14 +112,14 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
 
 
 def _uncounted(spec: dict[str, Any], stream: Stream) -> int:
-    """Returns how many batches of a pass come before those that count."""
+    """Returns the number of batches of a pass before those that count."""
     if spec.get("counted_as_elsewhere"):
         return -(-foreign.warm_rows(len(stream)) // int(spec["batch_rows"]))
-    return int(bool(spec.get("preload")))  # the first after loading still sets things up (live views, say)
+    return int(bool(spec.get("preload")))  # the first one after loading still sets things up, such as live views
 
 
 def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:
-    """Applies the beginning of the stream with an engine that is thrown away. Returns the updates done."""
+    """Applies the beginning of the stream with an engine that is discarded. Returns the number of updates."""
     rows, started, done = spec["batch_rows"], time.perf_counter(), 0
     stop = min(max(spec.get("warm_rows", WARM_ROWS), 2 * rows), len(stream))
     while done < stop:
@@ -132,7 +134,7 @@ def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:
 
 
 def _summary(passes: list[Pass], of: int, mode: str) -> dict[str, Any]:
-    """Returns the fields of a result: those of the fastest pass, and the spread over all."""
+    """Returns the fields of a result: those of the fastest pass, and the spread over all passes."""
     best = min(passes, key=lambda one: one.seconds)
     seconds = [one.seconds for one in passes]
     done = best.updates

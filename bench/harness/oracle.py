@@ -1,4 +1,4 @@
-"""What the results ought to be: DuckDB, from scratch, at checkpoints of a short stream over the same data."""
+"""The expected results: DuckDB, from scratch, at checkpoints of a short stream over the same data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.cases.workloads import WORKLOADS, load
 def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Returns the ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
 
-    The window of a graph stream is a third of it, so that rows come, go and come again.
+    The window of a graph stream is a third of it, so that rows are inserted, deleted and inserted again.
     """
     import duckdb
 

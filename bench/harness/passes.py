@@ -1,7 +1,7 @@
-"""One timed pass of an engine over a stream, and what is sampled on the way.
+"""One timed pass of an engine over a stream, and the samples taken during the pass.
 
-What counts is the time inside ``apply`` alone: cutting the stream into Arrow batches happens before, sampling memory
-between batches.
+Only the time inside ``apply`` counts: the stream is cut into Arrow batches before, and memory is sampled between
+batches.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ WORK = ("touched", "r_updates", "s_updates", "p_updates", "live_flips", "steps",
 
 @dataclass
 class Fullest:
-    """The moment at which the state was largest: its bytes, and the live tuples of the stream's tables then."""
+    """The moment of the largest state: its bytes, and the live tuples of the stream's tables then."""
 
     state: int | None = None
     live: int | None = None
 
     def see(self, state: int, live: int) -> None:
-        """Takes note of a moment."""
+        """Records a moment."""
         if self.state is None or state > self.state:
             self.state, self.live = state, live
 
 
 @dataclass
 class Pass:
-    """What one pass measured; sizes in bytes, ``seconds`` those inside ``apply``."""
+    """The measurements of one pass; sizes in bytes, ``seconds`` inside ``apply``."""
 
     status: str = "ok"
     seconds: float = 0.0
@@ -98,7 +98,7 @@ def one_pass(
 
 
 def _marks(mode: str, batches: int) -> Iterator[int]:
-    """Yields the batches after which the whole result is asked for."""
+    """Yields the batches after which the whole result is read."""
     if mode == "full":
         mark = max(batches // MARKS, 1)
         yield from range(mark - 1, batches, mark)

@@ -1,31 +1,30 @@
-"""The JSON files of results, one per section, and what stands in them.
+"""The JSON files of results, one per section, and their contents.
 
 File: ``format`` (2), ``section``, ``machine`` (see ``bench.harness.machine``), ``scale`` (quick, normal, full),
 ``cells``.
 
-Cell: what was asked for (``workload``, ``engine``, ``mode``, ``batch_rows``, ``options``, ``law`` and ``x`` in the
-sections on scaling), and what came out:
+Cell: the request (``workload``, ``engine``, ``mode``, ``batch_rows``, ``options``, ``law`` and ``x`` in the sections on
+scaling), and the result:
 
 - ``status``: ok, skipped (not installed, or not for this query), failed, timeout (stopped at its time bound), wrong
   (did not pass the check; has no time then), with ``reason`` in one line for all but ok;
-- ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows of the
-  largest result;
-- ``warm_up_updates`` applied before, by an engine that is thrown away; ``of`` updates that are to be counted,
-  ``updates`` done;
+- ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows of the largest result;
+- ``warm_up_updates`` applied before, by an engine that is discarded; ``of`` updates that are to be counted, ``updates``
+  done;
 - ``seconds`` and ``updates_per_s_all`` of every repeat, ``updates_per_s`` of the fastest, ``updates_per_s_median``;
   ``deltas``, ``deltas_per_s``; ``enumerated``, ``enumerated_per_s`` in mode full;
 - ``results`` of the query at the end and ``count_s`` to count them, in mode count;
 - ``curves`` of the section triangle-slopes: label -> ``points`` (N, value) and their ``slope`` in logarithms;
 - ``latency_ms`` of a batch (p50, p95, p99, max, first), ``series`` along the stream (position, latency_ms, rss, state,
   live rows);
-- ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``live_tuples`` at that moment and
-  ``bytes_per_tuple``, their quotient (see ``bench.harness.measure``), ``amplification`` (rows touched per
-  update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part);
-- in the section spark: ``snapshot_bytes`` of a cell, and of one that was rebuilt how many batches were ``replayed``,
-  and ``batch_ms`` of a small batch after that;
+- ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``live_tuples`` at that moment and ``bytes_per_tuple``,
+  their quotient (see ``bench.harness.measure``), ``amplification`` (rows touched per update), ``stats`` and ``work``
+  (the engine's counters at the end, and their growth over the timed part);
+- in the section spark: ``snapshot_bytes`` of a cell; for a rebuilt cell the number of batches ``replayed``, and
+  ``batch_ms`` of a small batch after that;
 - in the section pipelines only: ``first`` and ``nights``, seconds by engine (see ``bench.subjects.pipelines``);
-- in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s``,
-  ``loaded_bytes``, ``resident_bytes``, ``state_bytes`` (see ``bench.subjects.startup``).
+- in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s``, ``loaded_bytes``,
+  ``resident_bytes``, ``state_bytes`` (see ``bench.subjects.startup``).
 
 All sizes are bytes, all times seconds unless the name says ms.
 """
@@ -44,11 +43,11 @@ Result = dict[str, Any]
 
 
 class ResultsError(CrownError):
-    """The results asked for are not there, or from another version."""
+    """The requested results do not exist, or are of another version."""
 
 
 def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells: list[Result]) -> Path:
-    """Writes a section's file, replacing an older one in one step."""
+    """Writes a section's file atomically, replacing an older one."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{section}.json"
     data = {"format": FORMAT, "section": section, "scale": scale, "machine": machine, "cells": cells}
@@ -59,8 +58,9 @@ def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells
 
 
 def read_file(path: Path) -> Result:
-    """Returns the contents of one file. Raises ResultsError if it is not there, or no file of results of this
-    version."""
+    """Returns the contents of one file. Raises ResultsError if it does not exist, or is not a file of results of this
+    version.
+    """
     try:
         data: Result = json.loads(path.read_text())
     except OSError:

@@ -1,7 +1,7 @@
-"""Running sections: data made ready once, expectations computed once, every cell in a process of its own.
+"""Runs sections: data are prepared once, expectations computed once, and every cell runs in a process of its own.
 
-One process at a time, except at the quick scale, where all happens in this one. A cell that does not come
-back within its bound, and the time that starting up may take, is ended.
+Processes run one at a time. At the quick scale all cells run in this process. A cell that does not return within its
+bound, plus a grace time for starting, is ended.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run_section(
 
 
 def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str, Any]]) -> Cell:
-    """Returns the cell with what came out."""
+    """Returns the cell with its result."""
     titles: Cell = {
         "title": WORKLOADS[cell["workload"]].title,
         "engine_title": ENGINES[cell["engine"]].title,
@@ -91,13 +91,13 @@ def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str
         return cell | {"status": "skipped", "reason": "checking needs DuckDB (pip install duckdb)"}
     except (DataError, SkipError) as error:
         return cell | {"status": "skipped", "reason": str(error)}
-    if scale == "quick":  # starting a process takes longer than what it would measure
+    if scale == "quick":  # starting a process takes longer than the measurement
         return cell | run(spec, io.StringIO())
     return cell | in_process(spec)
 
 
 def in_process(spec: dict[str, Any]) -> dict[str, Any]:
-    """Measures a cell in a process of its own. Returns what it said last if it had to be ended."""
+    """Measures a cell in a process of its own. Returns its last report if the process had to be ended."""
     limit = spec["bound_s"] * (spec["repeats"] + 1) + GRACE_S
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_root()), environment.get("PYTHONPATH")]))
@@ -150,7 +150,7 @@ def in_process(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends a process that this run started, and what it started in its own session."""
+    """Ends a process that this run started, with the processes in its session."""
     try:
         os.killpg(process.pid, 15)
         process.wait(timeout=5)
@@ -173,8 +173,8 @@ def _root() -> Path:
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:
-    """Returns ``data``; a folder that holds a packed SNB data set (``*snb*.tar.gz``) has it unpacked next to the
-    results, and is then looked at together with it.
+    """Returns ``data``. If the folder contains a packed SNB data set (``*snb*.tar.gz``), unpacks it next to the
+    results, links the folder's other files beside it, and returns that folder.
     """
     if data is None or not Path(data).is_dir():
         return data

@@ -13,8 +13,9 @@ from bench.report.text import quantity, stopped
 
 
 def throughput(cells: Sequence[Cell], name: str) -> str:
-    """Returns horizontal bars: the median updates/s of every engine on one workload, fastest first; a run that did not
-    finish says so."""
+    """Returns horizontal bars: the median updates/s of every engine on one workload, fastest first. The bar of an
+    unfinished run says so.
+    """
     with mpl.rc_context(STYLE):
         ran = sorted((c for c in cells if c.get("updates_per_s")), key=_median)
         figure, (axes,) = figure_of(height=0.55 + 0.34 * len(ran))
@@ -52,10 +53,10 @@ def _ratio(value: float, ours: float) -> str:
 
 
 def along(cells: Sequence[Cell], name: str) -> str:
-    """Returns latency of a batch, and state, along the stream, for the engines that know them."""
+    """Returns latency of a batch, and state, along the stream, for the engines that report them."""
     with mpl.rc_context(STYLE):
         figure, (latency, memory) = figure_of(2, 3.4)
-        floors = []  # a stream ends with next to nothing, which would take up most of the axis
+        floors = []  # a stream ends with almost no state, which would take up most of the axis
         for cell in cells:
             series = cell.get("series") or {}
             if len(series.get("position", ())) < 3:

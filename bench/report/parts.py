@@ -1,4 +1,4 @@
-"""The parts of the report in order: what each says, its charts, its tables."""
+"""The parts of the report in order: the text, charts and tables of each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bench.report.style import Cell
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the report: what it says about the results, charts, tables.
+    """A part of the report: its text about the results, charts, tables.
 
-    ``chart`` returns SVG elements, or nothing if there is nothing to draw. ``paper`` is added where the paper's curves
-    are drawn, which a quick run does not do.
+    ``chart`` returns SVG elements, or an empty text if there is nothing to draw. ``paper`` is added if the paper's
+    curves are drawn, which a quick run does not do.
     """
 
     section: str
@@ -39,7 +39,7 @@ def _race(cells: Sequence[Cell]) -> str:
         if len(measured(mine)) > 1:
             out.append(f"<h3>{escape(mine[0]['title'])}</h3>{charts.throughput(mine, f'race-{workload}')}")
     first = [c for c in cells if c["workload"] == cells[0]["workload"] and c.get("series", {}).get("state")]
-    first = [c for c in first if c["engine"] != "spark-recompute"]  # its state is what it is handed
+    first = [c for c in first if c["engine"] != "spark-recompute"]  # its state is only its input
     if first:
         out.append(f"<h3>Along the stream, {escape(first[0]['title'])}</h3>{charts.along(first, 'along')}")
     return "".join(out)

@@ -1,4 +1,4 @@
-"""The report: one HTML page that needs nothing else, and the same tables as markdown. Both only read the JSON."""
+"""The report: one self-contained HTML page, and the same tables as markdown. Both only read the JSON."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Sections = dict[str, dict[str, Any]]
 
 
 def tiles(sections: Sections) -> list[tuple[str, str]]:
-    """Returns the figures at the top: (value, what it is). A rate is a median.
+    """Returns the figures at the top: (value, description). A rate is a median.
 
-    What is measured in several sections is taken from the one that compares the engines, which the first chart draws.
+    If several sections measure a figure, it is taken from the one that compares the engines, which the first chart
+    draws.
     """
 
     def pick(engine: str, mode: str, *names: str) -> Cell:
@@ -65,18 +66,19 @@ def tiles(sections: Sections) -> list[tuple[str, str]]:
 
 
 def _columns(cards: int) -> int:
-    """Returns how many cards stand side by side, so that none is alone in the last row."""
+    """Returns the number of cards per row, chosen so that no card is alone in the last row."""
     return next((n for n in (4, 3, 5) if cards % n != 1), 4)
 
 
 def is_quick(sections: Sections) -> bool:
-    """Returns whether any section is from a quick run."""
+    """Returns True if any section is from a quick run."""
     return any(section["scale"] == "quick" for section in sections.values())
 
 
 def _machine(sections: Sections) -> str:
     """Returns the machine in one line, with the loads at the starts of the sections, which may have run at different
-    times."""
+    times.
+    """
     first = next(iter(sections.values()))
     loads = [section["machine"]["load"] or 0 for section in sections.values()]
     scales = ", ".join(dict.fromkeys(section["scale"] for section in sections.values()))
@@ -85,13 +87,13 @@ def _machine(sections: Sections) -> str:
 
 
 def _text(part: Part, cells: Sequence[Cell]) -> str:
-    """Returns what a part says; of the paper only where its curves are drawn."""
+    """Returns the text of a part; the text on the paper only if its curves are drawn."""
     said = part.text if any(c["scale"] == "quick" for c in cells) or not part.paper else f"{part.text} {part.paper}"
     return said.replace(" , ", ", ").rstrip(".") + "."
 
 
 def html(sections: Sections) -> str:
-    """Returns the page. Cost: a few seconds, most of them matplotlib's."""
+    """Returns the page. Cost: a few seconds, mostly in matplotlib."""
     shown = [(part, sections[part.section]["cells"]) for part in PARTS if part.section in sections]
     body = [
         "<header><h1>CROWN benchmarks</h1>",
@@ -120,16 +122,16 @@ def html(sections: Sections) -> str:
 
 
 def front(sections: Sections) -> str:
-    """Returns the chart that comes first, as the text of a file; nothing if its query was not measured."""
+    """Returns the first chart, as the text of a file; an empty text if its query was not measured."""
     cells = sections.get("engines", {}).get("cells", ())
     mine = [cell for cell in cells if cell["workload"] == "3-hop" and cell.get("updates_per_s")]
     return _file(charts.throughput(mine, "front")) if len(mine) > 1 else ""
 
 
 def markdown(sections: Sections, chart: str = "") -> str:
-    """Returns the page: a chart, where others are faster, the method, and every table, folded.
+    """Returns the page: a chart, the settings in which others are faster, the method, and every table, folded.
 
-    ``chart``: where the file of ``front`` is.
+    ``chart``: the path of the file of ``front``.
     """
     out = ["# Benchmarks", "", FIRST, ""]
     if is_quick(sections):
@@ -157,12 +159,12 @@ def _tables(part: Part, cells: Sequence[Cell]) -> list[tables.Table]:
 
 
 def _file(chart: str) -> str:
-    """Returns a chart as the text of a file, on white paper."""
+    """Returns a chart as the text of a file, with a white background."""
     return chart.replace("<svg ", '<svg style="background: #fff" ', 1) + "\n"
 
 
 def save_charts(page: str, folder: Path) -> list[Path]:
-    """Writes every chart of the page to a file of its own, named as the chart is. Returns the files."""
+    """Writes every chart of the page to a file with the chart's name. Returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for found in re.finditer(r'<svg[^>]*aria-label="([^"]+)".*?</svg>', page, re.DOTALL):

@@ -1,4 +1,4 @@
-"""How the plots look, and a figure as SVG text."""
+"""The style of the plots, and a figure as SVG text."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ STYLE: Any = {
     "ytick.color": SOFT,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
-    "legend.handlelength": 3.2,  # long enough to tell a dashed line
+    "legend.handlelength": 3.2,  # long enough to recognize a dashed line
     "lines.linewidth": 1.8,
 }
 _QUANTITY = FuncFormatter(lambda value, _: quantity(value))
@@ -85,7 +85,7 @@ def figure_of(columns: int = 1, height: float = 3.3, width: float = 9.6) -> tupl
 
 
 def svg(figure: Figure, name: str) -> str:
-    """Returns the figure as an SVG element; identifiers are made unique per chart, because a page holds many."""
+    """Returns the figure as an SVG element; identifiers are made unique per chart, because a page contains many."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
@@ -95,7 +95,7 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def plain_log(axis: Any) -> None:
-    """Labels an axis in plain numbers; 2, 5 and more where few decades would leave the axis bare."""
+    """Labels an axis in plain numbers, with 2, 5 and more if the axis spans few decades."""
     low, high = axis.get_data_interval()
     span = high / low if low > 0 else np.inf
     subs = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0) if span < 8 else (1.0, 2.0, 5.0) if span < 100 else (1.0,)
@@ -105,12 +105,12 @@ def plain_log(axis: Any) -> None:
 
 
 def title_of(engine: str) -> str:
-    """Returns the engine's name as a legend has room for it."""
+    """Returns a short name of the engine for a legend."""
     return ENGINES[engine].title.replace(" (this project)", "")
 
 
 def dotted(engine: str) -> dict[str, Any]:
-    """Returns how the line of an engine is drawn, with its name."""
+    """Returns the line style of an engine, with its name."""
     return {"color": COLOURS[engine], "marker": "o", "markersize": 4, "label": title_of(engine)}
 
 

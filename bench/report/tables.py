@@ -19,7 +19,7 @@ _LAWS = {"lambda": "λ", "size": "|D|"}
 
 @dataclass(frozen=True)
 class Table:
-    """Headings, rows of text, and for each row whether it is this project's."""
+    """Headings, rows of text, and a flag for each row of this project."""
 
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -42,7 +42,7 @@ def _ms(cell: Cell, which: str) -> str:
 
 
 def outcome(cell: Cell) -> str:
-    """Returns whether the cell was checked, or what became of it."""
+    """Returns whether the cell was checked, or why it has no result."""
     check = cell.get("check", {})
     if cell["status"] == "ok":
         return {"passed": f"checked, {check.get('rows', 0):,} rows"}.get(
@@ -53,7 +53,7 @@ def outcome(cell: Cell) -> str:
 
 
 def rate(cell: Cell) -> str:
-    """Returns updates per second, of the fastest run; how far it came if it was stopped."""
+    """Returns updates per second of the fastest run; the progress, too, if the run was stopped."""
     return quantity(cell.get("updates_per_s")) + stopped(cell)
 
 
@@ -71,7 +71,7 @@ def _grown(cell: Cell) -> str:
 
 
 def measured(cells: Sequence[Cell]) -> Table:
-    """Returns what a cell measured, one per row."""
+    """Returns the measurements of the cells, one per row."""
     return _columns(
         cells,
         (
@@ -94,7 +94,7 @@ def measured(cells: Sequence[Cell]) -> Table:
 
 
 def queries(cells: Sequence[Cell]) -> Table:
-    """Returns this engine on every query, DuckDB's recompute and the paper's time in the same row."""
+    """Returns this engine on every query, with DuckDB's recompute and the paper's time in the same row."""
     rows = []
     for cell in (c for c in cells if c["engine"] == "crown"):
         other = next((c for c in cells if c["workload"] == cell["workload"] and c["engine"] != "crown"), {})
@@ -126,7 +126,7 @@ def queries(cells: Sequence[Cell]) -> Table:
 
 
 def law(x: str) -> Callable[[Sequence[Cell]], Table]:
-    """Returns what makes the table of a scaling section, against ``x``."""
+    """Returns a function that makes the table of a scaling section, against ``x``."""
     columns = (
         (x, lambda c: quantity(c["x"])),
         ("query", lambda c: c["title"]),
@@ -145,7 +145,7 @@ def law(x: str) -> Callable[[Sequence[Cell]], Table]:
 
 
 def states(cells: Sequence[Cell]) -> Table:
-    """Returns state, and what it stands for."""
+    """Returns the size of the state, with the edges and results that it represents."""
     return _columns(
         cells,
         (
@@ -163,7 +163,7 @@ def states(cells: Sequence[Cell]) -> Table:
 
 
 def started(cells: Sequence[Cell]) -> Table:
-    """Returns the first impression in numbers."""
+    """Returns the startup measurements."""
     return _columns(
         [c for c in cells if "load_s" in c],
         (
@@ -183,7 +183,7 @@ def _median(cell: Cell) -> str:
 
 
 def losses(sections: Sections) -> Table:
-    """Returns every place where the median of another engine is above that of ours in the same setting."""
+    """Returns every setting in which the median of another engine is above this engine's."""
     rows = []
     for name in ("engines", "workloads", "aggregates", "native", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
@@ -229,14 +229,14 @@ def markdown(table: Table) -> str:
 
 
 def folded(table: Table) -> str:
-    """Returns the table as markdown that a reader unfolds."""
+    """Returns the table as markdown that a reader can unfold."""
     count = "1 row" if len(table.rows) == 1 else f"{len(table.rows)} rows"
     summary = f"<summary>{count}: {', '.join(table.headings[:2])}, …</summary>"
     return f'<details markdown="1">\n{summary}\n\n{markdown(table)}\n\n</details>'
 
 
 def _cell(text: str) -> str:
-    """Returns a text for a cell of a markdown table, in which a bar would end it."""
+    """Returns a text for a cell of a markdown table, in which a bar must be escaped."""
     return text.replace("|", "\\|")
 
 

@@ -68,12 +68,12 @@ def _digits(value: float, digits: int) -> str:
 
 
 def engine(cell: dict[str, Any]) -> str:
-    """Returns its name as a table has room for it."""
+    """Returns a short name of the engine for a table."""
     return str(cell["engine_title"]).replace(" (this project)", "")
 
 
 def mode(cell: dict[str, Any]) -> str:
-    """Returns the mode of a cell, and whether the view takes the stream's word that every delete finds its row."""
+    """Returns the mode of a cell, and whether the view trusts the stream that every delete finds its row."""
     trusted = cell.get("arguments", {}).get("on_missing") == "trust"
     return f"{cell['mode']} rows trusted" if trusted else str(cell["mode"])
 
@@ -98,17 +98,17 @@ def span(rates: Sequence[float]) -> str:
 
 
 def median_rate(cell: dict[str, Any]) -> list[float]:
-    """Returns the median rate of a cell, in updates per second; nothing of one without a rate."""
+    """Returns the median rate of a cell, in updates per second; an empty list for a cell without a rate."""
     return [cell["updates_per_s_median"]] if cell.get("updates_per_s") else []
 
 
 def times(before: Sequence[float], after: Sequence[float]) -> str:
-    """Returns how many times as fast the median is after as before."""
+    """Returns the ratio of the medians after and before."""
     return f"x {median(after) / median(before):.2f}" if before and after else "–"
 
 
 def stopped(cell: dict[str, Any]) -> str:
-    """Says how far a run came that was stopped at its time bound; nothing of others."""
+    """Returns how far a run came that was stopped at its time bound; an empty text for other runs."""
     if cell.get("status") != "timeout" or not cell.get("of"):
         return ""
     return f" (stopped at {100 * cell['updates'] / (cell['of'] - cell.get('preload', 0)):.0f} %)"

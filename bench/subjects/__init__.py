@@ -1,1 +1,1 @@
-"""Who is measured: this project, its algorithmic baselines, other systems."""
+"""The measured engines: this project, its algorithmic baselines, other systems."""

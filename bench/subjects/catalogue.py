@@ -1,4 +1,4 @@
-"""Who takes part: name, title, kind, and how a subject is made."""
+"""The participating engines: name, title, kind, and how a subject is made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bench.subjects.subject import Subject
 
 @dataclass(frozen=True)
 class Entry:
-    """``kind``: ours, algorithm (other algorithm, same tables), peer (other people's engine).
+    """``kind``: ours, algorithm (another algorithm, same tables), peer (another project's engine).
 
     ``maker`` is ``module:name``; a *subject* is called with (loaded, mode, **arguments) and driven batch by batch, a
     *job* (``job=True``) is called with (spec, progress) and returns the result of the whole cell, because it runs
-    elsewhere. ``batch_rows`` is what the engine is measured with unless asked otherwise.
+    elsewhere. ``batch_rows`` is the default size of a batch.
     """
 
     title: str
@@ -29,7 +29,7 @@ class Entry:
     modes: tuple[str, ...] = ("delta",)
 
     def load(self) -> Callable[..., Any]:
-        """Returns the maker itself; imports its module."""
+        """Returns the maker; imports its module."""
         module, name = self.maker.split(":")
         found: Callable[..., Any] = getattr(import_module(f"bench.subjects.{module}"), name)
         return found

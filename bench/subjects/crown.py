@@ -1,8 +1,8 @@
 """CROWN's engine as a subject, in its modes.
 
-*none* keeps the views only; *delta* enumerates every delta into reused buffers; *full* keeps the views and enumerates
-the full result now and then; *count* keeps the views and asks for the number of results at the end; *arrow* delivers
-deltas as a user of ``crown.View.apply_batches`` gets them.
+*none* maintains the views only; *delta* enumerates every delta into reused buffers; *full* maintains the views and
+enumerates the full result now and then; *count* maintains the views and counts the results at the end; *arrow* delivers
+deltas as ``crown.View.apply_batches`` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODES = ("none", "delta", "full", "arrow", "count")
 
 
 class Crown:
-    """``crown`` over one arena. ``threads`` > 1 splits the plan into cells, where the engine offers that."""
+    """``crown`` over one arena. ``threads`` > 1 splits the plan into cells, if the engine supports it."""
 
     def __init__(self, loaded: Loaded, mode: str, threads: int = 1) -> None:
         if mode == "full" and threads > 1:
@@ -39,13 +39,13 @@ class Crown:
             raise SkipError(str(error).splitlines()[0]) from None
         self._view = View(self._engine)
         self._mode = mode
-        # Deltas that are counted, filtered or netted are only what `run` delivers.
+        # Deltas that are counted, filtered or netted are delivered only by `run`.
         self._plain = not (self.plan.support or self.plan.residual)
         self._checking = False
         self._count = self._sum = 0
 
     def checking(self) -> None:
-        """Delivers deltas as Arrow batches and sum them up; where none are delivered the result is asked."""
+        """Delivers deltas as Arrow batches and sums them up; in modes without deltas, the result is read."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
@@ -65,11 +65,11 @@ class Crown:
         return n
 
     def load(self, batch: Batch) -> None:
-        """Loads into the views only, whatever the mode."""
+        """Loads into the views only, in every mode."""
         self._view.update(batch)
 
     def enumerate(self) -> int:
-        """Enumerates the full result into reused buffers; in mode *count* asks for its size only."""
+        """Enumerates the full result into reused buffers; in mode *count* only counts it."""
         if self._mode == "count":
             return self._view.count()
         last = self._engine.stages[-1]
@@ -77,9 +77,10 @@ class Crown:
         return sum(map(len, blocks))
 
     def totals(self) -> Totals:
-        """Follows the deltas in the modes that deliver them, and then also compares with a full enumeration.
+        """Returns count and checksum of the result. In modes that deliver deltas, compares their sum with a full
+        enumeration.
 
-        In the other modes it reads the full enumeration.
+        In the other modes, reads the full enumeration.
         """
         count, total = 0, 0
         for part in self._view.results():
@@ -96,11 +97,11 @@ class Crown:
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:
-        """Returns the engine's counters and what its plan is."""
+        """Returns the engine's counters and properties of its plan."""
         stats = self._view.stats()
         stats = {**stats["stages"][0], **stats}
         touched = stats["r_updates"] + stats["s_updates"] + stats["p_updates"] + stats["live_flips"]
         return {**stats, "touched": touched, "height": self.plan.height, "trees": self.plan.candidate_count}
 
     def close(self) -> None:
-        """Does nothing: nothing is held but memory."""
+        """Does nothing: the subject holds only memory."""

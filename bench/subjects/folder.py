@@ -1,4 +1,6 @@
-"""A view that outlives its process: ``crown.open``, whose batches are in a folder before they count as applied."""
+"""A view that outlives its process: ``crown.open``, whose batches are written to a folder before they count as
+applied.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _SNAPSHOT = "8MiB"
 
 
 class Folder(PublicView):
-    """The public view over a folder of its own; batches are written, and left to the system to put on the disk."""
+    """The public view over a folder of its own; batches are written, and the system decides when to sync them."""
 
     def _made(self, loaded: Loaded, on_missing: str) -> crown.View:
         self._folder = tempfile.TemporaryDirectory(prefix="crown-bench-")
@@ -30,7 +32,7 @@ class Folder(PublicView):
         )
 
     def stats(self) -> dict[str, Any]:
-        """Returns the view's counters, the bytes in its folder, and the seconds in which it is there again."""
+        """Returns the view's counters, the bytes in its folder, and the seconds to reopen it."""
         stats = super().stats()
         written = sum(path.stat().st_size for path in Path(self._folder.name).rglob("*") if path.is_file())
         self._durable.close()

@@ -1,8 +1,8 @@
-"""Bulk loads: generated tables into an empty view through ``View.update``, which is how one begins with tables.
+"""Bulk loads: generated tables into an empty view through ``View.update``, the usual way to load existing tables.
 
-Arguments of a cell: ``shape``, a key of ``SHAPES``; ``keys`` of the columns that are joined, ``uniform`` or ``zipf``,
-a tenth as many as rows; ``rows`` of all tables together; ``parts``, how many batches they come in; ``file``, whether
-the state is in a mapped file.
+Arguments of a cell: ``shape``, a key of ``SHAPES``; ``keys`` of the joined columns, ``uniform`` or ``zipf``, a tenth as
+many as rows; ``rows`` of all tables together; ``parts``, the number of batches; ``file``, whether the state is in a
+mapped file.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SHAPES = {
     "star": ("Q(a, b, c, d) :- R(a, b), S(a, c), T(a, d).", {"R": "ab", "S": "ac", "T": "ad"}, "a"),
     "3-hop-count": ("SELECT COUNT(*) AS n FROM G x, G y, G z WHERE x.b = y.a AND y.b = z.a", {"G": "ab"}, "ab"),
 }
-"""The loaded queries: text, columns per table, and the columns whose values meet."""
+"""The loaded queries: text, columns per table, and the joined columns."""
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Measures a cell of mode *load*: rows per second, memory of the process and of the state, page faults."""
     given = spec["arguments"]
     rows, parts = given["rows"], given.get("parts", 1)
-    _load(given | {"rows": min(rows, 100_000)}, 1, progress)  # whatever is set up once
+    _load(given | {"rows": min(rows, 100_000)}, 1, progress)  # performs the one-time set-up
     results = [_load(given, parts, progress) for _ in range(spec.get("repeats", 1))]
     seconds = [result["seconds"] for result in results]
     best = results[int(np.argmin(seconds))]
@@ -53,8 +53,9 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def tables(shape: str, keys: str, rows: int, part: int = 0, parts: int = 1) -> dict[str, pa.Table]:
-    """Returns part number ``part`` of generated tables that have ``rows`` rows in all, and a tenth as many keys; of
-    ``single`` keys, as many."""
+    """Returns part number ``part`` of generated tables that have ``rows`` rows in total, and a tenth as many keys; with
+    ``single`` keys, as many keys as rows.
+    """
     _, columns, joined = SHAPES[shape]
     rng, n = np.random.default_rng(part), rows // parts // len(columns)
     made = {}

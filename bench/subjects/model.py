@@ -1,4 +1,4 @@
-"""A regression as its users have it: ``crown.ml``, whose sums every batch keeps exact; nothing is delivered."""
+"""A regression through the public API: ``crown.ml``, whose sums every batch keeps exact; nothing is delivered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.subjects.view import PublicView
 
 
 class Model(PublicView):
-    """The sums of a workload that says for which ``regression`` they are."""
+    """The sums of a workload that names its ``regression``."""
 
     def __init__(self, loaded: Loaded, mode: str) -> None:
         if loaded.workload.regression is None or mode != "none":

@@ -1,9 +1,9 @@
 """A project of materialized views after a night: ``crown pipelines`` beside ``spark-pipelines run``, which recomputes.
 
-Both read the same Parquet tables, by their folders or a catalog, and write tables of their own. Each run is a process
-from its start to its end, but for ``crown pipelines watch``, which stays: there it is the time from the moment the
-files are there until the run says that it is done, after a first one that is not counted. After each night the tables
-of both are compared, row by row.
+Both read the same Parquet tables, by their folders or a catalog, and write tables of their own. The time of a run is
+that of its process, from start to end. ``crown pipelines watch`` does not end: its time is from the moment the files
+exist until it reports that the views are updated, after a first run that is not counted. After each night the tables of
+both are compared, row by row.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class _Warehouse:
     def _write(self, name: str, file: str, table: pa.Table) -> None:
         path = self.folder / name / f"{file}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = path.with_name(f"_{path.name}")  # no part of the table yet
+        made = path.with_name(f"_{path.name}")  # not yet part of the table
         pq.write_table(table, made)
         os.replace(made, path)
 
     def night(self, share: float, number: int) -> int:
-        """Changes the tables; returns how many rows are new, or other than before."""
+        """Changes the tables; returns the number of new or changed rows."""
         added, anew = retail.changed(self._tables, share, number)
         for name, rows in added.items():
             self._write(name, str(number), rows)
@@ -132,7 +132,7 @@ class _Project:
         (self.folder / "spark-pipeline.yml").write_text(text)
 
     def call(self, words: list[str], **environment: str) -> None:
-        """Runs a program in the folder; shows what it said if it fails."""
+        """Runs a program in the folder; shows its output if it fails."""
         done = subprocess.run(
             words,
             cwd=self.folder,
@@ -183,7 +183,7 @@ class _Watched:
         self._process.wait()
 
     def seconds(self, change: Any) -> float:
-        """Returns how long the views take to have a change, from when all its files are there."""
+        """Returns the seconds until the views have a change, from the moment its files exist."""
         change()
         begun = time.monotonic()
         assert self._process.stdout is not None
@@ -195,7 +195,7 @@ class _Watched:
 
 
 class _Peer(_Project):
-    """Has a catalog, as it must to run again."""
+    """Has a catalog, which it needs to run again."""
 
     def __init__(self, folder: Path, warehouse: _Warehouse) -> None:
         super().__init__(folder, "spark")

@@ -1,4 +1,4 @@
-"""How much memory this process takes, and memory that is there before it is needed."""
+"""The memory of this process, and memory that is allocated before it is needed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _GIB = 1 << 30
 
 
 def rss() -> int:
-    """Returns the resident bytes of this process (0 where /proc is not there)."""
+    """Returns the resident bytes of this process (0 without /proc)."""
     return _status("VmRSS")
 
 
 def peak_rss() -> int:
-    """Returns the most resident bytes since the start or ``reset_peak`` (0 where /proc is not there)."""
+    """Returns the peak of resident bytes since the start or ``reset_peak`` (0 without /proc)."""
     return _status("VmHWM")
 
 
 def reset_peak() -> None:
-    """Counts the peak from now on, where the system allows."""
+    """Resets the peak, if the system allows it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -30,12 +30,12 @@ def reset_peak() -> None:
 
 
 def touch(size: int) -> float | None:
-    """Writes to ``size`` bytes of fresh memory, at most half of what is available, and frees it; returns seconds per
-    GiB, None if nothing is known to be available.
+    """Writes to ``size`` bytes of fresh memory, at most half of the available memory, and frees it. Returns seconds per
+    GiB, None if the available memory is unknown.
 
-    Many virtual machines give memory that has been free for some seconds back to their host, and to get it again takes
-    ten times as long as to fill a page (measured: 0.12 and 2.2 s per GiB). What allocates much right after this call
-    does not pay for it.
+    Many virtual machines return memory that has been free for some seconds to their host, and getting it back takes ten
+    times as long as filling a page (measured: 0.12 and 2.2 s per GiB). Code that allocates much right after this call
+    does not pay for that.
     """
     size = min(size, _status("MemAvailable", "/proc/meminfo") // 2)
     if size <= 0:

@@ -1,8 +1,8 @@
-"""The Spark operator's cells at rare moments: filled from tables that are there, and rebuilt on a host without them.
+"""Rare operations of the Spark operator's cells: filled from existing tables, and rebuilt on a host without them.
 
-Generated tables, as many keys as rows: a row meets one other on the average, and the result is as large as the tables.
-One cell. Time that Java and Python workers take to start is not counted: a small job of the same kind runs before.
-Nor is what a virtual machine takes to get memory back from its host (``bench.subjects.resident.touch``).
+Generated tables, as many keys as rows: a row joins one other on average, and the result is as large as the tables. One
+cell. The start of Java and Python workers is not counted, because a small job of the same kind runs before. Nor is the
+time of a virtual machine to get memory back from its host (``bench.subjects.resident.touch``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from crown.errors import CrownError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SMALL = 20_000  # rows of what runs before
-_TOUCHED = 1_000  # bytes per row: tables, state, snapshot, and what travels
+_SMALL = 20_000  # rows of the job that runs before
+_TOUCHED = 1_000  # bytes per row: tables, state, snapshot, and data in transit
 _CORES = 2
 
 
@@ -60,7 +60,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _backfilled(spark: SparkSession, folder: Path, shape: str, rows: int) -> dict[str, Any]:
-    """Returns how long ``bulk_load`` of Parquet files takes, and what it leaves."""
+    """Returns the time of ``bulk_load`` of Parquet files, and the size of its snapshot."""
     from spark_jobs import bulk_load
 
     frames = {}
@@ -76,9 +76,9 @@ def _backfilled(spark: SparkSession, folder: Path, shape: str, rows: int) -> dic
 
 
 def _restored(spark: SparkSession, folder: Path, shape: str, rows: int) -> dict[str, Any]:
-    """Returns how much longer a batch of a cell takes that has to be rebuilt from its snapshot and log first.
+    """Returns how much longer a batch takes if its cell must first be rebuilt from its snapshot and log.
 
-    The stream is stopped after its rows, and goes on with an empty scratch folder, as on another host.
+    The stream is stopped after its rows, and continues with an empty scratch folder, as on another host.
     """
     for number, n in enumerate((rows, 10)):
         _append(folder, shape, n, number)
@@ -102,7 +102,7 @@ def _append(folder: Path, shape: str, rows: int, number: int) -> None:
 
 
 def _drained(spark: SparkSession, folder: Path, shape: str, host: str) -> None:
-    """Runs the stream over all files that are there, a micro-batch each, with the live engines on some ``host``."""
+    """Runs the stream over all existing files, a micro-batch each, with the live engines on some ``host``."""
     from spark_jobs import maintain
 
     frames = {}
@@ -124,7 +124,7 @@ def _written(folder: Path, number: int, table: pa.Table) -> Path:
 
 
 def _note(folder: Path, batch: int) -> dict[str, Any]:
-    """Returns what the cell has noted of a batch."""
+    """Returns the cell's note about a batch."""
     (file,) = folder.glob(f"state/crown/*/crown/0/{batch}.json")
     found: dict[str, Any] = json.loads(file.read_text())
     return found

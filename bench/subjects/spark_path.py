@@ -1,8 +1,8 @@
 """This project on Spark: ``spark_jobs.maintain`` over change files, deltas into Spark's no-op sink, or another one.
 
-The stream is staged as Parquet files of ``batch_rows`` updates, one micro-batch each, before time counts. Measured end
-to end from the end of the first micro-batch, which carries the start of JVM and Python workers, to the end of the
-last. The engine *spark-identity* is the same without us: rows to Python and back.
+The stream is staged as Parquet files of ``batch_rows`` updates, one micro-batch each, before time counts. It is
+measured end to end from the end of the first micro-batch, which includes the start of JVM and Python workers, to the
+end of the last. The engine *spark-identity* is the same without this project: rows to Python and back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def session(cores: int) -> SparkSession:
-    """Returns the session that Spark is measured with. Raises SkipError if Spark cannot start."""
+    """Returns the session in which Spark is measured. Raises SkipError if Spark cannot start."""
     from spark_jobs import local_session
 
     try:
@@ -59,7 +59,8 @@ def session(cores: int) -> SparkSession:
 
 def _staged(stream: Stream, rows: int, folder: Path, empty: bool = False) -> dict[str, Path]:
     """Returns parquet files of ``rows`` updates per relation, named in stream order; with ``empty``, all files but the
-    first have none."""
+    first are empty.
+    """
     for name in stream.tables:
         (folder / name).mkdir(parents=True)
     for i, batch in enumerate(stream.batches(rows)):
@@ -98,8 +99,7 @@ def _started(spark: SparkSession, sink: str, loaded: Loaded, staged: dict[str, P
 
 
 def _passed_through(spark: SparkSession, staged: dict[str, Path], folder: Path) -> StreamingQuery:
-    """Starts a stream whose rows go to Python and come back as they are: what a batch costs in which nothing is
-    done."""
+    """Starts a stream whose rows go to Python and return unchanged, to measure the cost of an empty batch."""
     from spark_jobs.session import quietly
 
     frame = reduce(lambda one, other: one.unionAll(other), _frames(spark, staged).values())
@@ -110,7 +110,7 @@ def _passed_through(spark: SparkSession, staged: dict[str, Path], folder: Path) 
 
 
 def _check(spark: SparkSession, spec: dict[str, Any]) -> dict[str, Any]:
-    """Follows count and checksum of the deltas of a short stream to its first checkpoint."""
+    """Compares count and checksum of the deltas of a short stream at its first checkpoint."""
     position, count, checksum = spec["check"]["expected"][0]
     loaded = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
     totals = [0, 0]

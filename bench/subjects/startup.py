@@ -1,7 +1,7 @@
-"""The first impression: how long until ``crown`` is imported, until its libraries are, and until the first ``apply``
-has returned; and how much memory a process takes that does nothing else.
+"""Startup: the time until ``crown`` is imported, until its libraries are, and until the first ``apply`` has returned;
+and the memory of a process that does nothing else.
 
-Each in a fresh interpreter: with the kernels compiled before, and with an empty cache, as in a new environment.
+Each is measured in a fresh interpreter: with compiled kernels, and with an empty cache, as in a new environment.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ print(json.dumps([loaded, peak_rss(), view.stats()["live_bytes"]]))
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Measures a cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports what it needs);
+    """Measures a cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports its dependencies);
     ``first_apply_s`` (a view and its first batch, kernels cached); ``first_apply_cold_s``.
 
-    Bytes of memory: ``loaded_bytes`` after these imports; ``resident_bytes``, the most until a 3-hop has had 20 batches
-    of 10,000 random edges, of which ``state_bytes`` are its state then.
+    Bytes of memory: ``loaded_bytes`` after these imports; ``resident_bytes``, the peak until a 3-hop has had 20 batches
+    of 10,000 random edges; ``state_bytes``, its state then.
     """
     warm = min((_once(_SCRIPT, {}) for _ in range(spec["repeats"] + 1)), key=sum)
     loaded, resident, state = _once(_RESIDENT, {})

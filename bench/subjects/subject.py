@@ -1,4 +1,4 @@
-"""The interface behind which every engine is measured."""
+"""The interface of every measured engine."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any, Protocol
 from bench.cases.streams import Batch
 
 Progress = Callable[[int, int], None]
-"""Says how many updates are done, and of how many."""
+"""Reports the number of updates done, and the total."""
 
 
 class SkipError(Exception):
-    """This engine does not take part in this cell; the message is the one line that says why."""
+    """This engine does not take part in this cell; the message is the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What an engine knows of its result: rows, and the checksum of ``bench.cases.checksum`` (None where it only
-    counts)."""
+    """The totals of an engine's result: rows, and the checksum of ``bench.cases.checksum`` (None if it only counts)."""
 
     count: int
     checksum: int | None
@@ -28,30 +27,31 @@ class Totals:
 class Subject(Protocol):
     """One engine with one workload.
 
-    Constructed with (loaded workload, mode, options); raises SkipError if it cannot do that. ``checking`` comes before
-    the first ``apply`` and makes the engine follow count and checksum of its result, at a cost that is not measured.
+    Constructed with (loaded workload, mode, options); raises SkipError if it does not support them. ``checking`` is
+    called before the first ``apply`` and makes the engine track count and checksum of its result, at a cost that is not
+    measured.
     """
 
     def checking(self) -> None:
-        """Keeps track, from now on, of what ``totals`` returns."""
+        """Starts tracking the values that ``totals`` returns."""
 
     def apply(self, batch: Batch) -> int:
-        """Brings the result up to date. Returns the number of deltas delivered, 0 in modes that deliver none."""
+        """Updates the result. Returns the number of deltas delivered, 0 in modes that deliver none."""
 
     def load(self, batch: Batch) -> None:
-        """Takes a batch in without delivering anything, as cheaply as the engine can; before what is measured."""
+        """Loads a batch without delivering anything, as cheaply as the engine can, before the measurement."""
 
     def enumerate(self) -> int:
         """Enumerates the full result, drops it and returns its size. Modes *full* and *count* only."""
 
     def totals(self) -> Totals:
-        """Returns count and checksum of the result now."""
+        """Returns the current count and checksum of the result."""
 
     def state_bytes(self) -> int | None:
-        """Returns the bytes of state, if the engine knows."""
+        """Returns the bytes of state, if the engine reports them."""
 
     def stats(self) -> dict[str, Any]:
-        """Returns anything worth keeping: counters of work, sizes."""
+        """Returns counters of work, sizes, and anything else worth storing."""
 
     def close(self) -> None:
-        """Releases what it holds."""
+        """Releases its resources."""

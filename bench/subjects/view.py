@@ -1,4 +1,4 @@
-"""This project as its users have it: ``crown.view``, deltas as Arrow tables; for queries that are programs of stages.
+"""This project through its public API: ``crown.view``, deltas as Arrow tables; for queries that are programs of stages.
 
 *delta* is ``View.apply``, which returns the deltas of a batch as one table; *ranges* is the same in ranges; *none* is
 ``View.update``.
@@ -52,11 +52,11 @@ class PublicView:
         return int(delta.num_rows)
 
     def load(self, batch: Batch) -> None:
-        """Takes a batch in without asking for deltas."""
+        """Loads a batch without computing deltas."""
         self._view.update(batch)
 
     def enumerate(self) -> int:
-        """Raises SkipError: it is no mode of this subject."""
+        """Raises SkipError: this subject does not enumerate."""
         raise SkipError("the public view is measured by its deltas")
 
     def totals(self) -> Totals:
@@ -76,8 +76,9 @@ class PublicView:
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:
-        """Returns the view's counters, how many rows its join trees touched and emitted, and the steps of its stages in
-        order."""
+        """Returns the view's counters, the number of rows that its join trees touched and emitted, and the steps of its
+        ordered stages.
+        """
         stats = self._view.stats()
         stages = stats.get("stages", [stats])
         touched = sum(stage.get(name, 0) for stage in stages for name in WORK)
@@ -85,4 +86,4 @@ class PublicView:
         return {**stats, "touched": touched, **sums}
 
     def close(self) -> None:
-        """Does nothing: nothing is held but memory."""
+        """Does nothing: the subject holds only memory."""

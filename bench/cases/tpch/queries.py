@@ -1,8 +1,8 @@
 """The 22 queries of TPC-H as workloads of the public view.
 
-They are those of its specification (Revision 3, Section 2.4) with the validation parameters, without ORDER BY and
-LIMIT. Q18 asks for more than 250 instead of 300, and Q11 for more than 0.04 % of the whole, so that small data has rows
-on both sides. Only the columns they name come, and the keys.
+The queries are from its specification (Revision 3, Section 2.4) with the validation parameters, without ORDER BY and
+LIMIT. Q18 tests for more than 250 instead of 300, and Q11 for more than 0.04 % of the whole, so that small data has
+rows on both sides. Streams contain only the columns that the queries name, and the keys.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """TPC-H as a stream: reference tables first, then orders with their lines in a sliding window.
 
-The tables come from the ``tpchgen-cli`` program (PyPI package of that name), which is asked once and whose files are
-kept next to the results. The refresh functions of TPC-H insert new orders with their lines and delete old ones; here
-they do so all the time. A query that reads neither has the offers of suppliers (``partsupp``) in the window instead.
+The program ``tpchgen-cli`` (PyPI package of that name) generates the tables once, and its files are stored next to the
+results. The refresh functions of TPC-H insert new orders with their lines and delete old ones; here they do so all the
+time. A query that reads neither has the suppliers' offers (``partsupp``) in the window instead.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def generator() -> str | None:
 
 
 def prepare(folder: Path, scale: float) -> Path:
-    """Generates the tables at that scale factor below ``folder`` unless they are there. Returns where they are."""
+    """Generates the tables at that scale factor below ``folder`` unless they exist. Returns their folder."""
     target = folder / f"tpch-{scale}"
     if not all((target / f"{name}.parquet").exists() for name in COLUMNS):
         program = generator()
@@ -62,8 +62,9 @@ def prepare(folder: Path, scale: float) -> Path:
 
 
 def stream(folder: Path, schema: Mapping[str, Mapping[str, str]], window: float = 0.2) -> Stream:
-    """Returns the stream over the tables of ``schema`` in ``folder``: whole tables first, orders and their lines in a
-    window, or, where the schema has neither, offers."""
+    """Returns the stream over the tables of ``schema`` in ``folder``: whole tables first, then orders and their lines
+    in a window, or, if the schema has neither, offers.
+    """
     tables = {name: _table(folder / f"{name}.parquet", columns) for name, columns in schema.items()}
     never = np.iinfo(np.int64).max
     orders = np.sort(pq.read_table(folder / "orders.parquet", columns=["o_orderkey"]).column(0).to_numpy())
@@ -85,7 +86,7 @@ def stream(folder: Path, schema: Mapping[str, Mapping[str, str]], window: float 
 
 
 def _shuffled(rows: int) -> np.ndarray:
-    """Returns a place for each row: in their own order all offers of one part would come together."""
+    """Returns a random position for each row, because in file order all offers of one part would be together."""
     return np.random.default_rng(7).permutation(rows)
 
 

@@ -1,1 +1,1 @@
-"""Which cells make up each section, at each scale: what is compared with whom, how cost grows, and Spark."""
+"""The cells of each section, at each scale: comparisons, growth of cost, and Spark."""

@@ -1,4 +1,4 @@
-"""Sections of what lies around the engine: Spark, pipelines, loads, the start; and kernels by themselves."""
+"""Sections around the engine: Spark, pipelines, loads, startup; and kernels alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bench.harness.sections.cells import Cell, cell
 
 
 def sinks(scale: str) -> list[Cell]:
-    """Returns the Spark path end to end by what writes the deltas: nothing, Spark, or the cells."""
+    """Returns the Spark path end to end by the writer of the deltas: none, Spark, or the cells."""
     if scale == "quick":
         return []
     titles = {
@@ -30,11 +30,12 @@ def sinks(scale: str) -> list[Cell]:
 
 def operator(scale: str) -> list[Cell]:
     """Returns the Spark operator's micro-batches beside those of a job that does nothing, and cells that are filled
-    from tables, or rebuilt."""
+    from tables, or rebuilt.
+    """
     if scale == "quick":
         return []
     cells = []
-    # Enough batches for Java to compile what they run, or all that the graph has. Spark keeps the times of a hundred.
+    # Enough batches for Java to compile their code, or all that the graph has. Spark keeps the times of a hundred.
     for rows, batches in ((0, 96), (1, 96), (1_000, 96), (10_000, 60), (100_000, 10)):
         each = max(rows, 1)
         more: Cell = {"options": {"prefix": each * batches}, "batch_rows": each, "law": "batch", "x": rows}
@@ -54,7 +55,7 @@ def operator(scale: str) -> list[Cell]:
 
 
 def pipelines(scale: str) -> list[Cell]:
-    """Returns a project of thirty views over twelve tables, after nights that change more and more."""
+    """Returns a project of thirty views over twelve tables, after nights with more and more changes."""
     if scale == "quick":
         return []
     lines = 2_000_000 if scale == "normal" else 10_000_000
@@ -64,7 +65,9 @@ def pipelines(scale: str) -> list[Cell]:
 
 
 def loads(scale: str) -> list[Cell]:
-    """Returns bulk loads of generated tables, at once, in ten parts and into a mapped file; in full, of 10^8 rows."""
+    """Returns bulk loads of generated tables, at once, in ten parts and into a mapped file; at full scale, of 10^8
+    rows.
+    """
     rows = {"quick": 40_000, "normal": 3_000_000}.get(scale, 10_000_000)
     settings: list[tuple[str, Cell]] = [
         (f"{shape}, {keys} keys", {"shape": shape, "keys": keys, "rows": rows})
@@ -83,14 +86,16 @@ def loads(scale: str) -> list[Cell]:
 
 
 def startup(scale: str) -> list[Cell]:
-    """Returns the first impression."""
+    """Returns the startup of a process."""
     if scale == "quick":
         return []
     return [cell("3-hop", "crown-startup", "startup", scale, checked=False)]
 
 
 def kernels(scale: str) -> list[Cell]:
-    """Returns what spends its time in kernels, to compare two ways of compiling them by turns (CONTRIBUTING.md)."""
+    """Returns workloads that spend their time in kernels, to compare two ways of compiling them in alternation
+    (CONTRIBUTING.md).
+    """
     passes: Cell = {"repeats": 1 if scale == "quick" else 5, "checked": False}
     cells = [cell("3-hop", "crown", mode, scale, **passes) for mode in ("none", "delta")]
     cells += [cell(name, "crown-view", "delta", scale, **passes) for name in ("agg-star", "agg-tpch-q3")]

@@ -1,4 +1,4 @@
-"""Cells: what is measured, with the defaults of its engine and its scale.
+"""Cells: the settings of a measurement, with the defaults of its engine and its scale.
 
 quick: seconds, for tests. normal: minutes, everything that matters. full: the long tail (10^7 rows, whole streams).
 """

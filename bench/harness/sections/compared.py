@@ -11,11 +11,15 @@ from bench.harness.sections.cells import COLUMNS, RECOMPUTE, SHORT, Cell, beside
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
 
-_TPCH_FEW = ("agg-tpch-q15", "agg-tpch-q16", "agg-tpch-q22")  # those of subqueries that have rows on very small data
+_TPCH_FEW = (
+    "agg-tpch-q15",
+    "agg-tpch-q16",
+    "agg-tpch-q22",
+)  # with subqueries that have rows on very small data
 
 
 def targets(scale: str) -> list[Cell]:
-    """Returns what this engine is built for, in its modes, and the plain Python baseline beside it."""
+    """Returns the target workloads of this engine, in its modes, beside the plain Python baseline."""
     cells = [cell("3-hop", "crown", mode, scale) for mode in ("none", "delta", "full", "arrow")]
     cells.append(cell("3-hop", "python", "delta", scale))
     if scale == "quick":
@@ -32,7 +36,7 @@ def targets(scale: str) -> list[Cell]:
 
 
 def engines(scale: str) -> list[Cell]:
-    """Returns the same query and stream for everyone."""
+    """Returns the same query and stream for every engine."""
     names: tuple[str, ...]
     if scale == "quick":
         names = ("crown", "first-order", "standard", "higher-order", "yannakakis", "duckdb-delta", "duckdb-recompute")
@@ -65,11 +69,11 @@ def workloads(scale: str) -> list[Cell]:
 def aggregates(scale: str) -> list[Cell]:
     """Returns groups, bags and outer joins through the public view, beside DuckDB's recompute of the same batches.
 
-    There are many: a pass of ours ends after three seconds, one recompute is one pass.
+    There are many cells: a pass of this engine ends after three seconds, and a pass of the recompute is one recompute.
     """
     quick = scale == "quick"
     passes: Cell = {} if scale == "full" else SHORT
-    # What is kept and opened again is a whole window: the stream itself ends with an empty one.
+    # A view that is stored and reopened holds a whole window: the stream itself ends with an empty one.
     lasting: Cell = {"options": {"prefix": 5_000 if quick else 160_000}}
     few = ("agg-star", "agg-3-hop-by", "agg-group", "agg-inner", "agg-outer", "agg-shop", *_TPCH_FEW)
     names = few if quick else tuple(name for name in AGGREGATES if name != "agg-cofactors")
@@ -97,14 +101,15 @@ def aggregates(scale: str) -> list[Cell]:
 
 
 def motifs(scale: str) -> list[Cell]:
-    """Returns motifs of three to five vertices as the public view has them, beside DuckDB's recompute."""
+    """Returns motifs of three to five vertices through the public view, beside DuckDB's recompute."""
     names, sizes = (tuple(MOTIFS), (10_000, 1_000)) if scale != "quick" else (tuple(MOTIFS)[:3], (1_000,))
     return beside(names, sizes, scale, {}, RECOMPUTE)
 
 
 def ordered(scale: str) -> list[Cell]:
     """Returns rows in order, in one partition that grows, beside DuckDB's recompute of the same batches, and dbsp and
-    Flink where they have the operator."""
+    Flink if they have the operator.
+    """
     quick = scale == "quick"
     cells = []
     for live in (2_000,) if quick else (10_000, 100_000, 1_000_000):
@@ -118,7 +123,7 @@ def ordered(scale: str) -> list[Cell]:
                     cells.append(cell(name, "duckdb-recompute", "delta", scale, **RECOMPUTE, **at, **COLUMNS))
                 if name in WRITTEN["dbsp"] and not quick:
                     cells.append(cell(name, "dbsp", "delta", scale, **at))
-        if live in (10_000, 100_000) and not quick:  # its own batches, and enough of them for a look at its metrics
+        if live in (10_000, 100_000) and not quick:  # its own batches, and enough of them to read its metrics
             at = {"options": {"rows": live, "prefix": 3 * live}, "preload": live, "law": "rows", "x": live}
             cells += [cell(name, "flink", "delta", scale, bound_s=20.0, **at) for name in OVER]
     return cells
@@ -147,7 +152,7 @@ def native(scale: str) -> list[Cell]:
             grouped = name in AGGREGATES
             ours = (("crown-view", "delta"),) if grouped else (("crown", "delta"), ("crown", "arrow"))
             cells += [cell(name, engine, mode, scale, **at) for engine, mode in ours]
-            if grouped:  # the others take the stream's word that every delete finds its row
+            if grouped:  # the others trust the stream that every delete finds its row
                 cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **at))
             cells += [cell(name, peer, "delta", scale, **at) for peer, written in WRITTEN.items() if name in written]
     return cells

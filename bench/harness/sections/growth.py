@@ -1,4 +1,4 @@
-"""Sections that say how cost grows: with the data, the batch, the output, time and cores."""
+"""Sections on the growth of cost: with the data, the batch, the output, time and cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def size(scale: str) -> list[Cell]:
-    """Returns cost of an update against |D|, the number of live rows, on a sliding window over a power-law graph."""
+    """Returns the cost of an update against |D|, the number of live rows, on a sliding window over a power-law
+    graph.
+    """
     sizes = {"quick": (2_000, 8_000), "normal": (10_000, 100_000, 1_000_000)}.get(
         scale, (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
     )
@@ -28,7 +30,8 @@ def size(scale: str) -> list[Cell]:
 
 def enclosed(scale: str) -> list[Cell]:
     """Returns running time against λ on the paper's stream, views only, as in the paper's Figure 9 (short version:
-    7)."""
+    7).
+    """
     edges = {"quick": 600, "normal": 20_000}.get(scale, 200_000)
     spans = (0.05, 1.0) if scale == "quick" else tuple(LAMBDA)
     cells = []
@@ -42,7 +45,7 @@ def enclosed(scale: str) -> list[Cell]:
 
 
 def selectivity(scale: str) -> list[Cell]:
-    """Returns running time and output against the share of edges the filter keeps, as in the paper's Figure 12."""
+    """Returns running time and output against the share of edges that the filter keeps, as in the paper's Figure 12."""
     shares = (0.01, 1.0) if scale == "quick" else SHARES
     cells = []
     for workload in ("3-hop", "4-hop-jp"):
@@ -53,8 +56,9 @@ def selectivity(scale: str) -> list[Cell]:
 
 
 def batches(scale: str) -> list[Cell]:
-    """Returns throughput against the number of updates per batch: where a peer gains from large batches, and we do
-    not."""
+    """Returns throughput against the number of updates per batch: some engines gain from large batches, this one does
+    not.
+    """
     sizes = (10, 1_000) if scale == "quick" else (1, 10, 100, 1_000, 10_000, 100_000)
     cells = []
     for rows in sizes:
@@ -69,14 +73,13 @@ def batches(scale: str) -> list[Cell]:
 
 
 def memory(scale: str) -> list[Cell]:
-    """Returns ten windows, one after the other, over a graph whose edges are drawn alike all the time: state must stay
-    flat."""
+    """Returns ten windows in sequence over a graph with a constant distribution of edges: state must stay flat."""
     more: Cell = {"options": {"window": 1 / 11}, "data": "generated", "law": "memory", "x": 10, "checked": False}
     return [cell("3-hop", "crown", "delta", scale, **more)]
 
 
 def state(scale: str) -> list[Cell]:
-    """Returns state and number of results of the unfiltered 3-hop while a graph is loaded and nothing leaves it."""
+    """Returns state and number of results of the unfiltered 3-hop while a graph is loaded and nothing is deleted."""
     more = {"law": "loaded", "batch_rows": 100_000}
     shares = (0.5, 1.0) if scale == "quick" else (0.1, 0.2, 0.5, 1.0)
     return [

@@ -10,7 +10,8 @@ PARTITIONS = ("single", "double")
 
 def triangle_speed(scale: str) -> list[Cell]:
     """Returns the triangle count in seconds: a graph stream, stored once or three times, and toggles on the hub
-    wall."""
+    wall.
+    """
     cells = []
     for copies, stored in ((1, "one copy"), (3, "three copies")):
         more: Cell = {"options": {"prefix": 0}, "arguments": {"copies": copies}, "title": f"Triangle count, {stored}"}
@@ -35,7 +36,7 @@ def triangle_speed(scale: str) -> list[Cell]:
 
 
 def triangle_slopes(scale: str) -> list[Cell]:
-    """Returns operations, delay and space of triangle maintenance against N, counted. A cell is a figure."""
+    """Returns counted operations, delay and space of triangle maintenance against N. A cell is a figure."""
     quick = {"sizes": 3} if scale == "quick" else {}
     figures = [("updates", name, title) for name, (title, _, _) in UPDATES.items()]
     figures += [("epsilon", partition, f"worst case per eps, {partition} partition") for partition in PARTITIONS]

@@ -13,7 +13,7 @@ MODEL, FOLDER, FLINK = "crown-model", "crown-folder", "flink-restart"
 
 
 def rates(cells: Sequence[Cell]) -> Table:
-    """Returns the public view on every query and batch size, DuckDB's recompute in the same row."""
+    """Returns the public view on every query and batch size, with DuckDB's recompute in the same row."""
     rows = []
     for cell in (c for c in cells if c["engine"] in (OURS, MODEL)):
         other = _beside(cells, cell, "duckdb-recompute", cell["workload"])
@@ -53,7 +53,7 @@ def outer(cells: Sequence[Cell]) -> Table:
 
 
 def lasting(cells: Sequence[Cell]) -> Table:
-    """Returns the stream of four relations where state outlives the process: what it takes, and how soon it is back."""
+    """Returns the stream of four relations with state that outlives the process: its cost, and the time to restart."""
     rows, ours = [], []
     for cell in (c for c in cells if c["engine"] in (FOLDER, FLINK)):
         stats = cell.get("stats", {})

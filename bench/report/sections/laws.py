@@ -1,4 +1,4 @@
-"""The plots of how cost grows: with the data, enclosureness, the output, the batch, the cores."""
+"""The plots of the growth of cost: with the data, enclosureness, the output, the batch, the cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _quick(cells: Sequence[Cell]) -> bool:
 
 
 def _of_paper(cells: Sequence[Cell], curves: dict[str, Any]) -> dict[str, Any]:
-    """Returns the paper's curves; none beside a quick run."""
+    """Returns the paper's curves; none for a quick run."""
     return {} if _quick(cells) else curves
 
 
@@ -50,7 +50,7 @@ def sizes(cells: Sequence[Cell], name: str) -> str:
 
 
 def enclosed(cells: Sequence[Cell], name: str) -> str:
-    """Returns running time relative to λ = 1: ours, and the paper's four graphs."""
+    """Returns running time relative to λ = 1: this engine's, and the paper's four graphs."""
     with mpl.rc_context(STYLE):
         figure, (relative, work) = figure_of(2, 3.4)
         for graph, seconds in _of_paper(cells, paper.SECONDS_BY_LAMBDA).items():
@@ -107,7 +107,7 @@ def selectivity(cells: Sequence[Cell], name: str) -> str:
 
 
 def batches(cells: Sequence[Cell], name: str) -> str:
-    """Updates per second against rows per batch."""
+    """Plots updates per second against rows per batch."""
     with mpl.rc_context(STYLE):
         figure, (axes,) = figure_of(height=3.2)
         for (engine, _), line in lines_of(cells):
@@ -125,7 +125,7 @@ def batches(cells: Sequence[Cell], name: str) -> str:
 
 
 def cores(cells: Sequence[Cell], name: str) -> str:
-    """Updates per second against threads or cores, and the speed-up beside the paper's."""
+    """Plots updates per second against threads or cores, and the speed-up beside the paper's."""
     with mpl.rc_context(STYLE):
         figure, (rate, speed) = figure_of(2, 3.6)
         found: dict[tuple[str, str, str], list[Cell]] = {}

@@ -10,9 +10,10 @@ from bench.report.text import engine, median_rate, mode, quantity, size, times
 
 
 def beside(cells: Sequence[Cell]) -> Table:
-    """Returns every engine on every query and batch size, and how many times faster ours is: delivering into its
-    buffer (or through the public view), and as Arrow. Memory: the most that was resident, and how much more that is
-    than before the first batch."""
+    """Returns every engine on every query and batch size, and how many times faster this engine is: delivering into its
+    buffer (or through the public view), and as Arrow. Memory: the peak resident size, and its growth since before the
+    first batch.
+    """
     rows = []
     for cell in cells:
         ours = cell["engine"].startswith("crown")

@@ -1,5 +1,6 @@
-"""The tables of the Spark operator: its micro-batches beside those of a job that does nothing, and cells at rare
-moments."""
+"""The tables of the Spark operator: its micro-batches beside those of a job that does nothing, and rare operations on
+cells.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from bench.report.text import quantity, size
 
 
 def batches(cells: Sequence[Cell]) -> Table:
-    """Returns the time of a micro-batch by its size, of a job that does nothing and of ours."""
+    """Returns the time of a micro-batch by its size, of a job that does nothing and of this engine."""
     rows = []
     for ours in (cell for cell in cells if cell["engine"] == "crown-spark" and "latency_ms" in cell):
         theirs = next((c for c in cells if c["engine"] == "spark-identity" and c["x"] == ours["x"]), {})
@@ -31,7 +32,7 @@ def batches(cells: Sequence[Cell]) -> Table:
 
 
 def restored(cells: Sequence[Cell]) -> Table:
-    """Returns how long a cell takes to be rebuilt, by its size."""
+    """Returns the time to rebuild a cell, by its size."""
     done = [cell for cell in cells if cell["mode"] == "restored" and "replayed" in cell]
     rows = [
         (
@@ -51,7 +52,7 @@ def restored(cells: Sequence[Cell]) -> Table:
 
 
 def backfills(cells: Sequence[Cell]) -> Table:
-    """Returns how long it takes to fill a cell from tables, by their size."""
+    """Returns the time to fill a cell from tables, by their size."""
     done = [cell for cell in cells if cell["mode"] == "backfill"]
     fresh = [cell.get("touched_s_per_gib") for cell in done]
     rows = [

@@ -1,4 +1,4 @@
-"""Rows in order: the table of rates, and how cost grows with the rows that are there."""
+"""Rows in order: the table of rates, and the growth of cost with the number of live rows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ Cost = Callable[[Cell], float | None]
 
 
 def rates(cells: Sequence[Cell]) -> Table:
-    """Returns the public view on every query, number of rows and batch size, and the others in the same row: DuckDB's
-    recompute and dbsp in the same batches, Flink SQL with its own, or the reason why there is no rate."""
+    """Returns the public view on every query, number of rows and batch size, with the other engines in the same row:
+    DuckDB's recompute and dbsp in the same batches, Flink SQL with its own, or the reason why there is no rate.
+    """
     rows = []
     for cell in (c for c in cells if c["engine"] == "crown-view"):
         same = [c for c in cells if _what(c) == _what(cell)]
@@ -48,7 +49,9 @@ _PEERS = ("duckdb-recompute", "dbsp", "flink")
 
 
 def _beside(cells: Sequence[Cell], engine: str, ours: Cell) -> str:
-    """Returns the rate of an engine and how many times faster ours is, by the medians; or why it has none."""
+    """Returns the rate of an engine and how many times faster this engine is, by the medians; or the reason why there
+    is no rate.
+    """
     cell = next((c for c in cells if c["engine"] == engine), None)
     if cell is None:
         return "–"
@@ -58,8 +61,9 @@ def _beside(cells: Sequence[Cell], engine: str, ours: Cell) -> str:
 
 
 def growth(cells: Sequence[Cell]) -> Table:
-    """Returns what an update costs in batches of one size, by the rows that are there, and the slope: that of the
-    logarithm of the cost on that of the rows, 0 for a cost that does not grow and 1 for one that grows as they do."""
+    """Returns the cost of an update in batches of one size, by the number of live rows, and the slope of its logarithm
+    on that of the rows: 0 for a constant cost, 1 for a cost proportional to the rows.
+    """
     rows = []
     for line in _lines(cells):
         theirs = [c for c in cells if c["engine"] == "duckdb-recompute" and _what(c) in map(_what, line)]
@@ -74,8 +78,9 @@ def growth(cells: Sequence[Cell]) -> Table:
 
 
 def curves(cells: Sequence[Cell]) -> str:
-    """Returns the cost of an update of DBToaster's finance queries against the rows that are there; nothing where no
-    query was measured at two sizes."""
+    """Returns the cost of an update of DBToaster's finance queries against the number of live rows; an empty text if no
+    query was measured at two sizes.
+    """
     lines = [line for line in _lines(cells) if line[0]["workload"] in FINANCE and len(line) > 1]
     if not lines:
         return ""
@@ -99,7 +104,7 @@ def curves(cells: Sequence[Cell]) -> str:
 
 
 def _lines(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Returns the measured cells of the view by query and mode, in batches of the least size, by their rows."""
+    """Returns the measured cells of the view by query and mode, in batches of the smallest size, by their rows."""
     ours = [c for c in cells if c["engine"] == "crown-view" and c.get("updates_per_s")]
     least = min((c["batch_rows"] for c in ours), default=0)
     found: dict[tuple[str, str], list[Cell]] = {}
@@ -109,7 +114,7 @@ def _lines(cells: Sequence[Cell]) -> list[list[Cell]]:
 
 
 def _points(cells: Sequence[Cell], cost: Cost) -> list[tuple[int, float]]:
-    """Returns rows and cost of cells that have one."""
+    """Returns rows and cost of the cells that have a cost."""
     return [(int(c["x"]), y) for c in cells if c.get("updates_per_s") and (y := cost(c))]
 
 

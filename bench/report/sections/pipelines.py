@@ -1,4 +1,4 @@
-"""The table of materialized views that are brought up to date after a night."""
+"""The table of materialized views that are updated after a night."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.report.tables import Table
 
 
 def nights(cells: Sequence[Cell]) -> Table:
-    """Returns the seconds that each engine takes, by how much has changed."""
+    """Returns the seconds of each engine, by the share of changed rows."""
     rows = []
     for cell in (cell for cell in cells if "nights" in cell):
         first = cell["first"]

@@ -15,7 +15,7 @@ _QUANTITY = {"delay": "operations between two results", "space": "bytes of state
 
 
 def curves(cells: Sequence[Cell]) -> str:
-    """Returns one chart per figure: what is counted against N, with the fitted slopes."""
+    """Returns one chart per figure: the counted quantity against N, with the fitted slopes."""
     return "".join(_curves(cell) for cell in cells if "curves" in cell)
 
 

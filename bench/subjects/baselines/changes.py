@@ -1,4 +1,4 @@
-"""A batch of Arrow rows as the baselines take it: checked, coded and netted by the same code as for the engine."""
+"""The changes of a batch of Arrow rows for the baselines: checked, coded and netted by the engine's own code."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from plans.wiring import Wire, used_columns
 
 @dataclass(frozen=True)
 class Changes:
-    """The net changes of the stored relations of a plan, and how many rows there were."""
+    """The net changes of the stored relations of a plan, and the number of rows of the batch."""
 
     changes: list[RelationChange]
     rows: int
 
 
 class PlanChanges:
-    """Turns batches into the changes of a plan's stored relations; ``intern`` enters values in a dictionary."""
+    """Turns batches into the changes of a plan's stored relations; ``intern`` adds values to a dictionary."""
 
     def __init__(self, plan: Plan, intern: Intern) -> None:
         program = program_of(plan)

@@ -1,6 +1,6 @@
 """The plain join tree of a plan, as data for the Dynamic Yannakakis kernels.
 
-A generalized node of CROWN's plan has no counterpart here: its first child that is at least as free takes its place.
+A generalized node of CROWN's plan has no counterpart here: it is replaced by its first child that is at least as free.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Tree:
 
 
 def tree_of(plan: Plan) -> Tree:
-    """Returns the join tree. Raises UnsupportedError where no child of a generalized node can replace it."""
+    """Returns the join tree. Raises UnsupportedError if no child of a generalized node can replace it."""
     atoms_of(plan)
     parent, order = _contracted(plan)
     number = {a: i for i, a in enumerate(plan.attributes)}

@@ -1,4 +1,6 @@
-"""The compiled baselines as subjects: same change preparation, arena and tables as CROWN's engine, other algorithm."""
+"""The compiled baselines as subjects: the change preparation, arena and tables of CROWN's engine, with other
+algorithms.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ ALGORITHMS = ("first-order", "standard", "higher-order", "yannakakis")
 
 
 class NumbaIvm:
-    """A baseline over the arena. ``algorithm`` is one of ``ALGORITHMS``; ``budget`` bytes of state at most."""
+    """A baseline over the arena. ``algorithm`` is one of ``ALGORITHMS``; ``budget``: the most bytes of state."""
 
     def __init__(self, loaded: Loaded, mode: str, algorithm: str, budget: int | None = None) -> None:
         if mode not in ("delta", "none"):
@@ -75,13 +77,13 @@ class NumbaIvm:
         self._updates = 0
 
     def checking(self) -> None:
-        """Sums up what is emitted."""
+        """Sums up the emitted rows."""
         if not self._deltas:
             raise SkipError("nothing to check: this mode delivers no deltas; mode delta of this baseline is checked")
         self._sink[sink.S_CHECK] = 1
 
     def apply(self, batch: Batch) -> int:
-        """Returns deletions of all inputs, then insertions, as CROWN does."""
+        """Applies deletions of all inputs, then insertions, as CROWN does. Returns the number of deltas."""
         prepared = self._preparer.prepare(batch)
         self._updates += prepared.rows
         before = int(self._sink[sink.S_EMITTED])
@@ -107,7 +109,7 @@ class NumbaIvm:
             )
 
     def load(self, batch: Batch) -> None:
-        """Loads rows: first-order IVM has nothing to keep but its inputs; the others must propagate to load."""
+        """Loads rows: first-order IVM stores only its inputs; the other algorithms must propagate to load."""
         complete = self._program
         if self._algorithm == "first-order" and self._distinct is False:
             self._program = complete.copy()
@@ -117,11 +119,11 @@ class NumbaIvm:
         self._program = complete
 
     def enumerate(self) -> int:
-        """Returns no baseline enumerates."""
+        """Raises SkipError: no baseline enumerates."""
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
-        """Returns the net count and checksum of all deltas so far: those of the result."""
+        """Returns the net count and checksum of all deltas so far, which are those of the result."""
         return Totals(int(self._sink[sink.S_COUNT]), int(self._sink[sink.S_SUM]))
 
     def state_bytes(self) -> int:
@@ -129,13 +131,13 @@ class NumbaIvm:
         return 8 * int(self._arena[A.H_LIVE])
 
     def stats(self) -> dict[str, Any]:
-        """Returns rows and groups read or written; rows of the inputs now."""
+        """Returns the rows and groups that were read or written, and the current rows of the inputs."""
         rows = sum(int(self._arena[table_at(i) + A.T_COUNT]) for i in range(len(self._nodes)))
         touched = int(self._sink[sink.S_TOUCHED])
         return {"touched": touched, "input_rows": rows, "reserved_bytes": 8 * int(self._arena[A.H_TOP])}
 
     def close(self) -> None:
-        """Does nothing: nothing is held but memory."""
+        """Does nothing: the subject holds only memory."""
 
     def _intern(self, texts: Texts, add: bool) -> np.ndarray:
         codes, rows = np.empty(texts.n, np.int64), np.empty(0, np.int64) if texts.rows is None else texts.rows

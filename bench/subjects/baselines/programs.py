@@ -1,12 +1,13 @@
-"""Which indexes, views and nested loops an algorithm needs for a query: data for ``kernels.propagate``.
+"""The indexes, views and nested loops that an algorithm needs for a query, as data for ``kernels.propagate``.
 
 The three algorithms, for an update ``t`` of atom ``i``:
 
 - *first-order*: join ``t`` with all other atoms, from scratch.
-- *standard* (materialized binary joins, as stream processors do): atoms in a fixed order, every prefix of the join is
-  stored; ``t`` is joined with the stored prefix before it, then with one atom after the other, every step stored.
-- *higher-order* (DBToaster's): without ``t``'s attributes the other atoms fall apart into connected parts; each part
-  is a view, projected and counted, and kept by the same rule.
+- *standard* (materialized binary joins, as in stream processors): atoms have a fixed order, and every prefix of the
+  join is stored; ``t`` is joined with the stored prefix before it, then with one atom after the other, and every step
+  is stored.
+- *higher-order* (DBToaster's): without the attributes of ``t`` the other atoms form connected components; each
+  component is a view, projected and counted, and maintained by the same rule.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from plans.plan import Plan
 
 
 class UnsupportedError(Exception):
-    """The algorithm, as written here, does not do this query; the message says why."""
+    """The algorithm does not support this query here; the message contains the reason."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Programs:
     def standard(self) -> Programs:
         """Returns programs of standard change propagation over a left-deep tree of binary joins."""
         last = self._result()
-        prefix = [0]  # relation that holds the join of atoms 0 .. i
+        prefix = [0]  # the relation with the join of atoms 0 .. i
         attributes: tuple[str, ...] = self.atoms[0].attributes
         for atom in self.atoms[1:-1]:
             attributes += tuple(a for a in atom.attributes if a not in attributes)
@@ -149,7 +150,9 @@ class Programs:
         return self
 
     def _parts(self, members: frozenset[int], i: int, kept: frozenset[str]) -> tuple[_Step, ...]:
-        """Returns steps that join a tuple of atom ``i`` with the views of what the other members fall apart into."""
+        """Returns steps that join a tuple of atom ``i`` with the views of the connected components of the other
+        members.
+        """
         bound = set(self.atoms[i].attributes)
         left, parts = set(members) - {i}, []
         while left:
@@ -171,7 +174,7 @@ class Programs:
         return tuple(out)
 
     def _view(self, members: frozenset[int], kept: frozenset[str]) -> int:
-        """Returns the relation of the view of the join of ``members`` on ``kept``, with programs that keep it."""
+        """Returns the relation of the view of the join of ``members`` on ``kept``, with programs that maintain it."""
         only = next(iter(members))
         if len(members) == 1 and kept == set(self.atoms[only].attributes):
             return only
@@ -186,8 +189,9 @@ class Programs:
         return view
 
     def _result(self) -> tuple[int, int]:
-        """Returns what to do with a joined tuple: emit it; or count it per output tuple and emit what appears or
-        vanishes."""
+        """Returns the action for a joined tuple: emit it; or count it per output tuple and emit tuples that appear or
+        vanish.
+        """
         if self.full:
             return K.EMIT, -1
         return K.DISTINCT, self._add(self.out, True)

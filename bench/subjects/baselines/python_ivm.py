@@ -1,8 +1,8 @@
-"""First-order IVM in plain Python: what one writes in an afternoon.
+"""First-order IVM in plain Python, as a programmer would write it in an afternoon.
 
-For each input a dict of tuples with their multiplicities and hash indexes (dicts of sets); an update runs one
-comprehension of nested loops over the other inputs' indexes. The source text is generated per query, as one would type
-it by hand.
+Each input has a dict of tuples with their multiplicities and hash indexes (dicts of sets). An update runs one
+comprehension of nested loops over the other inputs' indexes. The source text is generated per query, as if written by
+hand.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ Change = Callable[..., list[tuple[int, ...]]]
 
 
 def _names(attributes: tuple[str, ...], number: dict[str, int]) -> str:
-    """Returns target or value of a tuple of attributes: a scalar for one, a tuple otherwise."""
+    """Returns the target or value of a tuple of attributes: a scalar for one attribute, otherwise a tuple."""
     names = [f"x{number[a]}" for a in attributes]
     return names[0] if len(names) == 1 else f"({', '.join(names)}{',' if names else ''})"
 
 
 def source(programs: Programs) -> str:
     """Returns Python text of one function ``change_<atom>(add, *values)`` per input, which returns the joined
-    tuples."""
+    tuples.
+    """
     number = {a: i for i, a in enumerate(programs.attributes)}
     result = f"({', '.join(f'x{number[a]}' for a in programs.out)},)"
     lines = []
@@ -89,7 +90,7 @@ class PythonIvm:
         self._count = self._sum = 0
 
     def checking(self) -> None:
-        """Sums up what is delivered."""
+        """Sums up the delivered rows."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
@@ -123,7 +124,7 @@ class PythonIvm:
         return delivered
 
     def _turned(self, deltas: list[tuple[int, ...]], sign: int) -> list[tuple[int, ...]]:
-        """Returns the output tuples whose support came to be or ceased to be."""
+        """Returns the output tuples whose support became positive or zero."""
         support = self._support
         assert support is not None
         out = []
@@ -148,7 +149,7 @@ class PythonIvm:
         self.apply(batch)
 
     def enumerate(self) -> int:
-        """Returns no baseline enumerates."""
+        """Raises SkipError: no baseline enumerates."""
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
@@ -163,7 +164,7 @@ class PythonIvm:
         return {}
 
     def close(self) -> None:
-        """Does nothing: nothing is held but memory."""
+        """Does nothing: the subject holds only memory."""
 
 
 def _no_strings(array: pa.Array, add: bool) -> np.ndarray:

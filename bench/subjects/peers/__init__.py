@@ -1,1 +1,1 @@
-"""Other people's engines, each as it is meant to be used; skipped in one line where it is not installed."""
+"""Other projects' engines, each in its intended use; a missing one is skipped with a message of one line."""

@@ -1,8 +1,8 @@
-"""DuckDB, an in-process analytical database: recomputing the query, or delta queries written by hand.
+"""DuckDB, an in-process analytical database: recomputes the query, or runs delta queries written by hand.
 
 The delta queries are the textbook's: with the tables before (``old``) and after (``new``) the batch, the change of a
 join of ``R1 ... Rk`` is the sum over ``i`` of ``new R1 .. new R(i-1), delta Ri, old R(i+1) .. old Rk``. Both versions
-of a table are kept. One thread, results fetched as Arrow batches and dropped.
+of a table are stored. One thread, results fetched as Arrow batches and dropped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Duck:
         self.versions: tuple[str, ...] = ("",)
 
     def create(self) -> None:
-        """Makes the tables, in all versions."""
+        """Creates the tables, in all versions."""
         kinds = {
             "int64": "BIGINT",
             "int32": "INTEGER",
@@ -52,7 +52,7 @@ class _Duck:
             columns = list(self.loaded.schema[name])
             self.con.register("batch", rows)
             same = " AND ".join(f"{version}{name}.{c} IS NOT DISTINCT FROM gone.{c}" for c in columns)
-            # A row deleted and inserted in one batch is neither.
+            # A row that is deleted and inserted in one batch is neither.
             net = f"SELECT {', '.join(columns)}, sum({WEIGHT}) AS w FROM batch GROUP BY ALL HAVING w"
             self.con.execute(f"DELETE FROM {version}{name} USING ({net} < 0) gone WHERE {same}")
             self.con.execute(f"INSERT INTO {version}{name} SELECT {', '.join(columns)} FROM ({net} > 0)")
@@ -64,21 +64,21 @@ class _Duck:
         return tuple(row)
 
     def load(self, batch: Batch) -> None:
-        """Changes the tables, runs no query."""
+        """Changes the tables without running a query."""
         for version in self.versions:
             self.change(version, batch)
 
     def enumerate(self) -> int:
-        """Raises SkipError: it is no mode of these subjects."""
+        """Raises SkipError: these subjects do not enumerate."""
         raise SkipError("full enumeration is what recompute does")
 
     def state_bytes(self) -> int | None:
-        """Returns the bytes that DuckDB says its tables take in memory."""
+        """Returns the bytes of memory that DuckDB reports for its tables."""
         (used,) = self.one("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
         return None if used is None else int(used)
 
     def stats(self) -> dict[str, Any]:
-        """Returns the version that ran."""
+        """Returns the version of DuckDB."""
         import duckdb
 
         return {"version": duckdb.__version__}
@@ -89,9 +89,9 @@ class _Duck:
 
 
 class DuckRecompute(_Duck):
-    """Every batch: change the tables, run the query again, count its rows. No delta is computed.
+    """For every batch: changes the tables, runs the query again, counts its rows. Computes no delta.
 
-    ``columns``: the values of each column, too, because DuckDB computes no window function to count rows.
+    ``columns``: counts the values of each column, too, because DuckDB computes no window function just to count rows.
     """
 
     def __init__(self, loaded: Loaded, mode: str, threads: int = 1, *, columns: bool = False) -> None:
@@ -115,7 +115,7 @@ class DuckRecompute(_Duck):
 
 
 class DuckDelta(_Duck):
-    """Every batch: one delta query per input of the join, over old and new tables."""
+    """For every batch: runs one delta query per input of the join, over old and new tables."""
 
     def __init__(self, loaded: Loaded, mode: str, threads: int = 1) -> None:
         super().__init__(loaded, mode, threads)
@@ -157,11 +157,11 @@ class DuckDelta(_Duck):
         return f"SELECT {outputs}, t{changed}.w AS {WEIGHT} FROM {', '.join(tables)} WHERE {joined}"
 
     def checking(self) -> None:
-        """Sums up what is fetched."""
+        """Sums up the fetched rows."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
-        """Runs the delta queries, fetches their rows, brings both versions of the tables up to date."""
+        """Runs the delta queries, fetches their rows, updates both versions of the tables."""
         for name, columns in self.loaded.schema.items():
             rows = batch.get(name)
             if rows is None:

@@ -1,7 +1,7 @@
 """Flink SQL (``apache-flink``): one job over a changelog file, parallelism 1, results into the blackhole sink.
 
-Each relation is one file source with deletes; Flink reads it once for all aliases. Heap state, no checkpoints. The full
-joins are given without DISTINCT, which they do not need; a projection keeps it.
+Each relation is one file source with deletes; Flink reads it once for all aliases. Heap state, no checkpoints. Full
+joins are written without DISTINCT, which they do not need; a projection keeps it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def run_multi_join(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def run_restart(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Measures a cell with checkpoints: what the last one takes, and when a job that begins with it runs."""
+    """Measures a cell with checkpoints: the size of the last one, and the time until a job that starts from it runs."""
     with foreign.scratch() as folder:
         return _cell(spec, progress, checkpoints(folder), restart=True)
 
 
 def checkpoints(folder: str) -> dict[str, str]:
-    """Returns the settings that keep checkpoints of a job in a folder."""
+    """Returns the settings that store checkpoints of a job in a folder."""
     return {
         "execution.checkpointing.interval": "1 s",
         "execution.checkpointing.dir": f"file://{folder}",

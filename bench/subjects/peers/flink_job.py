@@ -1,14 +1,14 @@
-"""A Flink SQL job: run by a Python that has ``apache-flink``, which need not be the one that has this project.
+"""A Flink SQL job, run by a Python that has ``apache-flink``, which need not be the one that has this project.
 
 Reads a JSON specification on standard input: ``tables`` (name -> columns and a changelog file in Debezium's JSON),
 ``sql``, ``settings``, ``bound_s``, ``aggregate`` (run the query as the last value of an aggregate and return it,
-instead of into the blackhole sink), and ``restart`` (the job keeps checkpoints: say what the last one takes, and how
-long it takes another job to run from it). Writes JSON lines like ``bench.harness.cell``. Time counts from the first
-look at which the sources have emitted ``warm`` updates, the warm-up, to the end of the job or the time bound; updates
-done are what the sources have emitted by then, as Flink's own metrics say.
+instead of writing to the blackhole sink), and ``restart`` (the job writes checkpoints: report the size of the last one,
+and the time until another job runs from it). Writes JSON lines like ``bench.harness.cell``. Time counts from the first
+poll at which the sources have emitted ``warm`` updates, the warm-up, to the end of the job or the time bound. The
+updates done are those that the sources have emitted by then, by Flink's own metrics.
 
-Of a job that has ended Flink keeps no checkpoint. So one that is to be started again watches its files for more and
-does not end: its time is over when the sources have emitted all, and the checkpoint is the next one that is complete.
+Flink deletes the checkpoints of a job that has ended. So a job that is to be restarted watches its files for more and
+does not end: its time ends when the sources have emitted everything, and the checkpoint is the next complete one.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def main() -> int:
             again = _again(environment, insert, kept)
             say(result={"state": "RUNNING", "seconds": seconds, "emitted": emitted, "warm": warm, **again})
             return 0
-    if status is None:  # the cluster went with its job
+    if status is None:  # the cluster ended with its job
         ended, state = time.time(), "FINISHED"
-        client.get_job_execution_result().result()  # raises what made it fail
+        client.get_job_execution_result().result()  # raises the job's error
     else:
         ended, state = status["end-time"] / 1000 if status["end-time"] > 0 else time.time(), status["state"]
     say(result={"state": state, "seconds": ended - started, "emitted": spec["updates"], "warm": warm})
@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def _next_checkpoint(port: int, job: str) -> dict[str, Any]:
-    """Returns the first checkpoint of a running job that was begun from now on; {} if there is none in a minute."""
+    """Returns the first checkpoint of a running job that begins from now on; {} if there is none within a minute."""
     now = time.time()
     while time.time() < now + 60:
         answer = _get(port, f"/jobs/{job}/checkpoints")
@@ -116,8 +116,9 @@ def _next_checkpoint(port: int, job: str) -> dict[str, Any]:
 
 
 def checkpoint(answer: Any) -> dict[str, Any]:
-    """Returns the path, the bytes and the state's bytes of the last checkpoint that Flink's answer says is complete;
-    {} if there is none."""
+    """Returns the path, the bytes and the state's bytes of the last complete checkpoint in Flink's response; {} if
+    there is none.
+    """
     last = ((answer or {}).get("latest") or {}).get("completed")
     if not last or not last.get("external_path"):
         return {}
@@ -126,8 +127,9 @@ def checkpoint(answer: Any) -> dict[str, Any]:
 
 
 def _again(environment: Any, insert: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """Starts the job once more, from its last checkpoint, in a cluster of its own. Returns the checkpoint's sizes and
-    the seconds until every task had its state and ran; nothing if there was no checkpoint."""
+    """Restarts the job from its last checkpoint, in a cluster of its own. Returns the checkpoint's sizes and the
+    seconds until every task had its state and ran; {} if there was no checkpoint.
+    """
     if not kept:
         return {}
     sizes = {name: kept[name] for name in ("state_bytes", "checkpoint_bytes")}
@@ -149,7 +151,7 @@ def _again(environment: Any, insert: str, kept: dict[str, Any]) -> dict[str, Any
 
 
 def _rest(port: int) -> dict[str, str]:
-    """Returns the settings that make a cluster answer there."""
+    """Returns the settings for the REST port of a cluster."""
     return {"rest.port": str(port), "rest.bind-port": str(port)}
 
 
@@ -178,7 +180,7 @@ def _wait_running(port: int, job: str) -> float:
 
 
 def _emitted(port: int, job: str, status: Any) -> int:
-    """Returns the records that the sources have emitted so far, those of all tables together."""
+    """Returns the records that the sources of all tables have emitted so far."""
     counts: list[tuple[str, int]] = []
     for vertex in status["vertices"]:
         path = f"/jobs/{job}/vertices/{vertex['id']}/metrics"
@@ -190,9 +192,9 @@ def _emitted(port: int, job: str, status: Any) -> int:
 
 
 def records(counts: list[tuple[str, int]]) -> int:
-    """Returns the records of all tables together, given what each source operator says of itself.
+    """Returns the total records of all tables, given the counter of each source operator.
 
-    Of a table that several scans read, those of the slowest count.
+    If several scans read a table, the slowest one counts.
     """
     slowest: dict[str, int] = {}
     for name, count in counts:

@@ -1,7 +1,7 @@
-"""Engines that live in a process of their own: another Python, because what they need does not go together with what
-we need, or no Python at all.
+"""Engines that run in a process of their own: in another Python, because their dependencies conflict with this
+project's, or without Python.
 
-``make bench-peers`` makes one virtual environment per Python engine beside the project (``.venv-flink``,
+``make bench-peers`` creates one virtual environment per Python engine beside the project (``.venv-flink``,
 ``.venv-pathway``); the variables ``CROWN_BENCH_FLINK_PYTHON`` and ``CROWN_BENCH_PATHWAY_PYTHON`` name other
 interpreters.
 """
@@ -27,12 +27,12 @@ from bench.subjects.subject import Progress, SkipError
 from plans import Plan
 
 STARTUP_S = 90.0
-WARM_ROWS = 20_000  # updates at the beginning of a run that are warm-up: time counts from there
+WARM_ROWS = 20_000  # updates at the beginning of a run that are warm-up: time counts after them
 _HERE = Path(__file__).resolve().parent
 
 
 def interpreter(module: str, name: str) -> str:
-    """Returns the Python that has ``module``. Raises SkipError with what to do if there is none."""
+    """Returns the Python that has ``module``. Raises SkipError with the remedy if there is none."""
     if importlib.util.find_spec(module) is not None:
         return sys.executable
     given = os.environ.get(f"CROWN_BENCH_{name.upper()}_PYTHON")
@@ -47,10 +47,10 @@ def interpreter(module: str, name: str) -> str:
 def cell(
     spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, str, Progress], Any], checks: int = 1
 ) -> dict[str, Any]:
-    """Returns the result of a cell: the check first (``job`` with purpose ``check`` returns [count, checksum]), then
+    """Returns the result of a cell: first the check (``job`` with purpose ``check`` returns [count, checksum]), then
     the timed run (purpose ``time``: returns the result's fields).
 
-    Checked are the first ``checks`` checkpoints, each by a run from the beginning.
+    The first ``checks`` checkpoints are checked, each by a run from the beginning.
     """
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
@@ -85,14 +85,14 @@ def one_join(loaded: Loaded) -> Plan:
 
 
 class ForeignError(Exception):
-    """The other process ended without a result; the message is what it said last."""
+    """The other process ended without a result; the message is its last output."""
 
 
 def converse(
     command: list[str], spec: dict[str, Any], limit: float, progress: Progress, one_core: bool = False
 ) -> tuple[dict[str, Any], int]:
-    """Runs a command with ``spec`` as JSON on its standard input, on one core if asked to. Returns its result and its
-    peak memory.
+    """Runs a command with ``spec`` as JSON on its standard input, on one core if ``one_core``. Returns its result and
+    its peak memory.
 
     Raises ForeignError if it fails or takes longer than ``limit`` seconds.
     """
@@ -102,7 +102,7 @@ def converse(
     assert process.stdout is not None
     assert process.stderr is not None
     if one_core and hasattr(os, "sched_setaffinity"):
-        # It waits for what it is asked: the threads that it starts then stay on this core.
+        # The process waits for its input, so the threads that it starts later stay on this core.
         os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
     process.stdin.write(json.dumps(spec))
     process.stdin.close()
@@ -132,7 +132,7 @@ def converse(
 
 
 def _said(errors: list[str]) -> str:
-    """Returns the line that says what went wrong: the last cause of a trace of Java, the last line of anything else."""
+    """Returns the line with the error: the last cause of a Java trace, or the last line of any other output."""
     said = [row.strip().removeprefix(": ") for row in errors if row.strip() and not row.startswith("\t")]
     causes = [row.removeprefix("Caused by: ") for row in said if row.startswith("Caused by: ")]
     return [*said[-1:], *causes[-1:]][-1][:300] if said else ""
@@ -144,7 +144,9 @@ def script(python: str, name: str) -> list[str]:
 
 
 def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
-    """Follows the resident memory of the process and its children: often at first, as it may soon be over."""
+    """Tracks the resident memory of the process and its children. Samples often at first, because the process may end
+    soon.
+    """
     pause = 0.02
     while process.poll() is None:
         total = 0
@@ -161,7 +163,7 @@ def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends what is left of a session that this module started."""
+    """Ends the remaining processes of a session that this module started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -169,7 +171,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def changelog(stream: Stream, folder: str) -> dict[str, Any]:
-    """Writes the stream as one file per table in Debezium's JSON, and one ``updates.csv`` (table, weight, values)."""
+    """Writes the stream as one file per table in Debezium's JSON."""
     out = {}
     for number, (name, table) in enumerate(stream.tables.items()):
         path = Path(folder) / f"{name}.json"
@@ -191,14 +193,14 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def warm_rows(updates: int, preload: int = 0) -> int:
-    """Returns how many at the beginning of a run of so many updates are its warm-up: behind those that are loaded
-    first, as many as in a run of the others."""
+    """Returns the number of updates at the beginning of a run that are warm-up: after ``preload`` updates that are
+    loaded first, as many as in a run of the others.
+    """
     return preload + min(WARM_ROWS, (updates - preload) // 10)
 
 
 def fields(warm: int, done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:
-    """Returns the fields of a result that a job elsewhere can tell, which did updates ``warm`` to ``done`` in that
-    time.
+    """Returns the fields of a result for a job in another process, which did updates ``warm`` to ``done`` in that time.
 
     Raises ForeignError if it did none after its warm-up.
     """

@@ -1,9 +1,9 @@
 """Native engines: differential dataflow, with binary joins and with delta queries, in the Rust crate ``bench/peers``,
 and dbsp, the engine of Feldera, in ``bench/peers/dbsp``.
 
-``make bench-peers`` builds them where cargo is found. Each workload is written there by hand, in the order of joins
-that is best for it, over integers: texts come as numbers, decimals as their digits. Every delta comes to a callback
-(differential dataflow) or is read from the output of a step (dbsp), in one process, one worker, on one core.
+``make bench-peers`` builds them if cargo is installed. Each workload is written there by hand, in the order of joins
+that is best for it, over integers: texts are passed as numbers, decimals as their digits. Every delta is passed to a
+callback (differential dataflow) or read from the output of a step (dbsp), in one process, one worker, on one core.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TABLES = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10", "snb-q4")
 _ORDERED = ("ord-lag", "ord-running", "ord-top", "ord-asof")
 _ALL = _JOINS + _COUNTS + _TABLES
 WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"), "dbsp": _ALL + _ORDERED}
-"""The workloads that the crates have, by subject."""
+"""The workloads that the crates implement, by subject."""
 NULL = -(2**63)
 _SMALL = 2**31
-_CHECKS = 3  # all of ``bench.harness.oracle``: these processes start at once
+_CHECKS = 3  # all of ``bench.harness.oracle``, because these processes start quickly
 
 
 def run_dd(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def run_dd(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def run_dd_delta(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Measures a cell with differential dataflow's delta queries, which keep no intermediate results."""
+    """Measures a cell with differential dataflow's delta queries, which store no intermediate results."""
     return _cell(spec, progress, "dd-delta")
 
 
@@ -87,7 +87,7 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
 
 
 def _again(spec: dict[str, Any], runs: list[dict[str, Any]], of: int) -> bool:
-    """Returns whether there is another run, as ``bench.harness.measure`` has it for this engine."""
+    """Returns True if there is another run, by the rule of ``bench.harness.measure`` for this engine."""
     spent = sum(run["seconds"] for run in runs)
     room: bool = spent * (len(runs) + 1) / len(runs) <= spec.get("repeat_budget_s", 30.0)
     complete: bool = runs[-1]["emitted"] == of
@@ -95,8 +95,9 @@ def _again(spec: dict[str, Any], runs: list[dict[str, Any]], of: int) -> bool:
 
 
 def _measured(runs: list[dict[str, Any]], of: int, asked: int) -> dict[str, Any]:
-    """Returns the fields of a result: those of the fastest run, and the spread over all. ``asked``: how many updates
-    are warm-up."""
+    """Returns the fields of a result: those of the fastest run, and the spread over all runs. ``asked``: the number of
+    warm-up updates.
+    """
     best = min(runs, key=lambda run: run["seconds"])
     peak = max(run["rss_peak"] for run in runs)
     warm = best["warm"] if best["emitted"] >= asked else best["emitted"]
@@ -114,10 +115,10 @@ def _measured(runs: list[dict[str, Any]], of: int, asked: int) -> dict[str, Any]
 
 
 def write(loaded: Loaded, path: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Writes the stream as ``bench/peers/src/stream.rs`` reads it: the rows of every table, then the updates.
+    """Writes the stream in the format of ``bench/peers/src/stream.rs``: the rows of every table, then the updates.
 
     Returns the tables (name, columns, number of rows), and the texts and dates that the query names, as values. Raises
-    SkipError for integers that do not fit the type that the dataflow has for them.
+    SkipError for integers that do not fit the dataflow's type.
     """
     stream, codes = loaded.stream, _Codes()
     narrow = loaded.workload.kind != "snb"
@@ -141,8 +142,9 @@ def _fits(values: np.ndarray) -> bool:
 
 
 class _Codes:
-    """Values as 64-bit integers: a date its days since 1970, a decimal its digits, a text its number in the upper half
-    and its length in the lower, NULL the smallest integer."""
+    """Encodes values as 64-bit integers: a date as its days since 1970, a decimal as its digits, a text as its number
+    in the upper half and its length in the lower, NULL as the smallest integer.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}

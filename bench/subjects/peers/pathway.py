@@ -1,6 +1,6 @@
 """Pathway: the join as a chain of binary joins over its Python connector, one worker, results into the null sink.
 
-Its queue between connector and engine is limited to one batch: without a limit the process outgrows the memory.
+Its queue between connector and engine is limited to one batch: without a limit the process runs out of memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _inputs(plan: Plan, loaded: Loaded) -> list[dict[str, Any]]:
-    """Returns the join's inputs as data. Raises SkipError for what is not written here for Pathway."""
+    """Returns the join's inputs as data. Raises SkipError for a query that is not supported here."""
     inputs = sorted((node for node in plan.nodes if node.kind == "input"), key=lambda node: node.name)
     attributes = {a for node in inputs for a in node.attributes}
     whole = all(len(node.columns) == len(loaded.schema[node.relation]) for node in inputs)

@@ -1,9 +1,9 @@
-"""A Pathway pipeline: run by a Python that has ``pathway``, which need not be the one that has this project.
+"""A Pathway pipeline, run by a Python that has ``pathway``, which need not be the one that has this project.
 
-Reads a JSON specification on standard input: ``files`` of updates, the join as a list of
-``inputs`` with their attributes, ``outputs``, ``bound_s``; with ``check`` it returns count and checksum of the final
-result. Writes JSON lines like ``bench.harness.cell``. Time counts from the end of the batch with update ``warm``: what
-was before is warm-up. One worker, as Pathway starts without arguments.
+Reads a JSON specification on standard input: ``files`` of updates, the join as a list of ``inputs`` with their
+attributes, ``outputs``, ``bound_s``; with ``check`` it returns count and checksum of the final result. Writes JSON
+lines like ``bench.harness.cell``. Time counts from the end of the batch with update ``warm``; everything before is
+warm-up. One worker, Pathway's default.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> int:
             Source(name, columns),
             schema=pw.schema_builder(definitions),
             autocommit_duration_ms=None,
-            max_backlog_size=spec["batch_rows"],  # without a limit its queues outgrow the memory
+            max_backlog_size=spec["batch_rows"],  # without a limit its queues run out of memory
         )
     joined, bound = None, []
     for item in spec["inputs"]:

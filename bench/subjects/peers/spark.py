@@ -1,6 +1,6 @@
-"""Spark without this project: the query recomputed after every batch, as SQL or as a GraphFrames motif.
+"""Spark without this project: the query is recomputed after every batch, as SQL or as a GraphFrames motif.
 
-Two cores. The current tables are handed to Spark as Arrow; what is measured is that and the query, counted.
+Two cores. The current tables are passed to Spark as Arrow; the measured time includes that and the query, counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PACKAGE = "io.graphframes:graphframes-spark4_2.13:0.10.0"
 
 
 class SparkRecompute:
-    """Every batch: change the tables, run the query again, count its rows."""
+    """For every batch: changes the tables, runs the query again, counts its rows."""
 
     def __init__(self, loaded: Loaded, mode: str) -> None:
         if mode != "delta":
@@ -74,11 +74,11 @@ class SparkRecompute:
         self.apply(batch)
 
     def count(self) -> int:
-        """Returns the rows of the result, by Spark SQL."""
+        """Returns the number of rows of the result, computed by Spark SQL."""
         return int(self._spark.sql(f"SELECT count(*) FROM ({self.loaded.sql})").first()[0])
 
     def enumerate(self) -> int:
-        """Raises SkipError: it is no mode of this subject."""
+        """Raises SkipError: this subject does not enumerate."""
         raise SkipError("full enumeration is what recompute does")
 
     def totals(self) -> Totals:
@@ -88,11 +88,11 @@ class SparkRecompute:
         return Totals(int(count), int(checksum))
 
     def state_bytes(self) -> int:
-        """Returns the bytes of the tables handed over."""
+        """Returns the bytes of the tables that were passed to Spark."""
         return sum(table.nbytes for table in self._tables.values())
 
     def stats(self) -> dict[str, Any]:
-        """Returns the version that ran."""
+        """Returns the version of Spark."""
         return {"version": self._spark.version}
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class GraphFrames(SparkRecompute):
         return session
 
     def count(self) -> int:
-        """Returns the rows of the motif search."""
+        """Returns the number of rows of the motif search."""
         from pyspark.sql import functions as F
 
         motif, condition = MOTIFS[self.loaded.workload.name]

@@ -1,1 +1,1 @@
-"""The triangle queries on their own: how fast, in seconds, and how much work, in counted operations."""
+"""The triangle queries alone: their speed, in seconds, and their work, in counted operations."""

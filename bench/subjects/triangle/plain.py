@@ -1,4 +1,6 @@
-"""The triangle count in plain Python: first-order maintenance in dictionaries, the shorter list at each update."""
+"""The triangle count in plain Python: first-order maintenance in dictionaries, which walks the shorter list per
+update.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from collections import defaultdict
 
 
 class PlainCount:
-    """The count of R(a, b), S(b, c), T(c, a), in three relations, or in one that plays all (``copies`` 1)."""
+    """The count of R(a, b), S(b, c), T(c, a), in three relations, or in one that plays all three roles (``copies``
+    1).
+    """
 
     def __init__(self, copies: int) -> None:
         self._copies = copies
@@ -15,7 +19,7 @@ class PlainCount:
         self._count = 0
 
     def count(self) -> int:
-        """Returns the number of triangles now."""
+        """Returns the current number of triangles."""
         return self._count
 
     def replay(self, rows: list[list[int]]) -> None:

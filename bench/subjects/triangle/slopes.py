@@ -1,9 +1,9 @@
-"""Curves of triangle maintenance: operations, space and delay against N, counted, not timed.
+"""Curves of triangle maintenance: counted operations, space and delay against N.
 
 Compared on the same adversarial instances: first-order maintenance ("classical"), IVM^eps with single and double
 partitioning, and set intersection tables (the default for counts). A hash probe, a list step and a map write are one
-operation each. Rebalancing is included where the stream causes it. Seeds are fixed and nothing is timed, so the curves
-are the same on every machine. One cell is one figure.
+operation each. Rebalancing is included if the stream causes it. Seeds are fixed and nothing is timed, so the curves are
+the same on every machine. One cell is one figure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Curves = dict[str, dict[str, Any]]
 
 
 def slope(points: Sequence[tuple[int, float]]) -> float:
-    """Returns the least squares slope of log y on log x; 0 where y is constant at zero."""
+    """Returns the least squares slope of log y on log x; 0 if y is constant at zero."""
     x, y = np.array(points, dtype=float).T
     return 0.0 if not y.any() else float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-9)), 1)[0])
 
@@ -90,7 +90,7 @@ def space(make: Callable[[int], np.ndarray], sizes: Sequence[int], **options: An
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Returns the curves of one figure; ``arguments``: its ``instance``, and how many ``sizes`` at most."""
+    """Returns the curves of one figure; ``arguments``: its ``instance``, and the greatest number of ``sizes``."""
     curves = FIGURES[spec["mode"]](spec["arguments"].get("instance", ""), spec["arguments"].get("sizes", 99))
     progress(1, 1)
     return {"status": "ok", "check": {"status": "not asked for"}, "curves": curves}

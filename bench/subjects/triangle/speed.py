@@ -1,10 +1,10 @@
-"""Speed of the triangle count on one core, against the same algorithm in plain Python and other strategies.
+"""Speed of the triangle count on one core, compared with the same algorithm in plain Python and other strategies.
 
-Timed, in processor seconds: the calls that apply every update. Building the arrays of updates, compiling and a warm-up
-pass are not. The graph stream is that of the other sections, without the end, in which the last window drains. *One
-copy* stores the edges once (d(E E E) is 3 m E E, and more for loops), *three copies* applies every edge to R, S and T.
-Plain Python does first-order maintenance with dictionaries, in both forms. A *toggle* inserts and deletes the one tuple
-that an adversarial instance is hard for.
+The timed part, in processor seconds, is the calls that apply every update, without building the arrays of updates,
+compiling and a warm-up pass. The graph stream is that of the other sections, without the end, in which the last window
+drains. *One copy* stores the edges once (d(E E E) is 3 m E E, and more for loops), *three copies* applies every edge to
+R, S and T. Plain Python does first-order maintenance with dictionaries, in both forms. A *toggle* inserts and deletes
+the one tuple for which an adversarial instance is hard.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rows_of(stream: Stream, copies: int) -> np.ndarray:
 
 
 def maker(engine: str, copies: int, **options: Any) -> Callable[[], Counter]:
-    """Returns what makes an empty count: this project's, or the one in plain Python."""
+    """Returns a function that makes an empty count: this project's, or the one in plain Python."""
     if engine == "triangle-python":
         return lambda: PlainCount(copies)
     if copies == 1:
@@ -79,7 +79,7 @@ def _batch(spec: dict[str, Any]) -> int | None:
 
 
 def _check(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns the count at the checkpoints of a short stream, beside DuckDB's."""
+    """Compares the count at the checkpoints of a short stream with DuckDB's."""
     stream = load(spec["workload"], spec.get("data"), spec["check"]["options"]).stream
     copies = spec["arguments"]["copies"]
     rows, counter, at = rows_of(stream, copies), maker(spec["engine"], copies)(), 0
@@ -114,7 +114,7 @@ def _graph(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _toggles(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Returns toggles of R(0, 0) on the hub wall, by strategy."""
+    """Returns the measurements of toggles of R(0, 0) on the hub wall, by strategy."""
     options = {name: value for name, value in spec["arguments"].items() if name != "k"}
     loaded, updates = hub_wall(spec["arguments"]["k"])
     triangle = Triangle(**options)
