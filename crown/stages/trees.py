@@ -58,6 +58,7 @@ class Trees:
         self.unsummed = np.array([*self.shape[:2], 0], np.int64)  # the same shape for reading without sums
         self.session = np.array([-1, 0, -1], np.int64) if session is None else session
         self.path = np.zeros(2 * DEPTH + int(self.shape[1]) + ROOM, np.int64)  # kernels store the path to a row here
+        self._each = np.arange(max(self.width, 1), dtype=np.int64)
         self._marked = [i for i, type_ in enumerate(types) if uses_dictionary(type_)]
 
     def together(self, net: Zset, trees: int, first: int = 0) -> Zset:
@@ -74,7 +75,7 @@ class Trees:
 
     def strides(self, n: int) -> np.ndarray:
         """Returns the offsets of the columns of ``n`` rows, int64[width, n] in one piece."""
-        return np.arange(max(self.width, 1), dtype=np.int64) * n
+        return self._each * n
 
     def sizes(self, handles: np.ndarray) -> np.ndarray:
         """Returns the number of rows of each tree, with copies; 0 for handle 0. O(1) each."""
