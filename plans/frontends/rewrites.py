@@ -114,6 +114,17 @@ def _of_truth(function: str) -> Callable[[Called, Add], Expr]:
     return rewrite
 
 
+def _or_nan(function: str) -> Callable[[Called, Add], Expr]:
+    """Returns an aggregate that is NaN, and not NULL, of values that do not vary."""
+
+    def rewrite(given: Called, add: Add) -> Expr:
+        there = call("gt", add(replace(given, function="regr_count")), lit(0, "int64"))
+        nan = call("case", there, cast(lit("NaN"), "float64"), cast(NULL, "float64"))
+        return call("coalesce", add(replace(given, function=function)), nan)
+
+    return rewrite
+
+
 def _extreme(falling: bool, nulls_last: bool) -> Callable[[Called, Add], Expr]:
     """Returns MIN or MAX: of structs the first one in the order of their fields."""
 
@@ -260,6 +271,8 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "min_or_null": _extreme(False, True),
     "bool_and": _of_truth("min"),
     "bool_or": _of_truth("max"),
+    "corr_or_nan": _or_nan("corr"),
+    "regr_slope_or_nan": _or_nan("regr_slope"),
     "any_value": _as("min"),
     "first": _as("min"),
     "last": _as("max"),

@@ -9,7 +9,7 @@ import pytest
 import crown
 import plans
 from tests.marks import every
-from tests.programs.streamed import check
+from tests.programs.streamed import SCHEMA, check
 
 AGGREGATES = (
     "COUNT(DISTINCT s)", "SUM(DISTINCT b)", "AVG(DISTINCT b)", "MEDIAN(b)", "QUANTILE_DISC(b, 0.3)",
@@ -19,6 +19,7 @@ AGGREGATES = (
     "ARG_MIN(b, b)", "COUNT(DISTINCT b) FILTER (WHERE s = 'a')", "MODE(a) FILTER (WHERE a = 1)", "BOOL_AND(b > 0)",
     "AVG(b::DECIMAL(10, 2))", "ANY_VALUE(a) FILTER (WHERE a = 1)", "SKEWNESS(b)",
     "FIRST(b ORDER BY id DESC, a, b, s)", "MAX_BY(s, 100 * id + 10 * a + b, 2)", "MAX(b, 2) FILTER (WHERE id > 0)",
+    "COUNT_IF(b > 0)", "COUNT_IF(b > 0) FILTER (WHERE id > 1)", "CORR(b, id)", "REGR_SLOPE(id, b)",
 )  # fmt: skip
 FRAMES = (
     "PARTITION BY a ORDER BY id",
@@ -78,6 +79,19 @@ def _steps(view: crown.View) -> int:
     return sum(stage.get("steps", 0) for stage in view.stats()["stages"])
 
 
+def test_aggregates_of_groups_without_values_or_variance_are_those_of_duckdb() -> None:
+    values = ", ".join(f"{one} AS v{i}" for i, one in enumerate(("COUNT_IF(b > 0)", "CORR(b, a)", "REGR_SLOPE(b, id)")))
+    check("duckdb", f"SELECT a, {values}, COUNT_IF(s > 'a') FILTER (WHERE id > 1) AS w FROM r GROUP BY a", "", 1)
+    check("duckdb", f"SELECT {values}, COUNT_IF(b > 0) FILTER (WHERE id > 2) + 1 AS w FROM r", "", 1)
+
+
+def test_first_values_of_a_window_in_its_order() -> None:
+    query = "SELECT id, groupArray(2)(id) OVER (PARTITION BY a ORDER BY id DESC) AS v FROM r"
+    view = crown.view(query, {"r": {"id": "int64", "a": "int64"}}, dialect="clickhouse")
+    view.update({"r": [(1, 1), (2, 1), (3, 1), (4, 2)]})
+    assert {row["id"]: row["v"] for row in view} == {1: [3, 2], 2: [3, 2], 3: [3], 4: [4]}
+
+
 def test_lists_without_an_order_are_in_that_of_their_window() -> None:
     over = "OVER (ORDER BY b DESC, id, a, s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
     values = f"STRING_AGG(s, '-') {over} AS v, LIST(id) {over} AS w, LIST(DISTINCT id ORDER BY id) {over} AS x"
@@ -120,3 +134,34 @@ def test_explain_shows_what_is_read_of_a_frame_and_what_that_costs(call: str, sh
     found = str(plans.program(f"SELECT {call} AS v FROM r", {"r": {"k": "int64", "x": "int64", "s": "string"}}))
     assert shown in found
     assert "are read again" in " ".join(found.split())
+
+
+@every(
+    [
+        (
+            "clickhouse",
+            "SELECT quantileExact(0.5)(b) OVER (ORDER BY id) AS q FROM r",
+            "window function QUANTILEEXACT is",
+        ),
+        (
+            "duckdb",
+            "SELECT FIRST(DISTINCT s ORDER BY id) AS f FROM r",
+            "with DISTINCT, FIRST is ordered by its argument",
+        ),
+        ("duckdb", "SELECT ANY_VALUE(DISTINCT s ORDER BY id) AS f FROM r", "ANY_VALUE is ordered by its argument"),
+        (
+            "duckdb",
+            "SELECT x FROM r, LATERAL (SELECT DISTINCT x FROM UNNEST(nums) AS u(x)) AS t",
+            "DISTINCT in a subquery",
+        ),
+        ("duckdb", "SELECT x FROM r, LATERAL (SELECT x FROM UNNEST(nums) AS u(x) GROUP BY x) AS t", "GROUP BY in a"),
+        (
+            "duckdb",
+            "SELECT x FROM r, LATERAL (SELECT x FROM UNNEST(nums) AS u(x) OFFSET 1) AS t",
+            "OFFSET in a subquery",
+        ),
+    ]
+)
+def test_what_is_refused_is_named_as_it_is_written(dialect: str, query: str, said: str) -> None:
+    with pytest.raises(plans.PlanError, match=said):
+        plans.program(query, SCHEMA, dialect=dialect)

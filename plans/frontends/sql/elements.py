@@ -18,6 +18,7 @@ from plans.expressions.lambdas import Lambda, with_lambdas
 from plans.expressions.macros.lists import AGGREGATED, aggregated
 from plans.frontends.fields import Shown, at, behind_places, generated
 from plans.frontends.sql.groups.aggregates import aggregates, function_of
+from plans.frontends.sql.refuse import Text
 from plans.frontends.sql.scope import Relation, Scope, value_of
 from plans.frontends.sql.shape import unwrapped
 from plans.frontends.sql.text.made import nodes
@@ -59,13 +60,31 @@ def value_over(node: exp.Expression, scope: Scope, read: Read) -> Expr | None:
     return scope.text.guarded(node, lambda: _value(node, select, _Elements.of(source, scope, read)))
 
 
-def over_elements(join: exp.Join) -> exp.Join:
-    """Returns a join with UNNEST in place of a subquery over the elements of an array of a row; others as they are."""
+def over_elements(join: exp.Join, text: Text) -> exp.Join:
+    """Returns a join with UNNEST in place of a subquery over the elements of an array of a row; others as they are.
+
+    PlanError for such a subquery with clauses that functions of arrays do not have.
+    """
     rows = _rows_over(join.this)
+    if rows is None:
+        _check_clauses(join.this, text)
     if rows is not None:
         join = join.copy()
         join.set("this", rows)
     return join
+
+
+def _check_clauses(node: exp.Expression, text: Text) -> None:
+    body = node.this if isinstance(node, exp.Lateral) else node
+    select = unwrapped(body.this) if isinstance(body, exp.Subquery) else None
+    clause = select.args.get("from_") or select.args.get("from") if isinstance(select, exp.Select) else None
+    if select is None or clause is None or not isinstance(clause.this, exp.Unnest) or not clause.find(exp.Column):
+        return
+    left = next((name for name, value in select.args.items() if value and name not in _READ), None)
+    if left is not None:
+        what = {"group": "GROUP BY", "joins": "a join", "windows": "WINDOW"}.get(left, left.upper())
+        hint = "write FROM t, UNNEST(t.tags) AS u (tag) in a subquery, and the rest around it"
+        raise text.error(f"{what} in a subquery over the elements of an array is not supported", node, hint)
 
 
 def _rows_over(node: exp.Expression) -> exp.Unnest | None:

@@ -39,6 +39,7 @@ _ONCE = ("bool_and", "bool_or", "any_value", "first", "last", "approx_count_dist
 _OWN = {
     "avg": "double_avg", "percentile": "decimal_percentile", "percentile_disc": "percentile_of_values",
     "max": "max_or_null", "min": "min_or_null", "string_agg": "plain_string_agg",
+    "corr": "corr_or_nan", "regr_slope": "regr_slope_or_nan",
 }  # fmt: skip
 """What other dialects than Spark mean by aggregates: all of them by those of structs, DuckDB by the others."""
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}

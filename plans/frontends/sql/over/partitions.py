@@ -56,7 +56,8 @@ class _Rows:
         made = node.this.copy()
         lists = made.find(*_LISTS)
         if order is not None and lists is not None and made.find(exp.Order, exp.Distinct) is None:
-            lists.set("this", exp.Order(this=lists.this.copy(), expressions=[o.copy() for o in order.expressions]))
+            listed = lists.this if isinstance(lists.this, exp.Limit) else lists
+            listed.set("this", exp.Order(this=listed.this.copy(), expressions=[o.copy() for o in order.expressions]))
         for part in list(_values(made)):
             part.replace(placed(self._column(read(part)), extent(part)))
         return self.groups.value(made)

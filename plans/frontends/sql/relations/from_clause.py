@@ -206,7 +206,7 @@ def add_join(join: exp.Join, scope: Scope) -> None:
     if on is not None:
         scope.text.check_no_aggregate(on, "ON")
     written = [] if on is None else conjuncts(on)
-    join = over_elements(join)
+    join = over_elements(join, scope.text)
     generated = join.this.this if isinstance(join.this, exp.Lateral) else join.this
     if is_generator(generated):
         _add_generated(generated, join, kind, written, scope)

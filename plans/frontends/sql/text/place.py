@@ -94,6 +94,8 @@ def spelling(text: str, node: Any) -> str:
         called = re.search(r"([A-Za-z_]\w*)\s*\(\s*(?:DISTINCT\s+)?\Z", text[:begin], re.IGNORECASE)
     if called is not None:
         return called[1].upper()
+    if isinstance(node.args.get("params"), list):  # `quantile(0.5)(x)`, whose first place is that of 0.5
+        return str(node.this).upper()
     left, right = (extent(part) if hasattr(part, "walk") else None for part in map(node.args.get, _OPERANDS))
     if left is None:
         first = re.compile(r"\w+").match(text, begin)

@@ -159,6 +159,18 @@ def _of_decimals(node: Any, dialect: str) -> Any:
     node.set("own", dialect == "duckdb" or isinstance(node, exp.PercentileDisc) or None)
 
 
+def _of_pairs(node: Any, dialect: str) -> Any:
+    """Marks that CORR and REGR_SLOPE of values that do not vary are NaN."""
+    node.set("own", dialect == "duckdb" or None)
+
+
+def _counted_if(node: Any, dialect: str) -> Any:
+    """Returns COUNT_IF of DuckDB, which is NULL where the condition is nowhere TRUE or FALSE, as a SUM."""
+    if dialect != "duckdb":
+        return None
+    return exp.Sum(this=exp.cast(exp.cast(node.this.copy(), "boolean"), "bigint"))
+
+
 def _of_structs(node: Any, dialect: str) -> Any:
     """Marks that NULL is the largest value of a field."""
     node.set("own", True)
@@ -377,9 +389,11 @@ _MADE: dict[type, Callable[[Any, str], Any]] = {
     exp.AddMonths: moments.months_later,
     exp.Sign: _renamed("SIGN_OF", "duckdb"),
     exp.Sum: _counted_truths,
+    exp.CountIf: _counted_if,
     exp.Quantile: _quantile,
     **dict.fromkeys((exp.Max, exp.Min), _of_structs),
     **dict.fromkeys((exp.Avg, exp.Median, exp.PercentileCont, exp.PercentileDisc), _of_decimals),
+    **dict.fromkeys((exp.Corr, exp.RegrSlope), _of_pairs),
     exp.Add: _sum,
     exp.JSONType: _json_kind,
     exp.Typeof: _typeof,

@@ -26,7 +26,7 @@ def with_best(tree: Any, dialect: str, text: str) -> Any:
     """
     for node in reversed(nodes(tree, exp.First, exp.Last, exp.AnyValue)):
         if isinstance(node.this, exp.Order):
-            _pick_first(node)
+            _pick_first(node, text)
     for node in reversed(nodes(tree, *_KINDS)):
         count = node.args.get("count") or (node.expressions[0] if len(node.expressions) == 1 else None)
         whole = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
@@ -68,8 +68,14 @@ def _over(around: Any, array: Any) -> tuple[Any, Any]:
     return window, made
 
 
-def _pick_first(node: Any) -> None:
+def _pick_first(node: Any, text: str) -> None:
     """Replaces FIRST, LAST or ANY_VALUE in an order by the first element of an array in that order."""
+    value = node.this.this
+    if isinstance(value, exp.Distinct) and any([one.this] != value.expressions for one in node.this.expressions):
+        word, hint = node.sql_name(), "leave DISTINCT out: it reads one value"
+        raise PlanError(
+            f"with DISTINCT, {word} is ordered by its argument", hint=hint, position=place_of(text, node), text=text
+        )
     whole = node.parent if isinstance(node.parent, (exp.IgnoreNulls, exp.RespectNulls)) else node
     around = whole.parent if isinstance(whole.parent, exp.Filter) else whole
     order = node.this.copy()
