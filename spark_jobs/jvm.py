@@ -77,6 +77,6 @@ def _passed_on(lines: BinaryIO, said: deque[bytes]) -> None:
     """Copies the JVM's output to standard error, except lines that it always prints, and keeps the last lines."""
     for line in lines:
         said.append(line)
-        if not line.lstrip(b" \r").startswith(_ALWAYS):  # a cleared progress bar may precede it
+        if not line.lstrip(b" \r").startswith(_ALWAYS):  # it may follow a cleared progress bar
             with suppress(OSError):  # even if standard error is not read, the JVM must be able to write
                 os.write(2, line)

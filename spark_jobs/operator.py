@@ -4,9 +4,9 @@
 
 A program whose stages can only be merged at the end takes two such rounds (``plans.search.exchanges``).
 
-One micro-batch costs O(changes + deltas), amortized: now and then a cell writes a snapshot. Deltas are exact once with
-any replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and
-restarts: see ``spark_jobs.cell.cell``.
+One micro-batch costs O(changes + deltas), amortized: now and then a cell writes a snapshot. Deltas are delivered
+exactly once with any replayable source and any idempotent or transactional sink, through retries, killed workers and
+drivers, and restarts: see ``spark_jobs.cell.cell``.
 """
 
 from __future__ import annotations

@@ -19,9 +19,7 @@ from crown.programs.program import ProgramEngine
 from plans.program import Program
 
 PROGRAM = "program"
-"""The header field of a batch that begins with another program of a database, because a view was registered or
-dropped.
-"""
+"""The header field with the new program of a database, in a batch before which a view was registered or dropped."""
 
 
 @dataclass(frozen=True)

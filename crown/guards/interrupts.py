@@ -9,7 +9,7 @@ threads other than the main one, where Python never raises it.
 from __future__ import annotations
 
 import threading
-from _signal import SIGINT, getsignal, signal  # what the module signal wraps: a tenth of the time, twice per batch
+from _signal import SIGINT, getsignal, signal  # skips the wrappers of the module signal: a tenth of the time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self

@@ -23,12 +23,12 @@ class Sums:
 
     @property
     def rows(self) -> int:
-        """Returns the number of rows without NULL in one of the columns."""
+        """Returns the number of rows without NULL in any of the columns."""
         return int(self.sum())
 
     @property
     def skipped(self) -> int:
-        """Returns the number of rows with a NULL in one of the columns."""
+        """Returns the number of rows with a NULL in any of the columns."""
         self._engine.ready()
         return int(self._groups.exact("")) - self.rows
 

@@ -101,7 +101,7 @@ def _watch(limit: int, spilled: Spilled, over: threading.Event) -> None:
 
 def _trim(limit: int, spilled: Spilled) -> None:
     spilled.expect()
-    with suppress(OSError):  # the cell itself meets the error of the disk
+    with suppress(OSError):  # the cell's own write reports the error
         spilled.gone += residence.trim(mapped_in(spilled.folder), limit, spilled.gone // mmap.PAGESIZE)
 
 

@@ -117,7 +117,7 @@ class Step:
 
 
 def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs the step on the batches of a task; the operator passes it to ``mapInArrow``."""
+    """Runs the step on the batches of a task, inside the function that is passed to ``mapInArrow``."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 def go_back(checkpoint: str, batch: int, into: Sequence[str], as_json: bool) -> None:
     """Rolls a stopped job back to a batch, and prints the result. See ``spark_jobs.job.rollback.rollback``."""
-    from spark_jobs.job.rollback import rollback  # which imports pyspark
+    from spark_jobs.job.rollback import rollback  # imports pyspark
 
     done = rollback(checkpoint, batch, into)
     if as_json:
@@ -111,7 +111,7 @@ def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
     """Cuts the state of a stopped job into ``cells`` cells, and prints where the files are. See
     ``spark_jobs.recell.recell``.
     """
-    from spark_jobs.recell.recell import recell  # which imports pyspark
+    from spark_jobs.recell.recell import recell  # imports pyspark
 
     done = recell(checkpoint, cells)
     if as_json:

@@ -156,7 +156,7 @@ def _weight(
             return weight, []
     elif isinstance(field.dataType, T.FractionalType):
         weight = code.try_cast("bigint")
-        weight = F.when(weight.cast(field.dataType) == code, weight)  # 1.0 is 1, 1.5 is no weight
+        weight = F.when(weight.cast(field.dataType) == code, weight)  # 1.0 is 1, 1.5 is not a weight
     else:
         raise SourceError(
             f"relation {table.name!r}: the change column {field.name!r} has type {field.dataType.simpleString()}: "
@@ -231,9 +231,9 @@ def _parse(text: Column, type_: str, rounded: bool) -> tuple[Column, Column]:
         precision, scale = parts
         exact = text.try_cast(T.DecimalType(38, 38 - (precision - scale)))
         bad = bad | (~exact.eqNullSafe(value))
-    elif type_ == "float64":  # 1e400 overflows to infinity without a word; 1d and 0x1p3 are numbers of Java
+    elif type_ == "float64":  # 1e400 silently overflows to infinity; 1d and 0x1p3 are numbers in Java
         bad = bad | ((F.abs(value) == float("inf")) & ~F.lower(text).contains("inf")) | text.rlike(_OF_JAVA)
-    elif type_ == "date":  # 1e400 silently overflows to infinity; 1d and 0x1p3 are numbers in Java
+    elif type_ == "date":  # the cast drops a time of day
         bad = bad | (~text.try_cast("timestamp_ntz").eqNullSafe(value.cast("timestamp_ntz")))
     elif type_ == "int64":
         bad = bad | (value == _long(_RESERVED))

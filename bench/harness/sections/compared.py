@@ -11,11 +11,7 @@ from bench.harness.sections.cells import COLUMNS, RECOMPUTE, SHORT, Cell, beside
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
 
-_TPCH_FEW = (
-    "agg-tpch-q15",
-    "agg-tpch-q16",
-    "agg-tpch-q22",
-)  # with subqueries that have rows on very small data
+_TPCH_FEW = ("agg-tpch-q15", "agg-tpch-q16", "agg-tpch-q22")  # with subqueries that have rows on very small data
 
 
 def targets(scale: str) -> list[Cell]:
