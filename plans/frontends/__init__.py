@@ -1,1 +1,1 @@
-"""Front-ends: SQL, Datalog and motifs become queries."""
+"""Front-ends: translate SQL, Datalog and motifs into the query algebra."""

@@ -1,4 +1,4 @@
-"""The types of aggregates, whatever language names them."""
+"""The result types of aggregates, for all query languages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ NAMES = (
     "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy",
     "regr_sxy", "skewness", "skewness_samp", "kurtosis", "kurtosis_samp",
 )  # fmt: skip
-"""The aggregates that there are."""
+"""The supported aggregates."""
 
 
 def result_type(function: str, type_: str) -> str:
-    """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
+    """Returns the result type of an aggregate of values of a type. Raises PlanError if it does not accept such
+    values."""
     if function == "array_agg":
         return without_lengths(array_of(type_))
     if function in CHOSEN:

@@ -1,7 +1,7 @@
-"""ASOF JOIN: every row of the left side with the one row of the right side whose time is nearest.
+"""ASOF JOIN: each row of the left side is joined with the row of the right side that is nearest in time.
 
-The rows of both sides become one relation, which is ordered by time for every key. So a left row sees the last right
-row before it, or the first one behind it: a window function that picks below a filter (`plans.frames`).
+The rows of both sides become one relation, which is ordered by time for every key. So the partner of a left row is the
+last right row before it, or the first one after it: a window function that picks a row with a filter (`plans.frames`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from plans.queries.algebra import Over, Query, SetOperation, Source, split
 
 RIGHT, MATCHED = "right", "matched"
 _COMPARED = ("eq", "ge", "gt", "le", "lt")
-_BACK = ("ge", "gt")  # the left row's time comes behind that of its partner
+_BACK = ("ge", "gt")  # the time of the left row is after that of its partner
 
 
 @dataclass(frozen=True)
 class Match:
-    """The condition of an ASOF JOIN: `keys` are equal on both sides, and the left row's `time` compares with the right
-    one's by `op`."""
+    """The condition of an ASOF JOIN: `keys` are equal on both sides, and `op` compares the `time` of the left row with
+    that of the right one."""
 
     keys: tuple[tuple[Expr, Expr], ...]
     op: str
@@ -30,8 +30,8 @@ class Match:
 
 
 def match_of(conditions: Sequence[Expr], left: Source, right: Source, words: str = "ASOF JOIN") -> Match:
-    """Returns what conditions ask for, where a join is written with `words`. PlanError unless they are equalities and
-    one inequality of both sides."""
+    """Returns the parsed condition of a join that the query writes as `words`. Raises PlanError unless the conditions
+    are equalities and one inequality between both sides."""
     keys: list[tuple[Expr, Expr]] = []
     times: list[tuple[str, tuple[Expr, Expr]]] = []
     for one in conditions:
@@ -59,19 +59,20 @@ def match_of(conditions: Sequence[Expr], left: Source, right: Source, words: str
 
 
 def _of(expr: Expr, source: Source) -> bool:
-    """Returns whether a value is one of a source."""
+    """Returns whether a value reads only columns of a source."""
     return {split(name)[0] for name in expr.columns} == {source.alias}
 
 
 def matched(text: str, left: Source, right: Source, match: Match) -> tuple[Over, dict[Expr, str]]:
-    """Returns the rows of both sides with what the left ones match, and the columns of it that those of the sides are.
+    """Returns the rows of both sides with the partners of the left rows, and the names of the columns of both sides in
+    it.
 
-    Both sides fill the columns of what is compared. `right` tells them apart; `matched` is true in left rows that have
-    a partner.
+    Both sides fill the compared columns. `right` marks the rows of the right side; `matched` is true in left rows that
+    have a partner.
     """
     ours = {left.qualified(c.name): f"l_{c.name}" for c in left.table.columns}
     theirs = {right.qualified(c.name): f"r_{c.name}" for c in right.table.columns}
-    filled: dict[str, Expr] = {}  # what the right side has in columns of the left one, and in those of values
+    filled: dict[str, Expr] = {}  # values of the right side in columns of the left side, and in value columns
     added: dict[str, Expr] = {}
     compared = []
     for i, (own_value, other) in enumerate((*match.keys, match.time)):

@@ -1,4 +1,5 @@
-"""The branches of a set operation, whatever language wrote them: one shape of rows, and operators between them."""
+"""The branches of a set operation, for all query languages: gives their rows one schema, and combines their
+operators."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from plans.queries.algebra import Group, Query, Relation
 
 
 def shaped(relation: Relation, names: Sequence[str], types: Sequence[str]) -> Relation:
-    """Returns a branch, which is no set operation itself, with the names and types that all branches have."""
+    """Returns a branch, which is not a set operation, with the names and types of the whole set operation."""
     assert isinstance(relation, (Query, Group)), "the others are flattened, or stand in a query"
     if [(name, expr.type) for name, expr in relation.outputs] == list(zip(names, types, strict=True)):
         return relation
@@ -20,7 +21,7 @@ def shaped(relation: Relation, names: Sequence[str], types: Sequence[str]) -> Re
 
 
 def balanced(operator: str, parts: Sequence[Function]) -> Function:
-    """Returns one operator between all parts, as a tree of little depth."""
+    """Returns one operator between all parts, as a balanced tree."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2

@@ -1,4 +1,4 @@
-"""Parts of nested values: `value.name`, `value[index]`, and the elements that EXPLODE turns into rows."""
+"""Access to nested values: `value.name`, `value[index]`, and the elements that EXPLODE turns into rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from plans.nested import ARRAY, MAP, STRUCT, is_nested, parts
 
 
 def field_of(value: Expr, name: str) -> Expr:
-    """Returns a field of a struct, or the value of a map at a key. An array of structs gives an array of fields."""
+    """Returns a field of a struct, or the value of a map at a key. For an array of structs, returns the array of the
+    field."""
     made = parts(value.type) if is_nested(value.type) else None
     if made is not None and made.kind == MAP:
         return call("element_at", value, lit(name))
@@ -25,7 +26,7 @@ def field_of(value: Expr, name: str) -> Expr:
 
 
 def element_of(value: Expr, index: Expr, first: int = 0) -> Expr:
-    """Returns `value[index]`: an element of an array, whose first index is given, or the value of a map at a key."""
+    """Returns `value[index]`: an element of an array whose first index is `first`, or the value of a map at a key."""
     made = parts(value.type) if is_nested(value.type) else None
     if made is not None and made.kind == STRUCT and index.op == "literal" and isinstance(index.value, str):
         return call("get_field", value, index)
@@ -37,11 +38,11 @@ def element_of(value: Expr, index: Expr, first: int = 0) -> Expr:
 
 
 Shown = tuple[tuple[str, tuple[str, ...]], ...]
-"""Columns of an element: their names, and the fields that lead there."""
+"""Columns of an element: their names, and the paths of fields to their values."""
 
 
 def generated(kind: str, value: Expr) -> tuple[Expr, Shown]:
-    """Returns the array of which EXPLODE, POSEXPLODE or INLINE makes rows, and the columns of an element of it."""
+    """Returns the array that EXPLODE, POSEXPLODE or INLINE turns into rows, and the columns of an element."""
     found = parts(value.type) if is_nested(value.type) else None
     if found is None or found.kind == STRUCT:
         raise PlanError(f"{kind.upper()} makes rows of an array or a map, not of {value.type}")
@@ -58,18 +59,18 @@ def generated(kind: str, value: Expr) -> tuple[Expr, Shown]:
 
 
 def behind_places(shown: Shown) -> Shown:
-    """Returns the columns of an element that has its place beside it."""
+    """Returns the columns of an element that is paired with its position."""
     return tuple((name, ("col", *path)) for name, path in shown)
 
 
 def at(element: Expr, path: Sequence[str]) -> Expr:
-    """Returns the part of a value to which fields lead."""
+    """Returns the part of a value at a path of fields."""
     for name in path:
         element = call("get_field", element, lit(name))
     return element
 
 
 def struct(values: list[Expr], names: list[str | None]) -> Expr:
-    """Returns a struct of values; those without a name are called col1, col2, ... by their places."""
+    """Returns a struct of values. Fields without a name are named col1, col2, ... by position."""
     pairs = [(name or f"col{i}", value) for i, (name, value) in enumerate(zip(names, values, strict=True), 1)]
     return call("named_struct", *(part for name, value in pairs for part in (lit(name), value)))

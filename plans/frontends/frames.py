@@ -1,4 +1,4 @@
-"""Frames and counts of window functions, whatever language names them."""
+"""Frames and counts of window functions, for all query languages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Side = tuple[str, Bound]
 
 
 def frame_of(one: Side, other: Side, exclude: str) -> Frame:
-    """Returns a frame; one of all rows of a partition is always called the same. PlanError if it ends before it
+    """Returns a frame. The frame of a whole partition has a single form. Raises PlanError if the frame ends before it
     begins, or if its sides have different units."""
     (unit, start), (end_unit, end) = one, other
     if start and end and unit != end_unit:
@@ -36,12 +36,12 @@ def frame_of(one: Side, other: Side, exclude: str) -> Frame:
 
 
 def default_frame(ordered: bool) -> Frame:
-    """Returns the frame of a function that names none."""
+    """Returns the default frame of a function."""
     return RUNNING if ordered else PARTITION
 
 
 def below(one: WindowFunction, where: str) -> WindowFunction:
-    """Returns LAG, LEAD or a value of a frame that sees only the rows for which the column `where` is true."""
+    """Returns LAG, LEAD or a value function that reads only the rows for which the column `where` is true."""
     if one.function not in NEIGHBOURS:
         return replace(one, where=where)
     last = one.function == "lag"
@@ -51,14 +51,14 @@ def below(one: WindowFunction, where: str) -> WindowFunction:
 
 
 def constant(expr: Expr) -> Any:
-    """Returns the value of an expression without columns. PlanError if it has some."""
+    """Returns the value of an expression without columns. Raises PlanError if it has columns."""
     if expr.columns:
         raise PlanError("a constant is expected here, not a column")
     return expr.evaluate({}, 1)[0].as_py()
 
 
 def count_of(expr: Expr, what: str, least: int) -> int:
-    """Returns a number of rows. PlanError if it is none, or below ``least``."""
+    """Returns a number of rows. Raises PlanError if the value is not an integer, or is below ``least``."""
     value = constant(expr)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise PlanError(f"{what} takes a whole number from {least} on")
@@ -66,7 +66,8 @@ def count_of(expr: Expr, what: str, least: int) -> int:
 
 
 def distance(value: Any, type_: str) -> int | float:
-    """Returns a distance in the unit of the codes of a type. PlanError if values of the type have no such distance."""
+    """Returns a distance in the unit of the codes of a type. Raises PlanError if values of the type have no such
+    distance."""
     number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
     if not number:
         raise PlanError("RANGE takes a number as its distance, or an INTERVAL of times")
@@ -91,8 +92,8 @@ _HINTS = {"timestamp": "write an INTERVAL", "timestamp_ntz": "write an INTERVAL"
 
 
 def duration(months: Any, micros: Any, type_: str) -> tuple[str, int]:
-    """Returns an interval as the distance of a frame: its unit, months or that of the codes of dates or times, and how
-    many. PlanError if no frame has such a distance."""
+    """Returns an interval as the distance of a frame: its unit (months, or that of the codes of dates or times) and the
+    number of units. Raises PlanError if no frame has such a distance."""
     if type_ not in ("date", "timestamp", "timestamp_ntz"):
         raise PlanError(f"RANGE with an INTERVAL needs a date or a timestamp, not {type_}")
     if months and micros:

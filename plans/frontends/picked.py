@@ -1,4 +1,4 @@
-"""Aggregates that pick the value of one row of a group, in all languages: MAX_BY, MIN_BY and MODE.
+"""Aggregates that pick the value of one row of a group, for all query languages: MAX_BY, MIN_BY and MODE.
 
 The groups are joined with the first row of each group in an order. Ties are broken by the least value.
 """
@@ -16,16 +16,15 @@ from plans.queries.algebra import Group, Query, Source, Top
 from plans.schema import Column, Table
 
 VALUE = "value"
-"""The column of a pick that is the value of the aggregate."""
+"""The column of the source that has the value of the aggregate."""
 
 
 def pick(
     given: Called, alias: str, rows: Callable[[tuple[tuple[str, Expr], ...]], Query], keys: Sequence[tuple[Expr, Expr]]
 ) -> Source:
-    """Returns, per group, the row that has the value of an aggregate, as a source beside the groups.
+    """Returns a source that is joined with the groups, and has for each group the row with the value of an aggregate.
 
-    `rows` makes a query of the rows that are grouped; `keys` are what they are grouped by, over the rows and over the
-    groups.
+    `rows` makes a query of the grouped rows. `keys` are the grouping keys, over the rows and over the groups.
     """
     function, value, by = given.function, given.values[0], given.values[-1]
     names = {f"k{place}": key for place, (key, _) in enumerate(keys)}

@@ -1,7 +1,8 @@
-"""Aggregates that are expressions of other ones, whatever language names them: COUNT of several columns, BOOL_AND.
+"""Rewrites aggregates as expressions of other aggregates, for all query languages: COUNT of several columns, BOOL_AND,
+and others.
 
-What SQL leaves open is laid down, so that a result does not depend on batches, deletes or cells: FIRST and ANY_VALUE
-are the least value that is not NULL, LAST the greatest.
+Where SQL leaves a result open, it is defined here, so that it does not depend on batches, deletes or cells: FIRST and
+ANY_VALUE are the least value that is not NULL, LAST is the greatest.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Share = float | tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Called:
-    """A call of an aggregate of `values`; only rows for which `where` is TRUE count. With several shares, it is the
-    array of what each of them makes of it."""
+    """A call of an aggregate of `values` over the rows for which `where` is TRUE. With several shares, the result is
+    the array of its results for each share."""
 
     function: str
     values: tuple[Expr, ...]
@@ -33,15 +34,15 @@ class Called:
     where: tuple[Expr, ...] = ()
     share: Share = None
     separator: str | None = None
-    order: tuple[tuple[Expr, bool, bool], ...] = ()  # value, whether it falls, whether NULLs come last
+    order: tuple[tuple[Expr, bool, bool], ...] = ()  # value, whether it is descending, whether NULLs are last
 
 
 Add = Callable[[Called], Expr]
-"""Returns the column of a group that an aggregate of the engine's is."""
+"""Adds an aggregate of the engine to a group, and returns its column."""
 
 
 def rewritten(given: Called, add: Add) -> Expr:
-    """Returns an aggregate by those of the engine's, which `add` adds to a group."""
+    """Returns an aggregate as an expression of the engine's aggregates, which `add` adds to a group."""
     for value, _, _ in given.order:
         check_ordered(value.type, "ORDER BY")
     if isinstance(given.share, tuple):
@@ -60,7 +61,7 @@ def rewritten(given: Called, add: Add) -> Expr:
 
 
 def _of_user(given: Called, own: UserAggregate, add: Add) -> Expr:
-    """Returns a user's aggregate: its result of the sums of what it makes of each row."""
+    """Returns a user's aggregate: its result, computed from the sums of the values that it lifts from each row."""
     lifted = call(USER, *given.values, value=own.lift)
     struct = parts(own.lift.gives)
     assert struct is not None, "what is summed is a struct"
@@ -71,7 +72,8 @@ def _of_user(given: Called, own: UserAggregate, add: Add) -> Expr:
 
 
 def _count(given: Called, add: Add) -> Expr:
-    """Returns COUNT of several columns: of rows in which none is NULL, DISTINCT by a text that says them all."""
+    """Returns COUNT of several columns: the number of rows in which none is NULL. DISTINCT compares a text that encodes
+    all values."""
     known = tuple(call("not", call("isnull", value)) for value in given.values)
     where = (*given.where, *known)
     if not given.distinct:
@@ -80,7 +82,8 @@ def _count(given: Called, add: Add) -> Expr:
 
 
 def together(values: Sequence[Expr]) -> Expr:
-    """Returns a text that is equal for equal values only, none of which is NULL: each with its length in front."""
+    """Returns a text that is equal only for equal values, none of which is NULL. Each value is prefixed by its
+    length."""
     parts: list[Expr] = []
     for value in values:
         text = _text(value)
@@ -126,7 +129,7 @@ def _or_nan(function: str) -> Callable[[Called, Add], Expr]:
 
 
 def _extreme(falling: bool, nulls_last: bool) -> Callable[[Called, Add], Expr]:
-    """Returns MIN or MAX: of structs the first one in the order of their fields."""
+    """Returns a function that rewrites MIN or MAX. Structs are compared by their fields in order."""
 
     def rewrite(given: Called, add: Add) -> Expr:
         value, function = given.values[0], "max" if falling else "min"
@@ -141,7 +144,7 @@ def _extreme(falling: bool, nulls_last: bool) -> Callable[[Called, Add], Expr]:
 
 
 def _joined(given: Called, add: Add) -> Expr:
-    """Returns STRING_AGG: of texts, as CAST writes them."""
+    """Returns STRING_AGG of the texts that CAST writes."""
     value = given.values[0]
     if value.type == "binary":
         raise PlanError("texts are joined, not binary values", hint="write HEX(...) around them")
@@ -149,22 +152,22 @@ def _joined(given: Called, add: Add) -> Expr:
 
 
 def _joined_plainly(given: Called, add: Add) -> Expr:
-    """Returns STRING_AGG, with doubles as DuckDB writes them."""
+    """Returns STRING_AGG with doubles in the notation of DuckDB."""
     value = given.values[0]
     value = call("short_text", value) if value.type == "float64" else value
     return _joined(replace(given, function="string_agg", values=(value,)), add)
 
 
 def _listed(given: Called, add: Add) -> Expr:
-    """Returns ARRAY_AGG, and COLLECT_SET, which has each value once."""
+    """Returns ARRAY_AGG, or COLLECT_SET, whose values are distinct."""
     if given.values[0].type == "null":
         raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
     return add(replace(given, function="array_agg", distinct=given.distinct or given.function == "collect_set"))
 
 
 def firsts(given: Called, count: int | None, nulls: bool, add: Add) -> Expr:
-    """Returns ARRAY_AGG or STRING_AGG of the first values in an order, or of all; `nulls`: NULL is one of them, and the
-    array of no values is NULL."""
+    """Returns ARRAY_AGG or STRING_AGG of the first `count` values in an order, or of all. `nulls`: NULL is a value, and
+    the array of no values is NULL."""
     (value,) = given.values
     if value.type == "null":
         raise PlanError(f"{given.function.upper()} of NULL has no type", hint="write CAST(NULL AS ...)")
@@ -185,7 +188,8 @@ def firsts(given: Called, count: int | None, nulls: bool, add: Add) -> Expr:
 
 
 def _mean(given: Called, add: Add) -> Expr:
-    """Returns AVG: of decimals and lengths of time one of them, which is the quotient of two aggregates."""
+    """Returns AVG. The mean of decimals or intervals has the same kind of type, and is the quotient of two
+    aggregates."""
     type_ = given.values[0].type
     if decimal_parts(type_) is None and type_ not in INTERVALS:
         return add(given)
@@ -198,14 +202,14 @@ def double_mean(total: Expr, count: Expr) -> Expr:
 
 
 def _double_mean(given: Called, add: Add) -> Expr:
-    """Returns AVG, which is a DOUBLE of decimals."""
+    """Returns AVG as a DOUBLE, also for decimals."""
     if decimal_parts(given.values[0].type) is None:
         return _mean(replace(given, function="avg"), add)
     return double_mean(add(replace(given, function="sum")), add(replace(given, function="count")))
 
 
 def _sum(given: Called, add: Add) -> Expr:
-    """Returns SUM: of lengths of time that of their units."""
+    """Returns SUM. Intervals are summed in their units."""
     value = given.values[0]
     if value.type not in INTERVALS:
         return add(given)
@@ -213,7 +217,7 @@ def _sum(given: Called, add: Add) -> Expr:
 
 
 def _percentile(given: Called, add: Add) -> Expr:
-    """Returns a percentile: of lengths of time one of them, without what is less than a unit, as in Spark."""
+    """Returns a percentile. The percentile of intervals is an interval, truncated to its unit as in Spark."""
     value = given.values[0]
     if value.type in INTERVALS:
         return of_units(cast(add(replace(given, values=(units(value),))), "int64"), value.type)
@@ -225,7 +229,7 @@ def _percentile(given: Called, add: Add) -> Expr:
 def _decimal_percentile(given: Called, add: Add) -> Expr:
     """Returns a percentile of decimals as a decimal.
 
-    Between two decimals it is the whole number of the last digit below it, or above it for negative numbers.
+    Between two decimals, the result is rounded in the last digit towards zero.
     """
     value, given = given.values[0], replace(given, function="percentile")
     digits = decimal_parts(value.type)
@@ -240,13 +244,13 @@ _SHORT = 18  # digits that 64 bits hold
 
 
 def _at_least(given: Called, add: Add) -> Expr:
-    """Returns PERCENTILE_DISC: one of the values, of numbers a DOUBLE."""
+    """Returns PERCENTILE_DISC: one of the values, as a DOUBLE for numbers."""
     found = add(given)
     return cast(found, "float64") if numeric(found.type) else found
 
 
 def _of_list(function: str) -> Callable[[Called, Add], Expr]:
-    """Returns a function of the array of all values that are not NULL; NULL of none."""
+    """Returns a function of the array of all values that are not NULL. The result for no values is NULL."""
 
     def rewrite(given: Called, add: Add) -> Expr:
         values = _listed(given, add)
@@ -294,14 +298,14 @@ _REWRITES: dict[str, Callable[[Called, Add], Expr]] = {
     "bit_xor": _of_bits,
 }
 PICKED = {"max_by": (2, True), "min_by": (2, False), "mode": (1, True)}
-"""Aggregates whose value is that of one row of a group: how many arguments they have, and whether the row is the last
-of an order. `mode` orders by how often a value is there."""
+"""Aggregates whose value is that of one row of a group: the number of their arguments, and whether the row is the last
+of an order. `mode` orders by the frequency of the values."""
 NAMES = (*_REWRITES, *PICKED)
-"""The aggregates that are rewritten."""
+"""The names of the aggregates that are rewritten."""
 
 
 def where_of(conditions: Sequence[Expr]) -> Expr | None:
-    """Returns what all of FILTER and the like ask for."""
+    """Returns the conjunction of FILTER and similar conditions, or None."""
     for one in conditions:
         if one.type != "bool":
             raise PlanError(f"a condition is expected, not a value of type {one.type}")

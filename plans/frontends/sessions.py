@@ -1,7 +1,8 @@
-"""Sessions: rows of one key whose times follow each other without a gap, whatever language asks for them.
+"""Sessions: rows of one key whose times follow each other without a gap, for all query languages.
 
-A session begins with a row before which no other lies within the gap, and ends the gap after a row behind which none
-does. One stage of window functions has the rows in order, and which of them begin a session.
+A session begins with a row that has no other row within the gap before it, and ends one gap after a row that has no
+other row within the gap after it. A single stage of window functions orders the rows and computes where sessions begin
+and end.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from plans.queries.algebra import Over, Relation, unused
 
 
 def sessions(rows: Relation, keys: Sequence[str], time: str, gap: int, *, ends: bool) -> Over:
-    """Returns rows, whose column `time` is never NULL, with the time of the first row of their session, as the first
-    window function; and, with `ends`, that of the last row as the second one.
+    """Returns the rows, whose column `time` is never NULL, with the time of the first row of their session as the first
+    window function, and, with `ends`, that of the last row as the second.
 
-    Rows with equal `keys` are in one session where no gap between them is longer than `gap` microseconds.
+    Rows with equal `keys` are in one session if no gap between consecutive rows is longer than `gap` microseconds.
     """
     taken = [column.name for column in rows.columns]
     first = unused("first", taken)
@@ -29,5 +30,5 @@ def sessions(rows: Relation, keys: Sequence[str], time: str, gap: int, *, ends: 
 
 
 def behind(moment: Expr, gap: int) -> Expr:
-    """Returns the moment so many microseconds later: a session ends so long behind its last row."""
+    """Returns the moment `gap` microseconds later. A session ends that long after its last row."""
     return call("plus_micros", moment, lit(gap, "int64"))

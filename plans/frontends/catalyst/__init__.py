@@ -1,1 +1,2 @@
-"""Reads the logical plan of a query that Spark has analyzed: its JSON becomes the query algebra, without PySpark."""
+"""Translates the logical plan of a query that Spark has analyzed, given as JSON, into the query algebra, without
+PySpark."""

@@ -1,8 +1,8 @@
-"""AsOfJoin of Spark's plan: DataFrames joined as pandas' `merge_asof` joins them, and ASOF JOIN in Spark's SQL.
+"""Translates AsOfJoin of Spark's plan: DataFrames joined as by pandas' `merge_asof`, and ASOF JOIN in Spark's SQL.
 
 The node has a condition, whose first part compares the times and whose other parts are the tolerance, and the distance
-by which the nearest row is chosen: `left - right` (backward), `right - left` (forward), or the greater one minus the
-other one (nearest). The nearest row is the nearer of the partners in both directions.
+by which the nearest row is chosen: `left - right` (backward), `right - left` (forward), or the greater of both
+(nearest). The nearest row is the nearer of the partners in both directions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOUND = -1
 
 @dataclass(frozen=True)
 class _Join:
-    """An AsOfJoin with a right side, which is one source."""
+    """An AsOfJoin with a right side that is one source."""
 
     node: Node
     right: Block
@@ -30,8 +30,8 @@ class _Join:
     translate: Translate
 
     def partners(self, left: Block, times: Node, tolerance: Sequence[Node]) -> tuple[Block, Expr]:
-        """Returns the rows of a left side beside the row that is the nearest in one direction, and whether it is within
-        the tolerance: NULL without such a row. `times` compares the times of both sides."""
+        """Returns the rows of a left side with the nearest row in one direction, and whether that row is within the
+        tolerance: NULL if there is no such row. `times` compares the times of both sides."""
         left, right = self.reading.as_source(left), self.right
         both = Block((*left.sources, *right.sources), (*left.columns, *right.columns))
         on = self.node.tree("condition")
@@ -44,16 +44,17 @@ class _Join:
         return replace(made, conditions=(call("not", source.qualified(RIGHT)),)), found
 
     def nearest(self, left: Block, distance: Node, strict: bool, tolerance: Sequence[Node]) -> tuple[Block, Expr]:
-        """Returns the same, in both directions: of two rows that are equally near, the one before it.
+        """Returns the rows with the nearest row in either direction. Of two equally near rows, the earlier one is
+        chosen.
 
-        `strict`: rows of the same time are no partners.
+        `strict`: rows with the same time do not match.
         """
         count, width = len(left.columns), len(self.right.columns)
         times, back, ahead = distance.children
         backward = replace(times, kind="GreaterThan" if strict else "GreaterThanOrEqual")
         block, found = self.partners(left, backward, tolerance)
         shown = _padded(block, count, found).columns
-        # Columns of the right side come once more, so these have other numbers.
+        # The columns of the right side occur twice, so these get other numbers.
         hidden = [replace(one, id=_FOUND - 1 - place) for place, one in enumerate(shown[count:])]
         flag = Named(_FOUND, "found", call("case", found, TRUE, FALSE))
         _, block = self.reading.closed(replace(block, columns=(*shown[:count], *hidden, flag)))
@@ -71,7 +72,8 @@ class _Join:
 
 
 def as_of(node: Node, left: Block, right: Block, reading: Reading, translate: Translate) -> Block:
-    """Returns the block of an AsOfJoin over two blocks. PlanError for conditions that are not those of an ASOF JOIN."""
+    """Returns the block of an AsOfJoin over two blocks. Raises PlanError if its conditions are not those of an ASOF
+    JOIN."""
     distance, condition = node.tree("orderExpression"), node.tree("asOfCondition")
     assert distance is not None, "an AsOfJoin has a distance"
     assert condition is not None, "an AsOfJoin has a condition"
@@ -90,6 +92,6 @@ def as_of(node: Node, left: Block, right: Block, reading: Reading, translate: Tr
 
 
 def _padded(block: Block, count: int, found: Expr) -> Block:
-    """Returns a block whose columns behind the first ones are NULL in rows for which a condition is not true."""
+    """Returns a block whose columns from number `count` on are NULL in rows for which a condition is not true."""
     theirs = (replace(one, value=call("case", found, one.value, NULL)) for one in block.columns[count:])
     return replace(block, columns=(*block.columns[:count], *theirs))

@@ -1,7 +1,8 @@
-"""A block: the part of a plan that has been read, as one join core (`plans.queries.algebra.Query`).
+"""A block: the translated part of a plan, as one join core (`plans.queries.algebra.Query`).
 
-Projections, filters and inner joins only change the parts of a block. What has to be a relation of its own (an
-aggregate, a union, the right side of an outer join that is more than a table) closes the block and begins a new one.
+Projections, filters and inner joins only change the parts of a block. An operator that must be a relation of its own
+(an aggregate, a union, the right side of an outer join that is more than a table) closes the block and begins a new
+one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from plans.schema import WEIGHT, Column, Table
 
 @dataclass(frozen=True)
 class Named:
-    """A column of a block: the number by which Spark knows it, its name and its value over qualified columns."""
+    """A column of a block: its number in Spark's plan, its name, and its value over qualified columns."""
 
     id: int
     name: str
@@ -35,20 +36,20 @@ class Block:
 
     @property
     def plain(self) -> bool:
-        """Returns True if all sources are inner joined and count."""
+        """Returns True if all sources are inner joined and count their rows."""
         return all(source.join == "inner" and source.group == 0 for source in self.sources)
 
     @property
     def one(self) -> bool:
-        """Returns True if the block is one source, all of its rows, and its columns are columns of it."""
+        """Returns True if the block is one source with all of its rows, and its columns are columns of the source."""
         alone = len(self.sources) == 1 and not self.conditions and self.plain
         return alone and all(column.value.op == "col" for column in self.columns)
 
 
 @dataclass
 class Reading:
-    """What one reading of a plan shares: the text, the tables by name, the names that are taken, and the gaps of the
-    columns that are sessions, by their numbers. `read` is a table that the plan reads, if there is one."""
+    """The shared state of the translation of a plan: the text, the tables by name, the used names, and the gaps of
+    session columns by number. `read` is a table that the plan reads, if there is one."""
 
     text: str
     tables: dict[str, Table]
@@ -60,7 +61,7 @@ class Reading:
     gaps: dict[int, int] = field(default_factory=dict)
 
     def alias(self, wish: str) -> str:
-        """Returns a name for a source that no other has."""
+        """Returns an unused name for a source."""
         found = unused("".join(c if c.isalnum() else "_" for c in wish) or "t", self.aliases)
         self.aliases.add(found)
         return found
@@ -71,18 +72,18 @@ class Reading:
         return self.groups
 
     def query(self, block: Block, names: tuple[str, ...], distinct: bool = False) -> Query:
-        """Returns the join core that a block is; `names` are those of its columns."""
+        """Returns the join core of a block. `names` are those of its columns."""
         outputs = tuple((name, column.value) for name, column in zip(names, block.columns, strict=True))
         return Query(self.text, block.sources, block.conditions, outputs, distinct)
 
     def closed(self, block: Block) -> tuple[Query, Block]:
-        """Returns a block as a relation of its own, and the block that reads its columns."""
+        """Returns a block as a relation of its own, and the block that reads the columns of the relation."""
         names = distinct_names(block)
         query = self.query(block, names)
         return query, self.derived(query, block.columns, names, "rows")
 
     def derived(self, relation: Relation, columns: tuple[Named, ...], names: tuple[str, ...], wish: str) -> Block:
-        """Returns the block that reads a relation, whose columns `names` are known by the numbers of `columns`."""
+        """Returns the block that reads a relation, whose columns `names` have the numbers of `columns`."""
         alias = self.alias(wish)
         table = Table(alias, tuple(Column(column.name, column.type) for column in relation.columns))
         source = Source(alias, table, 0, relation)
@@ -90,17 +91,17 @@ class Reading:
         return Block((source,), tuple(made))
 
     def as_source(self, block: Block) -> Block:
-        """Returns a block of one source: the block itself, if it is one."""
+        """Returns a block of one source: the block itself if it has this form."""
         return block if block.one else self.closed(block)[1]
 
 
 def distinct_names(block: Block) -> tuple[str, ...]:
-    """Returns a name for each column of a block, no two of which are the same in any case."""
+    """Returns a name for each column of a block. The names differ without regard to case."""
     return unused_names([column.name for column in block.columns])
 
 
 def unused_names(wishes: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names, those that occur again with a number, in any case."""
+    """Returns the names with numbers appended to repeated ones, without regard to case."""
     found: list[str] = []
     for wish in wishes:
         found.append(unused(wish or "c", [*found, WEIGHT]))
@@ -114,7 +115,7 @@ def conjuncts(conditions: tuple[Expr, ...]) -> Iterator[Expr]:
 
 
 def united(parts: Sequence[Relation]) -> Relation:
-    """Returns the rows of all these relations."""
+    """Returns the union (ALL) of relations."""
     function: Function = 0
     for number in range(1, len(parts)):
         function = ("union_all", function, number)

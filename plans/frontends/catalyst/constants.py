@@ -1,7 +1,7 @@
-"""Rows that stand in a query: VALUES, RANGE, and SELECT without FROM.
+"""Constant rows in a query: VALUES, RANGE, and SELECT without FROM.
 
-They are put beside the one row of a group that always has one, of a relation that the query reads anyway, so they are
-there from the first batch on.
+They are joined with the single row of a group without GROUP BY, over a relation that the query reads anyway. So they
+exist from the first batch on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def one_row(reading: Reading) -> Source:
 
 
 def values(node: Node, reading: Reading, translate: Callable[[Node], Expr]) -> Block:
-    """Returns the rows of a LocalRelation. PlanError if the plan does not say them."""
+    """Returns the rows of a LocalRelation. Raises PlanError if the plan does not contain them."""
     if node.fields.get("data") is None:
         raise PlanError("rows of this form cannot be read from Spark's plan", hint="make a table of them")
     types = [type_of(attribute.fields["dataType"]) for attribute in node.trees("output")]

@@ -1,4 +1,5 @@
-"""EXPLODE, POSEXPLODE and INLINE in Spark's logical plan, and STACK and JSON_TUPLE, which are INLINE of structs."""
+"""Translates EXPLODE, POSEXPLODE and INLINE in Spark's logical plan, and STACK and JSON_TUPLE, which are INLINE of
+structs."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from plans.queries.algebra import split, unnested
 
 
 def generate(node: Node, block: Block, reading: Reading, value: Callable[[Node, Block], Expr]) -> Block:
-    """Returns the rows with the elements of an array, or the entries of a map, one in each row.
+    """Returns the rows with the elements of an array, or the entries of a map, one per row.
 
-    `value` reads an expression over the columns of a block.
+    `value` translates an expression over the columns of a block.
     """
     generator = node.tree("generator")
     assert generator is not None, "rows are made by something"
@@ -47,7 +48,7 @@ def generate(node: Node, block: Block, reading: Reading, value: Callable[[Node, 
 
 
 def _stacked(count: Expr, values: list[Expr], types: list[str]) -> Expr:
-    """Returns the rows of STACK(count, values): NULLs where there are no more values."""
+    """Returns the rows of STACK(count, values), padded with NULLs."""
     width = len(types)
     padded = [*values, *[NULL] * (int(count.value) * width - len(values))]
     rows = (padded[at : at + width] for at in range(0, len(padded), width))
@@ -57,7 +58,7 @@ def _stacked(count: Expr, values: list[Expr], types: list[str]) -> Expr:
 
 
 def _of_json(text: Expr, *names: Expr) -> Expr:
-    """Returns the one row of JSON_TUPLE: what stands at these names of an object."""
+    """Returns the single row of JSON_TUPLE: the values of an object at these names."""
     if any(name.op != "literal" for name in names):
         raise PlanError("JSON_TUPLE takes names as constants", hint="use GET_JSON_OBJECT")
     found = [call("get_json_object", text, lit(f"$['{name.value}']")) for name in names]

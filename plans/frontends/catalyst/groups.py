@@ -1,4 +1,4 @@
-"""Aggregates of Spark's plan to groups of the query algebra."""
+"""Translates aggregates of Spark's plan into groups of the query algebra."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DISTINCT = ("count", "sum", "avg", "string_agg", "array_agg", "collect_set")
 
 
 class Translate(Protocol):
-    """Makes an expression over the columns of a block; see `plans.frontends.catalyst.relations`."""
+    """Translates an expression over the columns of a block; see `plans.frontends.catalyst.relations`."""
 
     def __call__(self, node: Node, block: Block, *, added: Any = None, more: Any = None) -> Expr:
         """Returns the expression."""
@@ -51,9 +51,9 @@ class Translate(Protocol):
 
 @dataclass
 class Rows:
-    """The rows that are grouped: a column per key and per argument of an aggregate. `picks` are the aggregates that one
-    row of a group says, with the aliases of their sources, which `alias` makes of wishes; without it they are
-    aggregates, as they are over frames."""
+    """The rows that are grouped: a column per key and per argument of an aggregate. `picks` are the aggregates whose
+    value is that of one row of a group, with the aliases of their sources, which `alias` creates. Without `alias` they
+    are ordinary aggregates, as over frames."""
 
     columns: dict[str, Expr] = field(default_factory=dict)
     calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Rows:
         return unused(wish, [*self.columns, *(call.name for call in self.calls.values()), WEIGHT])
 
     def column(self, expr: Expr, wish: str) -> str:
-        """Returns the name of the column that an expression is; adds it if need be."""
+        """Returns the name of the column with this expression, which is added if it is missing."""
         for name, known in self.columns.items():
             if known == expr:
                 return name
@@ -74,7 +74,7 @@ class Rows:
         return name
 
     def call(self, node: Node, translate: Callable[[Node], Expr]) -> Expr:
-        """Returns the column of a group that an aggregate is; adds it if need be."""
+        """Returns the column of a group for an aggregate, which is added if it is missing."""
         inner = node.child
         while inner.kind not in _FUNCTIONS and inner.fields.get("replacement") is not None and inner.children:
             inner = inner.child  # an aggregate that Spark defines by another one
@@ -91,7 +91,7 @@ class Rows:
         if function in ("string_agg", "percentile", "percentile_disc", "percentile_approx"):
             return rewritten(_ordered(inner, function, distinct, where, translate), self._added)
         given: Sequence[Node] = inner.children
-        if inner.fields.get("replacement") is not None:  # Spark defines it by others: its arguments are in fields
+        if inner.fields.get("replacement") is not None:  # its arguments are in fields
             given = [part for part in map(inner.tree, ("left", "right")) if part is not None] or given
         if kind == "CountIf":
             given, where = (), (*where, translate(inner.child))
@@ -105,7 +105,7 @@ class Rows:
         return self._picked(called) if function in PICKED else rewritten(called, self._added)
 
     def pivoted(self, node: Node, translate: Callable[[Node], Expr]) -> list[Expr]:
-        """Returns the columns of a group that PIVOT makes of one aggregate: one for each value that it names."""
+        """Returns the columns of a group for an aggregate of PIVOT: one for each value that it names."""
         first = node.child
         if first.fields.get("pivotColumnValues") is None:
             raise PlanError("PIVOT of this form cannot be read from Spark's plan", hint="write FILTER")
@@ -122,11 +122,11 @@ class Rows:
         return col(f"{self.picks[called]}.{VALUE}", called.values[0].type)
 
     def greatest(self, value: Expr) -> Expr:
-        """Returns the column of a group that has the greatest of a value; adds it if need be."""
+        """Returns the column of a group with the greatest of a value, which is added if it is missing."""
         return rewritten(Called("max", (value,)), self._added)
 
     def of(self, query: Query, base: Block) -> Query:
-        """Returns a relation, which the block ``base`` reads, with all these columns."""
+        """Returns a relation, which the block ``base`` reads, extended by all these columns."""
         if len(self.columns) == len(query.columns):
             return query
         source = base.sources[0]
@@ -135,7 +135,7 @@ class Rows:
         return Query(query.text, (source,), (), outputs, False)
 
     def _added(self, called: Called) -> Expr:
-        """Returns the column of a group that an aggregate of the engine's is; adds it if need be."""
+        """Returns the column of a group for an aggregate of the engine, which is added if it is missing."""
         function, values = called.function, called.values
         types = [result_type(function, value.type) for value in values]
         condition = where_of(called.where)
@@ -154,7 +154,7 @@ class Rows:
 def _ordered(
     node: Node, function: str, distinct: bool, where: tuple[Expr, ...], translate: Callable[[Node], Expr]
 ) -> Called:
-    """Returns the value of a percentile, or of an aggregate that joins texts."""
+    """Returns the call of a percentile, or of an aggregate that joins texts."""
     value, *others = node.children
     if node.kind == "ListAgg":
         separator, *items = others
@@ -175,7 +175,7 @@ def _ordered(
         raise PlanError("PERCENTILE with more arguments is not supported")
     if not shares or not all(0 <= share <= 1 for share in shares):
         raise PlanError(_SHARE)
-    if falling and function == "percentile":  # between two values it is the same from either end
+    if falling and function == "percentile":  # an interpolated value is the same from either end
         falling, shares = False, [1 - share for share in shares]
     found = tuple(map(float, shares))
     values = (translate(value),)
@@ -189,7 +189,7 @@ def is_picked(node: Node) -> bool:
 
 
 def _constant(node: Node, message: str) -> str | None:
-    """Returns the text of a constant, which may be cast."""
+    """Returns the text of a constant, which may be inside a cast."""
     while node.kind == "Cast":
         node = node.child
     if node.kind != "Literal":
@@ -236,7 +236,7 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
     relation: Relation
     if calls or whole or not {e.value for _, e in outputs if e.op == "col"}.issuperset(keys.values()):
         relation = Group(query, tuple(keys.values()), calls, outputs, None, whole)
-    else:  # the rows once each are all there is to it
+    else:  # no aggregate: the distinct rows
         meant = {col(name, expr.type): expr for expr, name in keys.items()}
         relation = replace(query, outputs=tuple((n, replaced(e, meant)) for n, e in outputs), distinct=True)
     found = reading.derived(relation, tuple(shown), names, "groups")
@@ -254,7 +254,7 @@ def grouped(node: Node, block: Block, reading: Reading, translate: Translate) ->
 
 
 def part_of(node: Node) -> int | None:
-    """Returns the number of the column that an element of what PIVOT makes is; None for other elements."""
+    """Returns the number of the column for an element of the array that PIVOT makes, or None for other elements."""
     array, place = node.children
     if array.kind != "AttributeReference" or place.kind != "Literal" or place.fields.get("value") is None:
         return None
@@ -262,14 +262,14 @@ def part_of(node: Node) -> int | None:
 
 
 def _part(number: int, place: int) -> int:
-    """Returns the number, which no column of Spark has, of an element of a column."""
+    """Returns the number for an element of a column. No column of Spark has it."""
     return -2 - (number << 16 | place)
 
 
 def over_partition(
     node: Node, name: str, query: Query, keys: Sequence[str], base: Block, reading: Reading, translate: Translate
 ) -> tuple[Block, Expr]:
-    """Returns the groups of a relation by some of its columns, with one aggregate; and the column that this is.
+    """Returns the groups of a relation by some of its columns, with one aggregate, and the column of the aggregate.
 
     `query` is the relation and `base` the block that reads it.
     """
@@ -284,13 +284,13 @@ def over_partition(
 
 
 def unqualified(base: Block) -> Block:
-    """Returns a block that reads one relation, whose columns are those of the relation."""
+    """Returns a block that reads one relation, over the unqualified columns of the relation."""
     columns = (replace(c, value=col(split(c.value.value)[1], c.value.type)) for c in base.columns)
     return replace(base, columns=tuple(columns))
 
 
 def is_one_row(relation: Relation) -> bool:
-    """Returns True if a relation has exactly one row, whatever the tables hold."""
+    """Returns True if a relation always has exactly one row."""
     if isinstance(relation, Group):
         return relation.whole and relation.having is None
     if not isinstance(relation, Query) or relation.conditions:

@@ -1,4 +1,4 @@
-"""Operators of Spark's logical plan to the query algebra."""
+"""Translates operators of Spark's logical plan into the query algebra."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ Ctes = Mapping[int, Node]
 
 
 def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: str = "UTC") -> Relation:
-    """Returns the relation of an analyzed plan, whose correlated subqueries have become joins.
+    """Returns the relation of an analyzed plan whose correlated subqueries have become joins.
 
-    `plan`: the nodes, as `LogicalPlan.toJSON` of Spark gives them; temporary views called as relations of `schema` are
-    these relations. `text`: what the user wrote; `zone`: the JVM's time zone. PlanError for what is not supported.
+    `plan`: the nodes as `LogicalPlan.toJSON` of Spark writes them. Temporary views named like relations of `schema` are
+    these relations. `text`: the text of the user's query; `zone`: the JVM's time zone. Raises PlanError for unsupported
+    operators.
     """
     tables = {name.lower(): schema[name] for name in schema}
     read_ = next((tables[name.lower()] for name, _ in tables_of(plan) if name.lower() in tables), None)
@@ -47,7 +48,7 @@ def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: st
 
 
 def _unwrapped(block: Block, names: tuple[str, ...]) -> Relation | None:
-    """Returns the relation that a block shows as it is; None if the block does more."""
+    """Returns the relation that a block passes on unchanged, or None if the block does more."""
     if not block.one or block.sources[0].input is None:
         return None
     relation = block.sources[0].input
@@ -57,7 +58,7 @@ def _unwrapped(block: Block, names: tuple[str, ...]) -> Relation | None:
 
 
 def _block(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    """Returns the block of an operator and all below it."""
+    """Returns the block of an operator and its subtree."""
     if node.kind in _THROUGH:
         return _block(node.child, reading, ctes)
     found = _OPERATORS.get(node.kind)
@@ -76,7 +77,7 @@ def _expr(
 ) -> Expr:
     """Returns an expression over the columns of a block.
 
-    `added` gets the sources that its subqueries are; `more` says what other nodes mean, and is asked first.
+    The sources of its subqueries are appended to `added`. `more` translates other nodes, and is called first.
     """
     known = {column.id: column for column in block.columns}
 
@@ -96,7 +97,7 @@ def _expr(
 
 
 def _clock(type_: str, reading: Reading, added: list[Source]) -> Expr:
-    """Returns what the clock says, and adds its source."""
+    """Returns the value of the clock, and adds its source."""
     source = next((one for one in added if one.table == CLOCK), None)
     if source is None:
         source = Source(reading.alias("clock"), CLOCK)
@@ -105,7 +106,7 @@ def _clock(type_: str, reading: Reading, added: list[Source]) -> Expr:
 
 
 def _column(node: Node, known: Mapping[int, Named]) -> Expr:
-    """Returns what a column is. PlanError if its type here is not the one that Spark gives it."""
+    """Returns the value of a column. Raises PlanError if its type differs from the type in Spark."""
     name = node.fields["name"]
     if node.id not in known:
         raise PlanError(f"column {name} is not among the columns of its relation")
@@ -119,7 +120,7 @@ def _column(node: Node, known: Mapping[int, Named]) -> Expr:
 
 
 def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | None) -> Expr:
-    """Returns the value of a subquery that does not read the query around it, and adds its source."""
+    """Returns the value of an uncorrelated subquery, and adds its source."""
     if added is None or node.fields.get("joinCond"):
         raise PlanError("a subquery is not supported in this place", hint="join with it in FROM")
     source = _rows_of(node, reading, ctes)
@@ -133,7 +134,7 @@ def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | No
 
 
 def _rows_of(node: Node, reading: Reading, ctes: Ctes) -> Source:
-    """Returns the source that the plan of a subquery is."""
+    """Returns the source for the plan of a subquery."""
     plan = node.tree("plan")
     assert plan is not None, "a subquery has a plan"
     return reading.as_source(_block(plan, reading, ctes)).sources[0]
@@ -144,7 +145,7 @@ def _rows_of(node: Node, reading: Reading, ctes: Ctes) -> Source:
 
 
 def _view(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    """Returns a relation of the schema, or what another view stands for."""
+    """Returns a relation of the schema, or the plan of another view."""
     name = str(node.fields["desc"]["identifier"]["table"])
     table = reading.tables.get(name.lower())
     if table is None:
@@ -153,7 +154,7 @@ def _view(node: Node, reading: Reading, ctes: Ctes) -> Block:
 
 
 def _leaf(table: Table, node: Node, reading: Reading) -> Block:
-    """Returns the block of a relation, whose columns a node of the plan numbers."""
+    """Returns the block of a relation whose columns are numbered by a node of the plan."""
     source = Source(reading.alias(table.name), table)
     columns = []
     for attribute in _output(node):
@@ -164,7 +165,7 @@ def _leaf(table: Table, node: Node, reading: Reading) -> Block:
 
 
 def _alias(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    """Returns a table of the catalog that the schema has, or what an alias stands for."""
+    """Returns a table of the catalog that is in the schema, or the plan below an alias."""
     table = reading.tables.get(str(node.fields["identifier"]["name"]).lower())
     if table is None or not is_table(node):
         return _block(node.child, reading, ctes)
@@ -172,7 +173,7 @@ def _alias(node: Node, reading: Reading, ctes: Ctes) -> Block:
 
 
 def _output(node: Node) -> tuple[Node, ...]:
-    """Returns the columns of an operator that a temporary view stands for."""
+    """Returns the output columns of the operator of a temporary view."""
     if "output" in node.fields:
         return node.trees("output")
     return node.trees("projectList") if node.kind == "Project" else _output(node.child)
@@ -262,7 +263,7 @@ def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
 
 
 _OUTER = {"LeftOuter": "left", "RightOuter": "left", "LeftSingle": "single"}
-"""How Spark's joins that pad rows are called in the algebra."""
+"""The names in the algebra of Spark's joins that pad rows."""
 
 
 def _beside(left: Block, right: Block) -> Block:
@@ -352,8 +353,8 @@ def _sort(node: Node, reading: Reading, ctes: Ctes) -> Block:
 
 
 def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
-    """Returns the first rows: of GlobalLimit, LocalLimit, Offset and Sort, one over the other, and of projections
-    that hide what is ordered by."""
+    """Returns the first rows: translates GlobalLimit, LocalLimit, Offset and Sort on top of each other, and projections
+    that hide the ORDER BY columns."""
     limit, offset, inner, hiding = None, 0, node, []
     while inner.kind in ("GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias"):
         if inner.kind == "GlobalLimit":

@@ -1,7 +1,7 @@
-"""Expressions of Spark to typed expressions. Spark has resolved names and types and inserted the casts.
+"""Translates expressions of Spark into typed expressions. Spark has resolved names and types and inserted the casts.
 
-Every column that Spark names carries the type that Spark gives it. `column` compares it with ours, so a difference
-between the two is an error and never a wrong result.
+Every column in Spark's plan has a type. `column` compares it with the planner's type, so a difference is an error and
+never a wrong result.
 """
 
 from __future__ import annotations
@@ -72,19 +72,20 @@ _FOLLOWED = (
 CLOCKS = {
     "CurrentTimestamp": "timestamp", "Now": "timestamp", "CurrentDate": "date", "LocalTimestamp": "timestamp_ntz",
 }  # fmt: skip
-"""What reads the clock, and the types of that."""
+"""Expressions that read the clock, and their types."""
 _NARROW = {"byte": (2**7, "INT"), "short": (2**15, "INT"), "float": (0, "DOUBLE")}
-"""Types that have fewer bits than those here: the first number that is too large, and what to write."""
+"""Types with fewer bits than those of the planner: the first number that is too large, and the type to use instead."""
 _RANDOM = ("Rand", "Randn", "Uuid", "Shuffle", "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName")
 
 Part = Callable[[Node], Expr]
-"""Returns what a part of an expression is."""
+"""Translates a part of an expression."""
 Meaning = Callable[[Node], Expr | None]
-"""Says what a node means to the query around the expression; None if only its own operator counts."""
+"""Translates a node that depends on the query around the expression, or returns None to translate it by its own
+operator."""
 
 
 def type_of(given: Any) -> str:
-    """Returns the planner's type for a type of Spark, as JSON has it. PlanError for one that is not supported."""
+    """Returns the planner's type for a type of Spark in JSON form. Raises PlanError for an unsupported type."""
     if given == "void":
         return "null"
     if isinstance(given, Mapping) and given.get("type") in _NESTED:
@@ -105,10 +106,10 @@ _NESTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
-    """Returns the typed expression of a tree of Spark.
+    """Returns the typed expression of an expression tree of Spark.
 
-    `meaning` is asked first for every node: columns, aggregates and subqueries are its business. `zone` as for
-    `literal`. PlanError for what is not supported.
+    `meaning` is called first for every node: it translates columns, aggregates and subqueries. `zone` as for `literal`.
+    Raises PlanError for unsupported expressions.
     """
     known = meaning(node)
     if known is not None:
@@ -174,7 +175,7 @@ def scalar(node: Node, meaning: Meaning, zone: str) -> Expr:
 
 
 _PATTERNS = ("LikeAny", "LikeAll", "NotLikeAny", "NotLikeAll")
-"""Comparisons whose patterns a plan as JSON leaves out."""
+"""Comparisons whose patterns are missing in the JSON form of a plan."""
 
 
 def _narrow(node: Node, value: Expr, target: str) -> Expr:
@@ -202,7 +203,7 @@ def literal(node: Node, zone: str) -> Expr:
 
 
 def _instant(text: str, zone: str) -> datetime.datetime:
-    """Returns the instant that a reading of a clock names. PlanError where the clock shows it twice or never."""
+    """Returns the instant of a local time. Raises PlanError if the local time is ambiguous or does not exist."""
     local = datetime.datetime.fromisoformat(text).replace(tzinfo=zoneinfo.ZoneInfo(zone))
     if local.utcoffset() != local.replace(fold=1).utcoffset():
         raise PlanError(
@@ -228,7 +229,7 @@ _LITERALS: Mapping[str, Callable[[str], Any]] = {
 
 
 def _like(node: Node, part: Callable[[Node], Expr], lower: bool = False) -> Expr:
-    """Returns LIKE, or with both sides in lower case ILIKE."""
+    """Returns LIKE, or ILIKE as LIKE of both sides in lower case."""
     value, pattern = part(node.child), part(node.children[1])
     if pattern.op != "literal" or pattern.type != "string" or pattern.value is None:
         return call("like_of", *(call("lower", one) if lower else one for one in (value, pattern)), lit("\\"))
@@ -238,7 +239,7 @@ def _like(node: Node, part: Callable[[Node], Expr], lower: bool = False) -> Expr
 
 
 def _with(node: Node, meaning: Meaning, zone: str) -> Expr:
-    """Returns an expression that reads a common one, as BETWEEN does."""
+    """Returns an expression that reads a common expression, as BETWEEN does."""
     if len(node.children) != 2:
         raise PlanError("an expression over several common ones is not supported")
     common = scalar(node.children[1].child, meaning, zone)
@@ -246,7 +247,7 @@ def _with(node: Node, meaning: Meaning, zone: str) -> Expr:
 
 
 def _with_lambdas(node: Node, meaning: Meaning, zone: str) -> Expr:
-    """Returns the call of a function that takes functions, whose parameters Spark has numbered."""
+    """Returns the call of a higher-order function whose lambda parameters Spark has numbered."""
 
     def read(child: Node) -> Expr | Lambda:
         if child.kind != "LambdaFunction":
@@ -262,13 +263,13 @@ def _with_lambdas(node: Node, meaning: Meaning, zone: str) -> Expr:
 
 
 def _parameter(node: Node, meaning: Meaning, known: Mapping[str, Expr]) -> Expr | None:
-    """Returns what a node in the body of a function means: a parameter, or what it means outside."""
+    """Returns the translation of a node in the body of a lambda: a parameter, or its meaning outside."""
     found = known.get(str(node.id)) if node.kind == "NamedLambdaVariable" else None
     return found or meaning(node)
 
 
 def _in_tuples(node: Node, part: Part) -> Expr:
-    """Returns IN of several columns: some tuple is the same, NULLs being equal."""
+    """Returns IN of several columns: some tuple is equal, where NULLs are equal."""
     wanted, *given = node.children
     if any(one.kind != "CreateNamedStruct" for one in given):
         raise PlanError("IN takes tuples of as many values")
@@ -280,7 +281,7 @@ def _in_tuples(node: Node, part: Part) -> Expr:
 
 
 def _plus(node: Node, part: Part) -> Expr:
-    """Returns a date or a moment plus a span of time: a constant one as a number of its units."""
+    """Returns a date or a moment plus an interval. A constant interval is a number of its units."""
     gap = gap_of(node.children[1])
     moment, span = part(node.child), part(node.children[1]) if gap is None else lit(gap, "int64")
     if span.op != "literal" or span.value is None:
@@ -294,13 +295,13 @@ def _part(unit: str) -> Callable[[Node, Part], Expr]:
 
 
 def _split(node: Node, part: Part) -> Expr:
-    """Returns SPLIT, whose limit Spark always says."""
+    """Returns SPLIT, whose limit Spark always writes."""
     value, pattern, limit = (part(child) for child in node.children)
     return call("split", value, pattern, *([] if limit == lit(-1) else [limit]))
 
 
 def _size(node: Node, part: Part) -> Expr:
-    """Returns SIZE, of which the plan says what it is of NULL: -1 where the session was not in ANSI mode."""
+    """Returns SIZE. The plan says what it is for NULL: -1 if the session was not in ANSI mode."""
     size = call("size", part(node.child))
     return call("coalesce", size, lit(-1)) if node.fields["legacySizeOfNull"] else size
 
@@ -314,7 +315,7 @@ def _of_unit(node: Node, part: Part) -> Expr:
 
 
 def _seconds(node: Node, part: Part) -> Expr:
-    """Returns UNIX_TIMESTAMP, whose pattern reads texts only."""
+    """Returns UNIX_TIMESTAMP, whose pattern applies only to texts."""
     value, *pattern = (part(child) for child in node.children)
     given = [value, *pattern] if value.type == "string" else [value]
     entry = meant(_snake(node.kind).upper(), len(given))
@@ -323,7 +324,7 @@ def _seconds(node: Node, part: Part) -> Expr:
 
 
 def _moment(node: Node, part: Part) -> Expr:
-    """Returns a moment out of a text or of numbers, with a zone or without one, as its type says."""
+    """Returns a moment from a text or from numbers, with or without a time zone, depending on its type."""
     name = "TO_TIMESTAMP" if node.kind == "ParseToTimestamp" else "MAKE_TIMESTAMP"
     name += "_NTZ" if node.fields.get("dataType") == "timestamp_ntz" else ""
     entry = meant(name, len(node.children))
@@ -339,7 +340,7 @@ def _zipped(node: Node, part: Part) -> Expr:
 
 
 def _replaced(node: Node, part: Part) -> Expr:
-    """Returns REGEXP_REPLACE from the first character on."""
+    """Returns REGEXP_REPLACE that starts at the first character."""
     *given, first = node.children
     if first.kind != "Literal" or str(first.fields.get("value")) != "1":
         raise PlanError("REGEXP_REPLACE from a later character on is not supported")
@@ -370,8 +371,8 @@ def _struct_fields(node: Node, part: Part) -> Expr:
 
 
 def _micros(node: Node, part: Part) -> Expr:
-    """Returns a moment as microseconds, or the other way round, as the windows of time have them."""
-    if node.child.kind == node.kind:  # there and back again
+    """Returns a moment as microseconds, or the reverse, as time windows contain them."""
+    if node.child.kind == node.kind:  # a conversion and its inverse
         return part(node.child.child)
     type_ = type_of(node.fields["toType"])
     if type_ == "int64":
@@ -403,7 +404,7 @@ _FORMS: Mapping[str, Callable[[Node, Part], Expr]] = {
     "ParseToTimestamp": _moment,
     "MakeTimestamp": _moment,
     "RegExpReplace": _replaced,
-    "RegExpInStr": lambda node, part: call("regexp_instr", *map(part, node.children[:2])),  # the group means nothing
+    "RegExpInStr": lambda node, part: call("regexp_instr", *map(part, node.children[:2])),  # the group is ignored
     "Logarithm": _logarithm,
     "StringSplit": _split,
     "Like": _like,

@@ -1,7 +1,8 @@
-"""`session_window` in Spark's plan: a struct that a projection makes of a row alone, which GROUP BY takes for sessions.
+"""Translates `session_window` in Spark's plan: a struct that a projection makes of a single row, and that GROUP BY
+groups into sessions.
 
-The struct has a number, as every column. Which numbers are those of sessions, and what their gaps are, is noted where
-the struct is made; the plan that Spark writes does not say it of the column that is grouped by.
+The struct has a number, as every column. The translation records the numbers and gaps of sessions where the struct is
+made, because the grouping column in Spark's plan does not contain them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from plans.frontends.fields import struct
 from plans.frontends.sessions import behind, sessions
 
 CONVERTED = "PreciseTimestampConversion"
-_HIDDEN = -1_000_000  # no column of a plan
+_HIDDEN = -1_000_000  # not a column of any plan
 
 
 @dataclass(frozen=True)
 class Session:
-    """The session that is grouped by: the number of Spark's struct, the first time of it as a key, the time of a row,
-    and the gap."""
+    """The session of a GROUP BY: the number of Spark's struct, its first time as a key, the time of a row, and the
+    gap."""
 
     id: int
     start: Expr
@@ -32,13 +33,14 @@ class Session:
     gap: int
 
     def part(self, node: Node, greatest: Callable[[Expr], Expr]) -> Expr | None:
-        """Returns what a node reads of the struct; None if it reads none. `greatest`: an aggregate of the rows."""
+        """Returns the part of the struct that a node reads, or None if it reads another value. `greatest`: an aggregate
+        of the rows."""
         if node.kind == "GetStructField" and self._is(node.child):
             return behind(greatest(self.time), self.gap) if int(node.fields["ordinal"]) else self.start
         return struct([self.start, behind(greatest(self.time), self.gap)], ["start", "end"]) if self._is(node) else None
 
     def refused(self, node: Node) -> None:
-        """Raises PlanError if a node is the struct: within the rows of a session it is not known yet."""
+        """Raises PlanError if a node is the struct, because its end is unknown within the rows of a session."""
         if self._is(node):
             raise PlanError("an aggregate of session_window is not supported", hint="aggregate the time")
 
@@ -47,7 +49,7 @@ class Session:
 
 
 def note(item: Node, reading: Reading) -> None:
-    """Notes the gap of a column of a projection, if it is a `session_window`, or one by another name."""
+    """Records the gap of a projected column if it is a `session_window`, possibly renamed."""
     value = item.child if item.kind == "Alias" else item
     if value.kind == "AttributeReference":
         if value.id in reading.gaps:
@@ -56,7 +58,7 @@ def note(item: Node, reading: Reading) -> None:
     if value.kind != "CreateNamedStruct" or len(value.children) != 4:
         return
     start, end = (_bare(value.children[i]) for i in (1, 3))
-    if start.kind != CONVERTED or start.child.kind != CONVERTED:  # that of `window` is worked out
+    if start.kind != CONVERTED or start.child.kind != CONVERTED:  # `window` is computed
         return
     sum_ = _bare(end.child.child) if end.kind == CONVERTED else end
     gap = gap_of(sum_.children[1]) if sum_.kind == "TimestampAddInterval" else None
@@ -68,22 +70,23 @@ def note(item: Node, reading: Reading) -> None:
 
 
 def gap_of(span: Node) -> int | None:
-    """Returns the microseconds of a text that is cast to an interval; None if it is no constant of fixed length."""
+    """Returns the microseconds of a text that is cast to an interval, or None if it is not a constant of fixed
+    length."""
     if span.kind != "Cast" or span.fields["dataType"] != "interval" or span.child.kind != "Literal":
         return None
     return durations.microseconds(span.child.fields.get("value"))
 
 
 def _bare(node: Node) -> Node:
-    """Returns what stands below casts that keep a moment, and below notes on NULLs."""
+    """Returns the expression below casts that keep a moment, and below annotations on NULLs."""
     while node.kind in ("KnownNullable", "Cast"):
         node = node.child
     return node
 
 
 def in_sessions(key: Node, value: Expr, block: Block, keys: list[Expr], reading: Reading) -> tuple[Block, Session]:
-    """Returns the rows of a block with when their sessions begin, and the session; `key` names Spark's struct, which is
-    `value`, and `keys` are the other values that are grouped by."""
+    """Returns the rows of a block with the beginnings of their sessions, and the session. `key` is the node of Spark's
+    struct, `value` its translation, and `keys` are the other grouping values."""
     gap = reading.gaps[key.id]
     time = value.args[1] if value.op == "named_struct" else call("get_field", value, lit("start"))
     more = [Named(_HIDDEN - i, "key", one) for i, one in enumerate(keys)]

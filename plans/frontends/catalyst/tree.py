@@ -1,6 +1,6 @@
-"""The nodes of a logical plan, and of its expressions, as `TreeNode.toJSON` of Spark writes them.
+"""The nodes of a logical plan and of its expressions, as `TreeNode.toJSON` of Spark writes them.
 
-Spark writes a tree as the list of its nodes in preorder; each node says how many children it has. Fields that hold
+Spark writes a tree as the list of its nodes in preorder, each with the number of its children. Fields that contain
 expressions are such lists, too.
 """
 
@@ -28,29 +28,29 @@ class Node:
 
     @property
     def id(self) -> int:
-        """Returns the number by which Spark tells columns apart."""
+        """Returns the number that identifies a column in Spark."""
         return int(self.fields["exprId"]["id"])
 
     def tree(self, name: str) -> Node | None:
-        """Returns the tree in a field; None if the field is empty."""
+        """Returns the tree in a field, or None if the field is empty."""
         given = self.fields.get(name)
         return read(given) if given else None
 
     def trees(self, name: str) -> tuple[Node, ...]:
-        """Returns the trees in a field that holds several."""
+        """Returns the trees in a field that contains several."""
         return tuple(read(given) for given in self.fields.get(name) or ())
 
     def word(self, name: str) -> str:
-        """Returns a field that names an object of Spark: its class without the package."""
+        """Returns the class, without the package, of an object in a field."""
         given = self.fields.get(name)
         return _short(given["object"]) if isinstance(given, Mapping) and "object" in given else ""
 
     def conjuncts(self) -> list[Node]:
-        """Returns the operands of a conjunction; the node itself if it is none."""
+        """Returns the operands of a conjunction, or the node itself if it is not a conjunction."""
         return [part for child in self.children for part in child.conjuncts()] if self.kind == "And" else [self]
 
     def walk(self) -> Iterator[Node]:
-        """Yields the node and all below it, parents first."""
+        """Yields the node and its subtree, parents first."""
         todo = [self]
         while todo:
             node = todo.pop()
@@ -59,7 +59,7 @@ class Node:
 
 
 def read(nodes: Sequence[Mapping[str, Any]]) -> Node:
-    """Returns the tree of a list of nodes in preorder. O(nodes). PlanError if it is no tree."""
+    """Returns the tree of a list of nodes in preorder. O(nodes). Raises PlanError if it is not a tree."""
     made: list[Node] = []
     for data in reversed(nodes):
         count = int(data["num-children"])
@@ -74,9 +74,9 @@ def read(nodes: Sequence[Mapping[str, Any]]) -> Node:
 
 
 def tables_of(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Returns name and qualified name of every table and temporary view that a plan reads, subqueries included.
+    """Returns the name and qualified name of every table and temporary view that a plan reads, including subqueries.
 
-    Both are empty for a leaf without a name; the qualified name of a temporary view is empty.
+    Both are empty for a leaf without a name. The qualified name of a temporary view is empty.
     """
     found: list[tuple[str, str]] = []
     todo = [read(nodes)]
@@ -100,7 +100,7 @@ def tables_of(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def views_of(nodes: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns True if a plan reads a view of the catalog, whose text is not that of the query."""
+    """Returns True if a plan reads a view of the catalog, whose text is not part of the query."""
     todo = [read(nodes)]
     while todo:
         node = todo.pop()
@@ -111,7 +111,8 @@ def views_of(nodes: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def is_table(node: Node) -> bool:
-    """Returns True for the name of a table of the catalog, over its leaf. An alias in a query has no qualifier."""
+    """Returns True for the name of a table of the catalog, directly above its leaf. An alias in a query has no
+    qualifier."""
     return node.kind == "SubqueryAlias" and not node.child.children and bool(_qualifier(node))
 
 
@@ -126,7 +127,7 @@ def _qualifier(node: Node) -> list[str]:
 
 
 def _subqueries(value: Any) -> list[Node]:
-    """Returns the plans of the subqueries that stand in the fields of a node."""
+    """Returns the plans of the subqueries in the fields of a node."""
     found: list[Node] = []
     todo = [value]
     while todo:

@@ -1,4 +1,4 @@
-"""Orders and window functions of Spark's plan."""
+"""Translates orders and window functions of Spark's plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HIDDEN = -1
 def ordered(items: Sequence[Node], block: Block, translate: Translate) -> tuple[Block, tuple[Order, ...]]:
     """Returns a block that has a column for each item of ORDER BY, and the order of these columns.
 
-    A column that is added has a number below 0. The first time that a column stands counts.
+    An added column has a negative number. For a repeated column, the first item applies.
     """
     block, names = with_columns([item.child for item in items], block, translate)
     orders: dict[str, Order] = {}
@@ -33,7 +33,8 @@ def ordered(items: Sequence[Node], block: Block, translate: Translate) -> tuple[
 
 
 def with_columns(items: Sequence[Node], block: Block, translate: Translate) -> tuple[Block, list[str]]:
-    """Returns a block that has a column for each expression, and the names that these will have when it is closed."""
+    """Returns a block that has a column for each expression, and the names of these columns after the block is
+    closed."""
     columns = list(block.columns)
     places = []
     for item in items:
@@ -100,7 +101,7 @@ class _Calls:
     functions: list[WindowFunction] = field(default_factory=list)
 
     def value(self, node: Node, spec: Node, order: tuple[Order, ...], translate: Translate) -> Expr:
-        """Returns a window function as an expression over columns, and adds what it needs."""
+        """Returns a window function as an expression over columns, which are added if they are missing."""
         within = partial(translate, block=self.block)
         inner = node.child if node.kind == "AggregateExpression" else node
         own = _OWN.get(inner.kind)
@@ -144,7 +145,7 @@ class _Calls:
         return replaced(value, meant)
 
     def _added(self, made: WindowFunction) -> Expr:
-        """Returns the column of a function; adds it if need be."""
+        """Returns the column of a function, which is added if it is missing."""
         known = next((one for one in self.functions if replace(one, name="") == made), None)
         if known is None:
             name = unused("#0", [*self.rows.columns, *(one.name for one in self.functions)])
@@ -189,7 +190,7 @@ def _bound(node: Node, unit: str, type_: str) -> Side:
 
 
 def _signed(node: Node) -> tuple[Decimal, str]:
-    """Returns the number that a constant is, and its type."""
+    """Returns the value and the type of a constant number."""
     if node.kind == "Cast":
         return _signed(node.child)
     if node.kind == "UnaryMinus":

@@ -1,1 +1,1 @@
-"""Datalog: tokens, terms, heads and rules, to the query algebra."""
+"""Datalog: tokens, terms, heads and rules, translated into the query algebra."""

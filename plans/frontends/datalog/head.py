@@ -1,4 +1,5 @@
-"""The head of a Datalog rule: outputs, and aggregates over the rule's valuations. Part of `plans.frontends.datalog`."""
+"""The head of a Datalog rule: outputs, and aggregates over the valuations of the rule. Part of
+`plans.frontends.datalog`."""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ _TAKES = f"the head takes variables, constants and {', '.join(f'{name}(...)' for
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of the head: a variable or a constant, or the aggregate `function` of what stands from `start` on.
+    """An argument of the head: a variable or a constant, or the aggregate `function` of the value that begins at token
+    `start`.
 
-    `alias` is the name that `as` gives it; `wish` is what it is called without one.
+    `alias` is the name given by `as`. `wish` is the name without `as`.
     """
 
     token: Token
@@ -36,7 +38,7 @@ class Argument:
 
 
 class Head(Terms):
-    """Reads heads; their values are made when the body has bound the variables."""
+    """Reads heads. Their values are computed after the body has bound the variables."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -44,7 +46,7 @@ class Head(Terms):
         self.conditions: list[Expr] = []
 
     def arguments(self) -> list[Argument]:
-        """Returns the arguments of the head that stands here."""
+        """Returns the arguments of the head at the current token."""
         self.want("(")
         found: list[Argument] = []
         while not self.take(")"):
@@ -54,7 +56,7 @@ class Head(Terms):
         return found
 
     def argument(self, wish: str) -> Argument:
-        """Returns the argument of a head that stands here."""
+        """Returns the argument of a head at the current token."""
         token = self.here
         if token.kind not in ("name", "number", "string"):
             raise self.error("Datalog: the head takes variables, constants and aggregates", token)
@@ -79,7 +81,7 @@ class Head(Terms):
         return Argument(token, wish, function, distinct, start, empty, alias)
 
     def named(self, arguments: list[Argument]) -> list[str]:
-        """Returns the names of the output columns, which differ in any case."""
+        """Returns the names of the output columns, which differ without regard to case."""
         names: list[str] = []
         for argument in arguments:
             name, known = argument.wish, [other.lower() for other in names]
@@ -94,7 +96,7 @@ class Head(Terms):
         return names
 
     def value(self, token: Token) -> Expr:
-        """Returns the variable or constant that stands in the head."""
+        """Returns the value of a variable or constant in the head."""
         if token.text.lower() == "null":
             raise self.error("Datalog: NULL in the head has no type", token, hint="output a variable")
         if token.kind != "name" or token.text.lower() in WORDS:
@@ -110,12 +112,12 @@ class Head(Terms):
         return self.rows(outputs)
 
     def rows(self, outputs: tuple[tuple[str, Expr], ...]) -> Query:
-        """Returns the set of rows that the body's valuations give."""
+        """Returns the set of rows of the body's valuations."""
         names = tuple((column.value, name) for name, column in self.variables.items())
         return Query(self.text, tuple(self.sources), tuple(self.conditions), outputs, True, names=names)
 
     def grouped(self, arguments: list[Argument], names: list[str]) -> Group:
-        """Returns the groups of the distinct valuations, by the variables of the head."""
+        """Returns the groups of the distinct valuations by the variables of the head."""
         columns: dict[str, Expr] = {}
         calls: dict[str, Aggregate] = {}
 
@@ -156,7 +158,7 @@ class Head(Terms):
         return Group(rows, tuple(dict.fromkeys(keys)), tuple(calls.values()), tuple(outputs), None, not keys)
 
     def aggregated(self, argument: Argument) -> tuple[Expr, ...]:
-        """Returns the value that an aggregate is of: none for count()."""
+        """Returns the argument of an aggregate: none for count()."""
         if argument.empty and (argument.function != "count" or argument.distinct):
             raise self.error(f"Datalog: {argument.function} takes one value", argument.token, hint="name a variable")
         if argument.empty:

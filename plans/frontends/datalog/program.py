@@ -1,17 +1,18 @@
 """Datalog: `Q(a, b) :- R(a, c), S(c, b), not T(b, _), c > 3.`
 
-Rules with one head predicate; several are a union. Body: atoms over the tables of the schema, arguments by position (a
-variable, a constant, or `_`), negated atoms (`not` or `!`), and comparisons over variables with `=`, `!=`, `<>`, `<`,
-`<=`, `>`, `>=`, arithmetic, parentheses, `and`, `or`, `not`, `is [not] null`. Head: a name, and variables, constants or
-aggregates (`count()`, and `count`, `sum`, `min`, `max`, `avg` of a value or of `distinct` ones), each perhaps with a
-name: `sum(x) as total`. `%` and `#` start a comment at a line's beginning or after a space.
+A program is one rule, or several rules with the same head predicate, which form a union. Body: atoms over the tables of
+the schema, arguments by position (a variable, a constant, or `_`), negated atoms (`not` or `!`), and comparisons over
+variables with `=`, `!=`, `<>`, `<`, `<=`, `>`, `>=`, arithmetic, parentheses, `and`, `or`, `not`, `is [not] null`.
+Head: a name, and variables, constants or aggregates (`count()`, and `count`, `sum`, `min`, `max`, `avg` of a value or
+of `distinct` values), each with an optional name: `sum(x) as total`. `%` and `#` start a comment at the beginning of a
+line or after a space.
 
-The result is a set. Aggregates range over the distinct *valuations* of the named variables of the atoms that are not
-negated, grouped by the variables of the head: a tuple that is in a table twice counts once, and what a `_` stands for
-does not count. As in SQL, NULLs are not aggregated, and a head without variables has one row even if there is no
-valuation. A negated atom holds if no tuple matches; its variables that no other atom has stand for any value.
+The result is a set. Aggregates range over the distinct *valuations* of the named variables of the positive atoms,
+grouped by the variables of the head: a tuple that occurs twice in a table counts once, and the values of a `_` do not
+count. As in SQL, NULLs are not aggregated, and a head without variables has one row even if there is no valuation. A
+negated atom holds if no tuple matches; its variables that no other atom has match any value.
 
-Refused by name: recursion, rules with different head predicates, unsafe variables.
+Recursion, rules with different head predicates, and unsafe variables are rejected with a specific message.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from plans.types import why_untyped
 
 
 class _Reader(Head):
-    """A recursive-descent parser; columns of atoms are bound before anything else of a rule is read."""
+    """A recursive-descent parser. The columns of atoms are bound before the rest of a rule is read."""
 
     def __init__(self, text: str, schema: Schema) -> None:
         super().__init__(text)
@@ -56,7 +57,7 @@ class _Reader(Head):
         return SetOperation(inputs, balanced("union", range(len(inputs))))
 
     def fit(self, relation: Query | Group, head: Token, types: list[str]) -> None:
-        """Widens the types of the union to those of one more rule. PlanError if the rule has other columns."""
+        """Widens the types of the union to those of one more rule. Raises PlanError if the rule has other columns."""
         if len(relation.columns) != len(types):
             raise self.error(
                 f"Datalog: this head has {len(relation.columns)} arguments, the first one has {len(types)}", head,
@@ -72,7 +73,7 @@ class _Reader(Head):
             types[i] = both
 
     def rule(self, first: Token | None) -> Query | Group:
-        """Returns the relation of one rule; `first` is the head of the rule before."""
+        """Returns the relation of one rule. `first` is the head of the first rule."""
         self.sources, self.conditions, self.variables, self.existential = [], [], {}, set()
         head = self.name("the head's name")
         if first is not None and head.text != first.text:
@@ -98,7 +99,7 @@ class _Reader(Head):
         return made
 
     def body(self, head: Token) -> tuple[list[int], list[int]]:
-        """Reads the atoms of a body; where its negated atoms and its conditions begin."""
+        """Reads the atoms of a body, and returns the positions of its negated atoms and its conditions."""
         negated: list[int] = []
         conditions: list[int] = []
         while True:
@@ -152,7 +153,7 @@ class _Reader(Head):
         self.sources.append(Source(source.alias, source.table, join="anti", on=tuple(on)))
 
     def atom(self, head: Token) -> Source:
-        """Returns the relation of the atom that stands here."""
+        """Returns the relation of the atom at the current token."""
         token = self.name("a relation")
         if token.text not in self.schema:
             if token.text == head.text:
@@ -166,7 +167,7 @@ class _Reader(Head):
         return Source(alias, self.schema[token.text])
 
     def columns(self, source: Source, argument: Callable[[Expr], None]) -> None:
-        """Reads the arguments of an atom, each of which `argument` reads."""
+        """Reads the arguments of an atom with the function `argument`."""
         table, token = source.table, self.tokens[self.index - 1]
         self.want("(")
         position = 0
@@ -185,7 +186,7 @@ class _Reader(Head):
             raise self.error(f"{table.name} has {len(table.columns)} columns, {position} are given here", token)
 
     def bind(self, column: Expr) -> None:
-        """Reads an argument of an atom that is not negated."""
+        """Reads an argument of a positive atom."""
         token = self.here
         if token.kind == "name" and token.text.lower() not in WORDS:
             self.index += 1
@@ -205,5 +206,6 @@ def _equal(left: Expr, right: Expr) -> Expr:
 
 
 def parse(text: str, schema: Schema) -> Relation:
-    """Returns the relation of Datalog rules: a query, a group or a union. PlanError, with the place, for all else."""
+    """Returns the relation of Datalog rules: a query, a group or a union. Raises PlanError, with the position, for
+    other texts."""
     return _Reader(text, schema).rules()

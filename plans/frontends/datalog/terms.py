@@ -21,24 +21,24 @@ class Terms(Tokens):
         super().__init__(text)
         self.level = 0
         self.variables: dict[str, Expr] = {}
-        self.existential: set[str] = set()  # the variables of negated atoms that no other atom has
+        self.existential: set[str] = set()  # variables that only negated atoms have
 
     def disjunction(self) -> Expr:
-        """Returns the condition or value that stands here."""
+        """Reads the condition or value at the current token."""
         left = self.conjunction()
         while self.take("or"):
             left = call("or", left, self.conjunction())
         return left
 
     def conjunction(self) -> Expr:
-        """Returns a condition without OR."""
+        """Reads a condition without OR."""
         left = self.negation()
         while self.take("and"):
             left = call("and", left, self.negation())
         return left
 
     def inside(self, token: Token, build: Callable[[], Expr]) -> Expr:
-        """Returns one level deeper in parentheses and signs."""
+        """Calls `build` one level deeper in parentheses and signs. Raises PlanError if the nesting is too deep."""
         self.level += 1
         if self.level > MAX_NESTING:
             raise self.error(
@@ -51,7 +51,7 @@ class Terms(Tokens):
         return value
 
     def negation(self) -> Expr:
-        """Returns a comparison, perhaps negated, or a value."""
+        """Reads a comparison, possibly negated, or a value."""
         if token := self.take("not"):
             return call("not", self.inside(token, self.negation))
         left = self.sum()
@@ -68,21 +68,21 @@ class Terms(Tokens):
         return left
 
     def sum(self) -> Expr:
-        """Returns a value."""
+        """Reads a value."""
         left = self.product()
         while token := self.take("+", "-"):
             left = call("add" if token.text == "+" else "sub", left, self.product())
         return left
 
     def product(self) -> Expr:
-        """Returns a value without + and -."""
+        """Reads a value without + and -."""
         left = self.unary()
         while token := self.take("*", "/", "%"):
             left = call({"*": "mul", "/": "div", "%": "mod"}[token.text], left, self.unary())
         return left
 
     def unary(self) -> Expr:
-        """Returns a variable, a constant or what stands in parentheses."""
+        """Reads a variable, a constant or an expression in parentheses."""
         if sign := self.take("-"):
             value = self.inside(sign, self.unary)
             return lit(-value.value) if value.op == "literal" and value.value is not None else call("neg", value)
@@ -97,7 +97,7 @@ class Terms(Tokens):
         return self.literal(token)
 
     def variable(self, token: Token, where: str = "") -> Expr:
-        """Returns the value of a variable. PlanError if no atom binds it, or a negated one alone."""
+        """Returns the value of a variable. Raises PlanError if no atom binds it, or only a negated one."""
         if token.text in self.existential:
             raise self.error(
                 f"Datalog: variable {token.text}{where} is in a negated atom alone", token,
@@ -111,7 +111,7 @@ class Terms(Tokens):
         return self.variables[token.text]
 
     def literal(self, token: Token) -> Expr:
-        """Returns the constant that a word is."""
+        """Returns the constant of a token."""
         if token.kind == "number":
             return lit(float(token.text) if any(c in token.text for c in ".eE") else int(token.text))
         if token.kind == "string":

@@ -1,4 +1,4 @@
-"""The words of a Datalog text, and a place among them. Part of `plans.frontends.datalog`."""
+"""The tokens of a Datalog text, and the current position among them. Part of `plans.frontends.datalog`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _HEAD = re.compile(r"\s*\w+\s*\([^\[\]]*?\)\s*:-")
 
 
 def looks_like(text: str) -> bool:
-    """Returns whether a text is meant as rules: `:-` is in it, and it does not begin as SQL does, in which texts and
-    `a[1:-1]` may have the sign, too."""
+    """Returns whether a text is meant as Datalog: it contains `:-`, and does not begin like SQL, in which string
+    literals and `a[1:-1]` may contain `:-`, too."""
     return ":-" in text and (_SQL.match(text) is None or _HEAD.match(text) is not None)
 
 
 @dataclass(frozen=True)
 class Token:
-    """A word: its kind, its text and where it stands."""
+    """A token: its kind, its text and its position."""
 
     kind: str
     text: str
@@ -41,7 +41,7 @@ class Token:
 
 
 class Tokens:
-    """The words of a text, of which one is next."""
+    """The tokens of a text, one of which is current."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -65,16 +65,16 @@ class Tokens:
 
     @property
     def here(self) -> Token:
-        """Returns the next word."""
+        """Returns the current token."""
         return self.tokens[self.index]
 
     def error(self, message: str, token: Token | None = None, hint: str = "") -> PlanError:
-        """Returns an error at a word, the next one if none is given."""
+        """Returns an error at a token, by default the current one."""
         token = token or self.here
         return PlanError(message, hint=hint, position=Position.of(self.text, token.start, token.end), text=self.text)
 
     def take(self, *texts: str) -> Token | None:
-        """Returns the next word and passes it, if it is one of these; None if not."""
+        """Consumes the current token and returns it if it is one of these; else returns None."""
         token = self.here
         if token.kind in ("mark", "name") and token.text.lower() in texts:
             self.index += 1
@@ -82,39 +82,38 @@ class Tokens:
         return None
 
     def want(self, *texts: str) -> Token:
-        """Returns the next word, which has to be one of these, and passes it."""
+        """Consumes and returns the current token, which must be one of these."""
         token = self.take(*texts)
         if token is None:
             raise self.expected(" or ".join(repr(text) for text in texts))
         return token
 
     def expected(self, what: str) -> PlanError:
-        """Returns the error that something else stands here."""
+        """Returns the error that another token was expected here."""
         found = repr(self.here.text) if self.here.text else "the end"
         return self.error(f"Datalog: expected {what}, found {found}")
 
     def name(self, what: str) -> Token:
-        """Returns the next word, which has to be a name, and passes it."""
+        """Consumes and returns the current token, which must be a name."""
         if self.here.kind != "name":
             raise self.expected(what)
         self.index += 1
         return self.tokens[self.index - 1]
 
     def is_atom(self, index: int) -> bool:
-        """Returns whether `name(` stands there."""
+        """Returns whether `name(` begins at a token."""
         return self.tokens[index].kind == "name" and self.tokens[index + 1].text == "("
 
     def guard(self, token: Token, build: Callable[[], Made]) -> Made:
-        """Returns what `build` makes; a PlanError without a place gets that of `token`."""
+        """Returns the result of `build`. A PlanError without a position gets that of `token`."""
         try:
             return build()
         except PlanError as error:
             raise error.at(self.text, Position.of(self.text, token.start, token.end)) from None
 
     def skip(self) -> int:
-        """Passes over a value or condition, to the next comma, full stop or bracket outside its own parentheses; where
-        it began.
-        """
+        """Skips a value or condition up to the next comma, full stop or bracket outside its own parentheses. Returns
+        the position at which it begins."""
         start, depth = self.index, 0
         while self.here.kind != "end" and (depth or self.here.text not in (",", ".", ")")):
             depth += (self.here.text == "(") - (self.here.text == ")")

@@ -1,6 +1,6 @@
-"""Motifs as `GraphFrame.find` answers them: a struct for every named element, copies kept.
+"""Motifs with the results of `GraphFrame.find`: a struct for every named element, with duplicates.
 
-What is maintained has plain columns. A `Shape` says which of them make which struct.
+The maintained relation has plain columns. A `Shape` says which of them form which struct.
 
 >>> schema = {"vertices": {"id": "int64"}, "edges": {"src": "int64", "dst": "int64"}}
 >>> relation, shape = find("(a)-[e]->(b)", schema, "a.id <> b.id")
@@ -26,14 +26,16 @@ from plans.schema import Schema
 from plans.types import shown
 
 Types = dict[str, dict[str, str]]
-"""The type of every field, by element; a column that is no struct has the one field ``\"\"``."""
+"""The type of every field, by element. A column that is not a struct has the single field ``\"\"``."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """A column of the answer: a struct of `fields`, pairs (its name, plain column), or, without fields, one column.
+    """A column of the result: a struct of `fields`, pairs (field name, plain column), or, without fields, one plain
+    column.
 
-    `present`: the pairs (`_hop`, `_direction`) whose rows have the element, where some do not; it is NULL there.
+    `present`: the pairs (`_hop`, `_direction`) whose rows have the element, if some rows do not. It is NULL in the
+    others.
     """
 
     name: str
@@ -44,7 +46,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of an answer, in order, over the plain columns of what is maintained."""
+    """The columns of a result, in order, over the plain columns of the maintained relation."""
 
     elements: tuple[Element, ...]
 
@@ -70,11 +72,11 @@ class Shape:
 
 
 def find(text: str, schema: Any, where: str | None = None, dialect: str = "spark") -> tuple[Relation, Shape]:
-    """Returns the relation of a motif's answer, with plain columns, and its shape.
+    """Returns the relation of a motif's result, with plain columns, and its shape.
 
-    `schema`: `edges` with the columns `src` and `dst`, and `vertices` with the column `id`; without those the vertices
-    are the ends of edges. `where`: a condition over the elements, like `a.age > b.age AND e.kind = 'friend'`.
-    PlanError, with the place, for what `find` refuses too, and for conditions that are none.
+    `schema`: `edges` with the columns `src` and `dst`, and `vertices` with the column `id`; without `vertices`, the
+    vertices are the ends of edges. `where`: a condition over the elements, like `a.age > b.age AND e.kind = 'friend'`.
+    Raises PlanError, with the position, for motifs that `find` rejects, too, and for invalid conditions.
     """
     for what, given in (("pattern", text), ("where=", where)):
         if not isinstance(given, str) and not (given is None and what != "pattern"):
@@ -105,7 +107,7 @@ def find(text: str, schema: Any, where: str | None = None, dialect: str = "spark
 
 
 def _augmented(branch: Branch) -> list[Edge | Vertex]:
-    """Returns the terms of a branch, before which vertices stand that are in negated edges alone."""
+    """Returns the terms of a branch, preceded by the vertices that occur only in negated edges."""
     ends: dict[bool, dict[str, Edge]] = {True: {}, False: {}}
     alone = {term.name for term in branch.terms if isinstance(term, Vertex)}
     for term in branch.terms:
@@ -116,17 +118,18 @@ def _augmented(branch: Branch) -> list[Edge | Vertex]:
 
 
 def _elements(branch: Branch, found: Found) -> dict[str, Mapping[str, Expr]]:
-    """Returns the columns of all that a branch has found, and of what it says of itself, by element."""
+    """Returns the columns of all elements that a branch has found, and of the columns that describe the branch, by
+    element."""
     return {**found.elements, **{name: {"": value} for name, value in {**found.said, **branch.said}.items()}}
 
 
 def _value(known: Mapping[str, Mapping[str, Expr]], element: str, field: str, types: Types) -> Expr:
-    """Returns a field of an element; NULL where a search does not have it."""
+    """Returns a field of an element, or NULL if the search does not have the element."""
     return known[element][field] if element in known else cast(NULL, types[element][field])
 
 
 def _selected(branch: Branch, found: Found, wanted: Sequence[Expr], types: Types) -> Found | None:
-    """Returns the search with a condition over its elements; None if it never holds."""
+    """Returns the search with a condition over its elements, or None if the condition never holds."""
     known = _elements(branch, found)
 
     def value(name: str) -> Expr:

@@ -1,12 +1,12 @@
 """Motifs as queries of their own: a set of rows with plain columns.
 
-The schema has an edge relation (`edges`, or the only relation with columns `src` and `dst`) and may have a vertex
-relation (`vertices`, with a column `id`). A named vertex `a` gives the output column `a`, its id, and
-`a_<column>` for every other column of the vertex relation; a named edge `e` gives `e_<column>` for every column but
-`src` and `dst`. Nameless vertices and edges are not output. The result is a set.
+The schema has an edge relation (`edges`, or the only relation with columns `src` and `dst`) and optionally a vertex
+relation (`vertices`, with a column `id`). A named vertex `a` gives the output column `a`, its id, and `a_<column>` for
+every other column of the vertex relation; a named edge `e` gives `e_<column>` for every column except `src` and `dst`.
+Anonymous vertices and edges are not output. The result is a set.
 
-A negated edge, `!(a)-[]->(b)`, says that there is none: a nameless end stands for any vertex, a named one has to stand
-in the motif without negation too. It has no name and no output.
+A negated edge, `!(a)-[]->(b)`, requires that no such edge exists: an anonymous end matches any vertex, and a named end
+must also occur in the motif without negation. A negated edge has no name and no output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from plans.schema import Schema
 
 
 def parse(text: str, schema: Schema) -> Relation:
-    """Returns the relation of a motif: a query, or a union. PlanError, with the place, where it is not one."""
+    """Returns the relation of a motif: a query, or a union. Raises PlanError, with the position, for other texts."""
     branches = read(text)
     graph = Graph.of(text, schema)
     names = dict.fromkeys(name for branch in branches for name in named(branch))
@@ -42,7 +42,7 @@ def parse(text: str, schema: Schema) -> Relation:
 
 
 def _columns(name: str, branch: Branch, found: Found) -> list[tuple[str, Expr]]:
-    """Returns the output columns of an element, of those that a search has."""
+    """Returns the output columns of an element that a search has."""
     if name in (said := {**found.said, **branch.said}):
         return [(name, said[name])]
     columns = found.elements.get(name, {})
@@ -53,7 +53,7 @@ def _columns(name: str, branch: Branch, found: Found) -> list[tuple[str, Expr]]:
 
 
 def _check(branch: Branch, graph: Graph, text: str) -> None:
-    """Refuses what a set of plain rows has no answer for."""
+    """Raises PlanError for motifs that have no result as a set of plain rows."""
     known: set[str | None] = set()
     for term in branch.terms:
         if isinstance(term, Vertex):

@@ -1,4 +1,4 @@
-"""The relations that a motif is about: edges, and perhaps vertices."""
+"""The relations that a motif reads: edges, and optionally vertices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENDS = ("src", "dst")
 class Graph:
     """The edge relation, with columns `src` and `dst`, and the vertex relation, with a column `id`, or None.
 
-    `text` is the motif's, for the queries that are made.
+    `text` is that of the motif, for the queries that are made.
     """
 
     text: str
@@ -25,8 +25,8 @@ class Graph:
 
     @staticmethod
     def of(text: str, schema: Schema) -> Graph:
-        """Returns the graph of a schema: `edges`, or the only relation with the columns `src` and `dst`, and perhaps
-        `vertices`. PlanError if there are no edges."""
+        """Returns the graph of a schema: `edges`, or the only relation with the columns `src` and `dst`, and `vertices`
+        if it exists. Raises PlanError if there are no edges."""
         if "edges" in schema:
             fitting = [schema["edges"]]
         else:
@@ -42,7 +42,7 @@ class Graph:
         return Graph(text, fitting[0], vertices)
 
     def vertex(self, alias: str) -> Source:
-        """Returns a vertex of any kind as a source; without a vertex relation it is an end of an edge."""
+        """Returns any vertex as a source. Without a vertex relation, the vertices are the ends of edges."""
         if self.vertices is not None:
             return Source(alias, self.vertices)
         ends = tuple(Query(self.text, (edge,), (), (("id", edge.qualified(end)),), False)
@@ -57,5 +57,5 @@ def fields(source: Source) -> dict[str, Expr]:
 
 
 def field(columns: dict[str, Expr], name: str) -> Expr:
-    """Returns the column of that name, in any case."""
+    """Returns the column with that name, ignoring case."""
     return next(expr for known, expr in columns.items() if known.lower() == name)

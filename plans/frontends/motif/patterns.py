@@ -1,9 +1,9 @@
-"""Motif texts: `(a)-[e1]->(b); (b)-[e2]->(c); !(c)-[]->(a)` to vertices and edges, in the order in which they stand.
+"""Parses motifs: `(a)-[e1]->(b); (b)-[e2]->(c); !(c)-[]->(a)` becomes vertices and edges, in their order.
 
-Read as `GraphFrame.find` reads them. What is short is written out: `(a)<-[e]-(b)` is `(b)-[e]->(a)`; `(a)<-[e]->(b)`
-is `(a)-[e1]->(b); (b)-[e2]->(a)`; `(a)-[e*2]->(b)` is `(a)-[_e1]->(_ab1); (_ab1)-[_e2]->(b)`. A range of lengths,
-`(a)-[e*1..3]->(b)`, and a fixed length without direction, `(a)-[e*2]-(b)`, stand alone: they are several motifs, one
-for each length and direction, which say so in `_hop`, `_pattern` and `_direction`.
+They are read as `GraphFrame.find` reads them. Abbreviations are expanded: `(a)<-[e]-(b)` is `(b)-[e]->(a)`;
+`(a)<-[e]->(b)` is `(a)-[e1]->(b); (b)-[e2]->(a)`; `(a)-[e*2]->(b)` is `(a)-[_e1]->(_ab1); (_ab1)-[_e2]->(b)`. A range
+of lengths, `(a)-[e*1..3]->(b)`, and a fixed length without direction, `(a)-[e*2]-(b)`, must be the only term: they are
+several motifs, one for each length and direction, which are output as `_hop`, `_pattern` and `_direction`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _EDGE = re.compile(
 )
 _VERTEX = re.compile(rf"\(\s*(?P<name>{_NAME})?\s*\)")
 HIDDEN = "__tmpv"
-"""How the vertices inside a path between two nameless ends are called; they are not output."""
+"""The prefix of vertices inside a path between two anonymous ends. They are not output."""
 LONGEST = 32
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """A vertex that stands alone."""
+    """A vertex without edges."""
 
     name: str
     place: Position
@@ -37,7 +37,7 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Edge:
-    """An edge from `src` to `dst`, each None where it has no name; `undirected`: or the other way round."""
+    """An edge from `src` to `dst`, each None if anonymous. `undirected`: it may also have the reverse direction."""
 
     name: str | None
     src: str | None
@@ -52,7 +52,7 @@ Term = Vertex | Edge
 
 @dataclass(frozen=True)
 class Branch:
-    """One motif without ranges: its terms; of a range the length, and the motif and direction that it stands for."""
+    """One motif without ranges: its terms, and for a motif of a range its length, pattern and direction."""
 
     terms: tuple[Term, ...]
     hop: int | None = None
@@ -61,7 +61,7 @@ class Branch:
 
     @property
     def said(self) -> dict[str, Expr]:
-        """Returns the columns by which a branch of a range tells which one it is."""
+        """Returns the columns that identify a branch of a range."""
         if self.hop is None:
             return {}
         return {"_hop": lit(self.hop), "_pattern": lit(self.pattern), "_direction": lit(self.direction)}
@@ -73,7 +73,8 @@ def looks_like(text: str) -> bool:
 
 
 def read(text: str) -> tuple[Branch, ...]:
-    """Returns the motifs whose union a text is: one, unless it has a range. PlanError, with the place, for others."""
+    """Returns the motifs whose union a text is: one, unless it has a range. Raises PlanError, with the position, for
+    other texts."""
     pieces = list(_pieces(text))
     if len(pieces) == 1:
         several = _several(*pieces[0], text)
@@ -87,8 +88,8 @@ def read(text: str) -> tuple[Branch, ...]:
 
 
 def named(branch: Branch) -> tuple[str, ...]:
-    """Returns the names of a branch in the order of the output: vertices and edges as they first occur, `_pattern` and
-    `_direction` behind the first edge without direction."""
+    """Returns the names of a branch in the order of the output: vertices and edges by their first occurrence,
+    `_pattern` and `_direction` after the first edge without direction."""
     found: dict[str | None, None] = {}
     for term in branch.terms:
         if isinstance(term, Vertex):
@@ -111,7 +112,8 @@ def _pieces(text: str) -> Iterator[tuple[str, Position]]:
 
 
 def _several(piece: str, place: Position, text: str) -> tuple[Branch, ...]:
-    """Returns the branches of a range of lengths, or of a length without direction; nothing for any other term."""
+    """Returns the branches of a range of lengths, or of a length without direction, or an empty tuple for any other
+    term."""
     match = _EDGE.fullmatch(piece)
     if match is None or not match["star"] or not (match["dots"] or not (match["in"] or match["out"])):
         return ()
@@ -140,7 +142,7 @@ def _several(piece: str, place: Position, text: str) -> tuple[Branch, ...]:
 
 
 def _terms(piece: str, place: Position, text: str) -> Iterator[Term]:
-    """Yields the terms that one piece between semicolons stands for."""
+    """Yields the terms of one piece between semicolons."""
     match, alone = _EDGE.fullmatch(piece), _VERTEX.fullmatch(piece)
     if alone is not None:
         if not alone["name"]:
@@ -174,7 +176,7 @@ def _terms(piece: str, place: Position, text: str) -> Iterator[Term]:
 
 
 def _path(src: str, dst: str, name: str, hops: int, place: Position, negated: bool = False) -> Iterator[Edge]:
-    """Yields the edges of a path, whose inner vertices and edges have names of their own."""
+    """Yields the edges of a path, whose inner vertices and edges get generated names."""
     inner = HIDDEN if not src and not dst else f"_{src}{dst}"
     stops = [src or None, *(f"{inner}{i}" for i in range(1, hops)), dst or None]
     for i in range(hops):
@@ -182,7 +184,8 @@ def _path(src: str, dst: str, name: str, hops: int, place: Position, negated: bo
 
 
 def _check(terms: tuple[Term, ...], text: str) -> None:
-    """Refuses names that are used twice, or for a vertex and an edge, and edges that say nothing."""
+    """Raises PlanError for names that are used twice, or for both a vertex and an edge, and for edges without any
+    name."""
     vertices: dict[str, str] = {}
     edges: dict[str, str] = {}
     for term in terms:

@@ -1,8 +1,8 @@
-"""The search for a motif as join cores, term by term, as `GraphFrame.find` does it.
+"""Searches for a motif with join cores, term by term, as `GraphFrame.find` does.
 
-A vertex is a row of the vertices, an edge a row of the edges that meets its ends: names that differ may stand for the
-same row. An edge without direction makes two searches of each one so far. A negated edge is an anti join, behind which
-no row occurs twice: what comes later joins with the rows that are left.
+A vertex is a row of the vertices, an edge a row of the edges that joins with its ends. Different names may match the
+same row. An edge without direction doubles the number of searches. A negated edge is an anti join, after which all rows
+are distinct: later terms join with the remaining rows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from plans.queries.algebra import Query, Relation, SetOperation, Source, unused
 from plans.schema import Column, Table
 
 Elements = Mapping[str, Mapping[str, Expr]]
-"""What has been found: the columns of every named vertex and edge."""
+"""The columns of every named vertex and edge found so far."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A search so far: a join core without outputs, what it has found, and the texts of `_pattern` and `_direction`.
+    """A search so far: a join core without outputs, the elements that it has found, and the texts of `_pattern` and
+    `_direction`.
 
-    `distinct`: no row of it occurs twice.
+    `distinct`: its rows are distinct.
     """
 
     sources: tuple[Source, ...] = ()
@@ -37,16 +38,17 @@ class Found:
     distinct: bool = False
 
     def joined(self, *sources: Source, where: Iterable[Expr] = ()) -> Found:
-        """Returns the search with sources more."""
+        """Returns the search with more sources."""
         return replace(self, sources=(*self.sources, *sources), conditions=(*self.conditions, *where))
 
     def knows(self, name: str, columns: Mapping[str, Expr]) -> Found:
-        """Returns the search with an element more."""
+        """Returns the search with one more element."""
         return replace(self, elements={**self.elements, name: columns})
 
 
 class Search:
-    """Searches for the terms of one motif. `loose`: vertices that only edges know need not be there."""
+    """Searches for the terms of one motif. `loose`: vertices that occur only in edges need not exist in the vertex
+    relation."""
 
     def __init__(self, graph: Graph, names: Iterable[str], loose: bool) -> None:
         self.graph = graph
@@ -54,7 +56,7 @@ class Search:
         self.loose = loose
 
     def of(self, terms: Iterable[Term]) -> tuple[Found, ...]:
-        """Returns the searches whose union finds the terms; those of one motif are all distinct, or none is."""
+        """Returns the searches whose union finds the terms. Those of one motif are all distinct, or none is."""
         found: tuple[Found, ...] = (Found(),)
         for term in terms:
             if isinstance(term, Edge) and term.negated:
@@ -66,7 +68,7 @@ class Search:
         return found
 
     def more(self, found: Found, term: Term) -> tuple[Found, ...]:
-        """Returns the searches with one term more: two for an edge without direction."""
+        """Returns the searches with one more term: two for an edge without direction."""
         if isinstance(term, Vertex):
             return (self.vertex(found, term.name, None),)
         if not term.undirected:
@@ -91,7 +93,7 @@ class Search:
         return found.knows(term.name, fields(edge)) if term.name else found
 
     def vertex(self, found: Found, name: str, end: Expr | None) -> Found:
-        """Returns the search with a vertex, which the end of an edge must be, if it is given."""
+        """Returns the search with a vertex, which must equal the end of an edge if it is given."""
         known = found.elements.get(name)
         if known is not None:
             return found if end is None else found.joined(where=[call("eq", field(dict(known), "id"), end)])
@@ -104,7 +106,7 @@ class Search:
         return found.joined(vertex, where=tie).knows(name, columns)
 
     def without(self, found: Found, term: Edge) -> Found:
-        """Returns the search without the rows that have an edge. Its named ends are known by then."""
+        """Returns the search without the rows that have an edge. The named ends of the edge must be known."""
         edge = Source(self.alias(found), self.graph.edges, join="anti")
         on = []
         for end, column in zip((term.src, term.dst), ENDS, strict=True):
@@ -118,7 +120,7 @@ class Search:
         return replace(found.joined(replace(edge, on=tuple(on))), distinct=True)
 
     def settled(self, found: tuple[Found, ...]) -> Found:
-        """Returns the rows of all searches as the only source of one."""
+        """Returns the union of all searches as a search with a single source."""
         outputs: dict[tuple[str, str], str] = {}
         for element, columns in found[0].elements.items():
             outputs |= {(element, name): "" for name in columns}
@@ -150,7 +152,7 @@ class Search:
 
 
 def union(parts: list[Query], distinct: bool) -> Relation:
-    """Returns the union of searches with the same columns: of their rows, or of all copies of them."""
+    """Returns the union of searches with the same columns, with or without duplicates."""
     if len(parts) == 1:
         return parts[0]
     return SetOperation(tuple(parts), balanced("union" if distinct else "union_all", range(len(parts))))

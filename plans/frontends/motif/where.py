@@ -1,4 +1,4 @@
-"""Conditions over what a motif has found, in SQL: `a.id <> c.id AND e.kind = 'friend'`."""
+"""Conditions over the elements of a motif, in SQL: `a.id <> c.id AND e.kind = 'friend'`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from plans.queries.algebra import Query
 from plans.schema import Column, Schema, Table
 
 _SAID = "_"
-"""The table of the columns that are no structs: `_hop`, `_pattern` and `_direction`."""
+"""The table of the columns that are not structs: `_hop`, `_pattern` and `_direction`."""
 
 
 def conditions(text: str, elements: Mapping[str, Mapping[str, str]], dialect: str = "spark") -> tuple[Expr, ...]:
     """Returns the conjuncts of a condition, over columns named `element.field`.
 
-    `elements`: the types of the fields of each element; a column that is no struct has the one field ``""``. PlanError,
-    with the place in `text`, for what is no condition over them.
+    `elements`: the types of the fields of each element. A column that is not a struct has the single field ``""``.
+    Raises PlanError, with the position in `text`, for a text that is not a condition over them.
     """
     from plans.frontends.sql import query as sql
 
@@ -40,7 +40,7 @@ def conditions(text: str, elements: Mapping[str, Mapping[str, str]], dialect: st
 
 
 def _local(part: Expr, plain: Mapping[str, str]) -> Expr:
-    """Returns a condition whose columns that are no structs are named `name.`."""
+    """Returns a condition in which columns that are not structs are named `name.`."""
     from plans.expressions.build import col, substitute
 
     types = {node.value: node.type for node in part.postorder() if node.op == "col"}
@@ -53,7 +53,7 @@ def _local(part: Expr, plain: Mapping[str, str]) -> Expr:
 
 
 def _without_head(error: PlanError, text: str) -> PlanError:
-    """Returns the error with its place in the condition alone."""
+    """Returns the error with its position in the condition alone."""
     place = error.position
     if place is None or place.line < 2:
         return PlanError(f"motif: where= is not a condition: {error.message}", hint=error.hint)
