@@ -229,7 +229,7 @@ def _percentile(given: Called, add: Add) -> Expr:
 def _decimal_percentile(given: Called, add: Add) -> Expr:
     """Returns a percentile of decimals as a decimal.
 
-    Between two decimals, the result is rounded in the last digit towards zero.
+    Between two decimals, the result is truncated towards zero in the last digit.
     """
     value, given = given.values[0], replace(given, function="percentile")
     digits = decimal_parts(value.type)

@@ -1,1 +1,1 @@
-"""SQL: parsing, and flattening to the query algebra."""
+"""SQL: parses queries and flattens them into the query algebra."""

@@ -1,7 +1,7 @@
-"""Names of what is selected, used beside it: `SELECT a + 1 AS b, b * 2 AS c`. Part of `plans.frontends.sql`.
+"""Aliases of the SELECT list that other items use: `SELECT a + 1 AS b, b * 2 AS c`. Part of `plans.frontends.sql`.
 
-A name that no column of FROM has means what stands behind the alias, which is put in its place. A name may be used
-after its alias in the SELECT list, and in WHERE where the dialect has that.
+A name that is not a column of FROM is replaced by the expression of the alias. An alias may be used after its
+definition in the SELECT list, and in WHERE if the dialect allows it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plans.frontends.sql.text.place import extent, placed
 
 
 def with_meanings(node: exp.Select, scope: Scope) -> None:
-    """Puts what they mean in the place of the names of other items of a SELECT, whose FROM the scope has."""
+    """Replaces aliases in a SELECT by their expressions. The scope has the relations of its FROM."""
     named: dict[str, list[exp.Expression]] = {}
     for item in list(node.expressions):
         _put(item, named, scope)
@@ -27,7 +27,7 @@ def with_meanings(node: exp.Select, scope: Scope) -> None:
 
 
 def _put(node: exp.Expression, named: dict[str, list[exp.Expression]], scope: Scope) -> None:
-    """Replaces the names below a node that no column has."""
+    """Replaces the names below a node that are aliases and not columns."""
     for column in list(_columns(node)):
         first, *fields = column.parts
         found = named.get(first.name.lower(), [])
@@ -45,7 +45,7 @@ def _put(node: exp.Expression, named: dict[str, list[exp.Expression]], scope: Sc
 
 
 def _columns(node: exp.Expression) -> Iterator[exp.Column]:
-    """Yields the columns of an expression, without those of its subqueries. Chains may be deep: nothing recurses."""
+    """Yields the columns of an expression, without those of its subqueries. Iterative, because chains may be deep."""
     todo = [node]
     while todo:
         part = todo.pop()

@@ -1,8 +1,8 @@
-"""COLUMNS of DuckDB, and `* LIKE`: an item of a SELECT list once for each column that is meant. Part of
+"""COLUMNS of DuckDB, and `* LIKE`: expands an item of a SELECT list to an item for each matching column. Part of
 `plans.frontends.sql`.
 
-`SELECT MAX(COLUMNS('price')) FROM t` is MAX of each column whose name the pattern is found in. In WHERE, the condition
-is asked of all of them.
+`SELECT MAX(COLUMNS('price')) FROM t` is MAX of each column whose name contains the pattern. In WHERE, the condition
+must hold for all matching columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LIKES = (exp.Like, exp.ILike)
 
 
 def with_columns(node: exp.Select, scope: Scope) -> None:
-    """Puts the columns that are meant into what is selected, and into WHERE, of a SELECT whose FROM the scope has."""
+    """Expands COLUMNS in the SELECT list and in WHERE of a SELECT. The scope has the relations of its FROM."""
     if any(_meant(item) for item in node.expressions):
         node.set("expressions", [one for item in node.expressions for one in _items(item, scope)])
     where = node.args.get("where")
@@ -31,7 +31,7 @@ def with_columns(node: exp.Select, scope: Scope) -> None:
 
 
 def chosen(node: exp.Expression, names: Iterable[str], scope: Scope) -> list[tuple[str, re.Match[str] | None]]:
-    """Returns the names that COLUMNS, or `* LIKE`, means of these; with what its pattern has found."""
+    """Returns those of the names that COLUMNS, or `* LIKE`, selects, each with the match of its pattern."""
     found: list[tuple[str, re.Match[str] | None]] = []
     what = node.this
     for name in names:
@@ -58,7 +58,7 @@ def chosen(node: exp.Expression, names: Iterable[str], scope: Scope) -> list[tup
 
 
 def listed(pivot: exp.Expression, names: list[str], scope: Scope) -> None:
-    """Puts the columns that are meant into the list of an UNPIVOT over columns of these names."""
+    """Expands COLUMNS in the list of an UNPIVOT over columns with these names."""
     for field in pivot.args.get("fields") or () if pivot.args.get("unpivot") else ():
         for one in [one for one in field.expressions if isinstance(one, exp.Columns)]:
             found = [exp.column(name, quoted=True) for name, _ in chosen(one, names, scope)]
@@ -66,7 +66,7 @@ def listed(pivot: exp.Expression, names: list[str], scope: Scope) -> None:
 
 
 def _holds(node: exp.Expression, name: str, scope: Scope) -> bool:
-    """Returns whether a condition on names holds of one."""
+    """Returns whether a condition on names holds for one."""
     condition = node.copy()
     parameters = ()
     if isinstance(condition, exp.Columns):
@@ -93,7 +93,7 @@ def _is_like(node: exp.Expression) -> bool:
 
 
 def _meant(node: exp.Expression) -> list[exp.Expression]:
-    """Returns the calls of COLUMNS, and `* LIKE`, in an expression but for its subqueries."""
+    """Returns the calls of COLUMNS, and `* LIKE`, in an expression without its subqueries."""
     found, todo = [], [node]
     while todo:
         part = todo.pop()
@@ -105,7 +105,7 @@ def _meant(node: exp.Expression) -> list[exp.Expression]:
 
 
 def _items(item: exp.Expression, scope: Scope) -> Iterator[exp.Expression]:
-    """Yields an item for each column that is meant; the item itself if it means none."""
+    """Yields an item for each selected column, or the item itself if it has no COLUMNS."""
     if not _meant(item):
         yield item
         return
@@ -117,7 +117,7 @@ def _items(item: exp.Expression, scope: Scope) -> Iterator[exp.Expression]:
 
 
 def _each(node: exp.Expression, scope: Scope) -> Iterator[tuple[str, exp.Expression, re.Match[str] | None]]:
-    """Yields the name of each column that is meant, with the expression for it."""
+    """Yields the name of each selected column, with the expression for it."""
     calls = _meant(node)
     negated = [one.parent for one in calls if _is_like(one) and isinstance(one.parent, exp.Not)]
     if len({call.sql() for call in calls}) > 1 or any(call.args.get("unpack") for call in calls):

@@ -1,4 +1,4 @@
-"""WHERE and ON: conditions of the frame, with IN and EXISTS as semi-joins and their negations as anti joins.
+"""WHERE and ON: adds conditions to the frame, IN and EXISTS as semi-joins, and their negations as anti joins.
 
 Part of `plans.frontends.sql`.
 """
@@ -19,7 +19,7 @@ from plans.stack import with_room
 
 
 def add_conditions(parts: Iterable[exp.Expression], scope: Scope) -> None:
-    """Adds conditions that are no conjunctions to the frame."""
+    """Adds conditions, none of which is a conjunction, to the frame."""
     for part in parts:
         with_room(_add, part, scope)
 
@@ -48,7 +48,7 @@ def _add(node: exp.Expression, scope: Scope) -> None:
 
 
 def checked(condition: Expr, node: exp.Expression, scope: Scope) -> Expr:
-    """Returns a condition. PlanError if it is a value of another type."""
+    """Returns a condition. Raises PlanError if it is a value of another type."""
     condition = cast(condition, "bool") if condition.type == "null" else condition
     if condition.type != "bool":
         raise scope.text.error(f"a condition is expected, not a value of type {condition.type}", node)
@@ -56,7 +56,7 @@ def checked(condition: Expr, node: exp.Expression, scope: Scope) -> Expr:
 
 
 def _not_in(node: exp.In, mine: list[Expr], scope: Scope, written: exp.Expression) -> None:
-    """Adds `mine NOT IN (...)`: no equal value, and what SQL's NULLs ask for besides."""
+    """Adds `mine NOT IN (...)`: no equal value exists, and the rules of SQL for NULLs hold."""
     sub = subqueries.subquery(node.args["query"], scope)
     certain = [subqueries.certain(sub, one, i, scope) for i, one in enumerate(mine)]
     if sub.correlated or (len(mine) > 1 and not all(certain)):  # no row may be equal or unknown
@@ -79,7 +79,7 @@ def _not_in(node: exp.In, mine: list[Expr], scope: Scope, written: exp.Expressio
 
 
 def _not_at(node: exp.Expression, scope: Scope) -> tuple[int, int] | None:
-    """Returns where NOT stands."""
+    """Returns the position of NOT."""
     text = scope.text.text
     place = negation(text, node)
     if place is None:

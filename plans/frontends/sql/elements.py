@@ -1,7 +1,8 @@
-"""Subqueries over the elements of an array of the row are functions of the row. Part of `plans.frontends.sql`.
+"""Translates subqueries over the elements of an array of the row into functions of the row. Part of
+`plans.frontends.sql`.
 
-`(SELECT SUM(x) FROM UNNEST(t.prices) AS u(x) WHERE x > t.low)` is LIST_SUM(FILTER(t.prices, x -> x > t.low)). So are
-EXISTS, IN, ARRAY(SELECT ...) and a subquery that picks an element. They keep no state.
+`(SELECT SUM(x) FROM UNNEST(t.prices) AS u(x) WHERE x > t.low)` is LIST_SUM(FILTER(t.prices, x -> x > t.low)). EXISTS,
+IN, ARRAY(SELECT ...) and a subquery that picks an element are translated alike. They keep no state.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from plans.nested import element_of, is_nested, parts
 
 Meaning = Callable[[exp.Expression], Expr | None]
 Read = Callable[[exp.Expression, Meaning], Expr]
-"""Returns a scalar expression, with a further meaning of its parts."""
+"""Translates a scalar expression. The second argument translates parts of it first."""
 _READ = {"expressions", "from_", "from", "where", "order", "limit", "kind"}
 
 
 def shown_of(node: exp.Unnest, names: list[str], value: Expr) -> tuple[Expr, Shown]:
-    """Returns the array that UNNEST makes rows of, and the columns of an element. `names` gets that of its place."""
+    """Returns the array that UNNEST turns into rows, and the columns of an element. Appends the name of the position to
+    `names`."""
     offset = node.args.get("offset")
     element = element_of(value.type)
     inside = parts(element) if element is not None and is_nested(element) else None
@@ -47,12 +49,12 @@ def shown_of(node: exp.Unnest, names: list[str], value: Expr) -> tuple[Expr, Sho
 
 
 def is_over_elements(node: exp.Expression) -> bool:
-    """Returns whether a node is a subquery over the elements of an array, or asks one."""
+    """Returns whether a node is a subquery over the elements of an array, or tests one."""
     return _select(node) is not None
 
 
 def value_over(node: exp.Expression, scope: Scope, read: Read) -> Expr | None:
-    """Returns the value of a subquery over the elements of an array; None for another node or subquery."""
+    """Returns the value of a subquery over the elements of an array, or None for another node or subquery."""
     found = _select(node)
     if found is None:
         return None
@@ -61,9 +63,9 @@ def value_over(node: exp.Expression, scope: Scope, read: Read) -> Expr | None:
 
 
 def over_elements(join: exp.Join, text: Text) -> exp.Join:
-    """Returns a join with UNNEST in place of a subquery over the elements of an array of a row; others as they are.
+    """Returns a join with UNNEST in place of a subquery over the elements of an array of a row; other joins unchanged.
 
-    PlanError for such a subquery with clauses that functions of arrays do not have.
+    Raises PlanError for such a subquery with clauses that functions of arrays do not support.
     """
     rows = _rows_over(join.this)
     if rows is None:
@@ -88,9 +90,10 @@ def _check_clauses(node: exp.Expression, text: Text) -> None:
 
 
 def _rows_over(node: exp.Expression) -> exp.Unnest | None:
-    """Returns the UNNEST that has the rows of a subquery over the elements of an array of a row; None of others.
+    """Returns an UNNEST with the rows of a subquery over the elements of an array of a row, or None for other
+    subqueries.
 
-    Its array has a struct for each element, or the one struct of aggregates.
+    Its array has a struct for each element, or a single struct of aggregates.
     """
     body = node.this if isinstance(node, exp.Lateral) else node
     select = unwrapped(body.this) if isinstance(body, exp.Subquery) else None
@@ -120,12 +123,12 @@ def _with_items(select: exp.Select, items: list[exp.Expression]) -> exp.Select:
 
 
 def _select(node: exp.Expression) -> tuple[exp.Select, exp.Unnest] | None:
-    """Returns the subquery of a node, and the UNNEST that it reads; None if it is none over elements."""
+    """Returns the subquery of a node and the UNNEST that it reads, or None if it is not a subquery over elements."""
     if isinstance(node, exp.Array):
         body = node.expressions[0] if len(node.expressions) == 1 else None
     else:
         body = node.args.get("query") if isinstance(node, exp.In) else node.args.get("this")
-        body = node if isinstance(node, exp.Select) else body  # whose parentheses are gone
+        body = node if isinstance(node, exp.Select) else body  # its parentheses have been removed
     asks = isinstance(node, (exp.Array, exp.In, exp.Exists, exp.Subquery, exp.Select))
     if not asks or not isinstance(body, exp.Expression):
         return None
@@ -135,7 +138,8 @@ def _select(node: exp.Expression) -> tuple[exp.Select, exp.Unnest] | None:
 
 
 def _source(select: exp.Select) -> exp.Unnest | None:
-    """Returns the UNNEST of columns of the row that a subquery alone reads; None if it reads anything else."""
+    """Returns the UNNEST of columns of the row that is the only source of a subquery, or None if there are other
+    sources."""
     clause = select.args.get("from_") or select.args.get("from")
     source = clause.this if clause is not None else None
     if not isinstance(source, exp.Unnest) or len(source.expressions) != 1 or source.args.get("joins"):
@@ -147,7 +151,7 @@ def _source(select: exp.Select) -> exp.Unnest | None:
 
 @dataclass(frozen=True)
 class _Elements:
-    """The elements of an array, and what names mean for one of them."""
+    """The elements of an array, and the meaning of names for one element."""
 
     array: Expr
     known: Callable[[Expr], Scope]
@@ -155,7 +159,7 @@ class _Elements:
 
     @staticmethod
     def of(source: exp.Unnest, scope: Scope, read: Read) -> _Elements:
-        """Returns the elements that UNNEST makes rows of."""
+        """Returns the elements that UNNEST turns into rows."""
         alias = source.args.get("alias")
         names = [one.name for one in (alias.columns if alias is not None else ())]
         table = alias.name if alias is not None else ""
@@ -198,11 +202,11 @@ class _Elements:
         return made
 
     def where(self, node: exp.Expression | None) -> _Elements:
-        """Returns those of which a condition is TRUE."""
+        """Returns the elements for which a condition is TRUE."""
         return self if node is None else _Elements(self._made("FILTER", node), self.known, self.read)
 
     def values(self, node: exp.Expression) -> Expr:
-        """Returns the array of what an expression makes of each of them."""
+        """Returns the array of the values of an expression for each element."""
         return self._made("TRANSFORM", node)
 
 
@@ -235,7 +239,7 @@ def _value(node: exp.Expression, select: exp.Select, elements: _Elements) -> Exp
 
 
 def _limit(limit: exp.Limit, any_number: bool) -> int:
-    """Returns how many elements a subquery takes; of `any_number` above 0 the value is the same."""
+    """Returns how many elements a subquery takes. With `any_number`, every number above 0 gives the same value."""
     number = limit.expression
     count = int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else -1
     if count < any_number:
@@ -244,7 +248,7 @@ def _limit(limit: exp.Limit, any_number: bool) -> int:
 
 
 def _sorted(values: Expr, order: exp.Order, item: exp.Expression) -> Expr:
-    """Returns an array in order."""
+    """Returns a sorted array."""
     (one,) = order.expressions if len(order.expressions) == 1 else (None,)
     if one is None or one.this != item:
         hint = "order by the value itself"
@@ -257,7 +261,7 @@ def _sorted(values: Expr, order: exp.Order, item: exp.Expression) -> Expr:
 
 
 def _aggregate(node: exp.Expression, elements: _Elements) -> Expr | None:
-    """Returns an aggregate of the elements; None for another node."""
+    """Returns an aggregate of the elements, or None for another node."""
     if isinstance(node, exp.Filter):
         return _aggregate(node.this, elements.where(node.expression.this))
     if isinstance(node, exp.Column):

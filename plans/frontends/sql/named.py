@@ -16,7 +16,7 @@ _TAKEN = {*FUNCTION_NAMES, *CLOCK_NAMES, *TUMBLING, *SESSIONS, *(name.upper() fo
 
 
 def is_free(name: str) -> bool:
-    """Returns whether a name is no function of SQL, nor a word that means something else before a parenthesis."""
+    """Returns whether a name is neither a function of SQL nor a keyword with another meaning before a parenthesis."""
     if name.upper() in _TAKEN:
         return False
     text, known = f"SELECT {name}(x)", reader("spark")

@@ -1,4 +1,4 @@
-"""ORDER BY with LIMIT: which columns rows are ordered by, and which rows are kept. Part of `plans.frontends.sql`."""
+"""ORDER BY with LIMIT: the columns that order rows, and the rows that are kept. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Item:
-    """An output column: its name, its value, and the item of the SELECT list that it stands for."""
+    """An output column: its name, its value, and its item in the SELECT list."""
 
     name: str
     expr: Expr
@@ -33,10 +33,10 @@ class Item:
 
 @dataclass
 class Columns:
-    """The columns of a relation that is ordered: those that are selected, and hidden ones that only the order reads.
+    """The columns of an ordered relation: the selected columns, and hidden ones that only the order reads.
 
-    `several`: the relation is the union of several like it. They have the same columns only if what is written alike,
-    and not what happens to be the same value, is one column.
+    `several`: the relation is the union of several similar ones. For all of them to have the same columns, only
+    expressions that are written alike are one column, not those that happen to have the same value.
     """
 
     items: list[Item]
@@ -44,14 +44,14 @@ class Columns:
     hidden: list[Item] = field(default_factory=list)
 
     def find(self, node: exp.Expression, expr: Expr) -> str | None:
-        """Returns the column that has a value."""
+        """Returns the column that has a value, or None."""
         for item in (*self.items, *self.hidden):
             if value_of(item.node) == node or (not self.several and item.expr == expr):
                 return item.name
         return None
 
     def add(self, node: exp.Expression, expr: Expr) -> str:
-        """Returns the column that has a value, a hidden one if none has it yet."""
+        """Returns the column that has a value. Adds a hidden column if there is none."""
         found = self.find(node, expr)
         if found is None:
             found = unused("o", [*(item.name for item in (*self.items, *self.hidden)), "_weight"])
@@ -60,14 +60,14 @@ class Columns:
 
     @property
     def pairs(self) -> tuple[tuple[str, Expr], ...]:
-        """Returns names and values, the hidden ones last."""
+        """Returns names and values, hidden columns last."""
         return tuple((item.name, item.expr) for item in (*self.items, *self.hidden))
 
 
 def order_by(
     order: exp.Order, columns: Columns, value: Callable[[exp.Expression, Meaning], Expr], distinct: bool, text: Text
 ) -> tuple[Order, ...]:
-    """Returns what rows are ordered by: a number is a position, a name an output column before one of the tables."""
+    """Returns the order of rows. A number is a position; a name is an output column, or else a column of a table."""
     shown: dict[str, Item] = {}
     for item in columns.items:
         shown.setdefault(item.name.lower(), item)
@@ -94,7 +94,7 @@ def order_by(
 
 
 def order_by_name(order: exp.Order, names: Sequence[str], text: Text) -> tuple[Order, ...]:
-    """Returns what the rows of a set operation are ordered by."""
+    """Returns the order of the rows of a set operation."""
     shown = {name.lower(): name for name in names}
     keys = []
     for one in order.expressions:
@@ -108,8 +108,8 @@ def order_by_name(order: exp.Order, names: Sequence[str], text: Text) -> tuple[O
 
 
 def orders(order: exp.Order, keys: Sequence[str], text: Text, types: Sequence[str] = ()) -> tuple[Order, ...]:
-    """Returns the order of columns; the first time that a column stands counts. PlanError if one of the `types`, where
-    they are known, has no order."""
+    """Returns the order of columns; the first item of a repeated column applies. Raises PlanError if one of the
+    `types`, if known, has no order."""
     for one, type_ in zip(order.expressions, types, strict=False):
         text.guarded(one, partial(check_ordered, type_, "ORDER BY"))
     found: dict[str, Order] = {}
@@ -121,13 +121,13 @@ def orders(order: exp.Order, keys: Sequence[str], text: Text, types: Sequence[st
 
 
 def _named(node: exp.Expression, shown: dict[str, Item]) -> str | None:
-    """Returns the output column that a name means; None if it means none."""
+    """Returns the output column with a name, or None."""
     plain = isinstance(node, exp.Column) and not node.table
     return shown[node.name.lower()].name if plain and node.name.lower() in shown else None
 
 
 def position_of(node: exp.Expression, names: Sequence[str], text: Text) -> str | None:
-    """Returns the output column that a number stands for; None if the expression is no number."""
+    """Returns the output column at a position, or None if the expression is not a number."""
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
     position = int(node.this) if str(node.this).isdigit() else 0
@@ -137,10 +137,10 @@ def position_of(node: exp.Expression, names: Sequence[str], text: Text) -> str |
 
 
 def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidden: int, scope: Scope) -> Relation:
-    """Returns the rows of a relation that LIMIT and OFFSET of a query keep; all of them if it has none.
+    """Returns the rows of a relation that LIMIT and OFFSET of a query keep, or all rows if it has neither.
 
-    `order` names columns of the relation, the last of which are `hidden`. Without ORDER BY, rows are ordered by all of
-    their columns.
+    `order` names columns of the relation, whose last `hidden` columns are not output. Without ORDER BY, rows are
+    ordered by all of their columns.
     """
     text, limit, offset, by = scope.text, *(node.args.get(name) for name in ("limit", "offset", "order"))
     if not limited(node):
@@ -157,7 +157,7 @@ def top(relation: Relation, node: exp.Expression, order: tuple[Order, ...], hidd
 
 
 def _rows(limit: exp.Expression, text: Text) -> int:
-    """Returns the number of rows that LIMIT or FETCH FIRST names."""
+    """Returns the number of rows of LIMIT or FETCH FIRST."""
     word = _word(limit, text)
     options = limit.args.get("limit_options")
     if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
@@ -167,13 +167,13 @@ def _rows(limit: exp.Expression, text: Text) -> int:
 
 
 def _word(limit: exp.Expression, text: Text) -> str:
-    """Returns what the text calls a LIMIT."""
+    """Returns the keyword that the text uses for a LIMIT."""
     found = re.findall(r"\b(?:LIMIT|FETCH|TOP|ROWNUM)\b", text.text[: (extent(limit) or (0, 0))[1]].upper())
     return found[-1] if found else "LIMIT"
 
 
 def _whole(node: Any, clause: str, text: Text) -> int:
-    """Returns the number that LIMIT or OFFSET is given."""
+    """Returns the number of LIMIT or OFFSET."""
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         value = int(node.this)
         if value <= _MOST:

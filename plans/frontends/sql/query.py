@@ -1,9 +1,10 @@
-"""SQL to the query algebra: the entry. The syntax tree of `plans.frontends.sql.text.parse` is read by `select.read`.
+"""The entry of the SQL front-end. `select.read` translates the syntax tree of `plans.frontends.sql.text.parse`.
 
-Read: SELECT [DISTINCT] over tables, aliases, CTEs and subqueries; inner, outer, semi and anti joins with commas, ON,
-USING or NATURAL; WHERE; subqueries in IN, EXISTS and as values; GROUP BY, HAVING and aggregates; UNION, EXCEPT and
+Supported: SELECT [DISTINCT] over tables, aliases, CTEs and subqueries; inner, outer, semi and anti joins with commas,
+ON, USING or NATURAL; WHERE; subqueries in IN, EXISTS and as values; GROUP BY, HAVING and aggregates; UNION, EXCEPT and
 INTERSECT. Conjunctive subqueries are flattened into their parent: a column of a subquery is an expression over the
-columns of its tables. All others are relations of their own. Everything else is refused by name, with its place.
+columns of its tables. All other subqueries are relations of their own. Any other syntax is rejected by name, with its
+position.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from plans.schema import Schema
 
 
 def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
-    """Returns the relation of one query. PlanError, with the place, for everything that is not maintained.
+    """Returns the relation of one query. Raises PlanError, with the position, for everything that is not supported.
 
-    `dialect`: `spark`, in which backticks quote names and double quotes write text, or `ansi`, in which double quotes
-    write names.
+    `dialect`: `spark`, in which backticks enclose names and double quotes enclose text, or `ansi`, in which double
+    quotes enclose names.
     """
     found, words = statements(text, dialect)
     if len(found) != 1:

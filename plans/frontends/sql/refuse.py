@@ -1,6 +1,4 @@
-"""Rejects clauses, joins and statements that are not supported, in the words of the query. Part of
-`plans.frontends.sql`.
-"""
+"""Rejects unsupported clauses, joins and statements, in the words of the query. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ _SEQUENCE = {
     "order": "ORDER BY", "limit": "LIMIT",
 }  # fmt: skip
 
-# What the user calls what sqlglot keeps under these names.
+# The user's words for sqlglot's names of arguments.
 _CALLED = {
     "sample": "TABLESAMPLE", "pivots": "PIVOT", "laterals": "LATERAL VIEW", "using": "USING",
     "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY",
@@ -48,10 +46,10 @@ _INSTEAD = {
     **dict.fromkeys(("EXPLAIN", "DESCRIBE", "DESC"), "write the SELECT alone, and call view.explain()"),
     "VALUES": "a query that reads no table has nothing to maintain: join the rows with a table",
 }
-"""What to do instead of a statement that begins so."""
+"""What to do instead of a statement that begins with this word."""
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
-# What a node may carry besides; anything else changes what it means and is refused by its name.
+# The arguments that a node may have. Any other argument changes its meaning and is rejected by name.
 _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind",
            "group", "having", "windows", "qualify", "order", "limit", "offset", "laterals"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
@@ -74,19 +72,19 @@ class Text:
         hint: str = "",
         at: tuple[int, int] | None = None,
     ) -> PlanError:
-        """Returns the error, with the place `at`, or else that of the node."""
+        """Returns the error, with the position `at`, or else that of the node."""
         position = Position.of(self.text, *at) if at is not None else place_of(self.text, node)
         return PlanError(message, hint=hint, position=position, text=self.text)
 
     def guarded(self, node: exp.Expression, build: Callable[[], _T]) -> _T:
-        """Returns what `build` does; a PlanError without a place gets that of the node."""
+        """Returns the result of `build`. A PlanError without a position gets that of the node."""
         try:
             return build()
         except PlanError as error:
             raise error.at(self.text, place_of(self.text, node)) from None
 
     def check_clauses(self, node: exp.Select) -> None:
-        """Refuses what a SELECT may not have, by the words it is written with."""
+        """Raises PlanError for unsupported clauses of a SELECT, in the words of the query."""
         for name, (words, hint) in _CLAUSES.items():
             clause = node.args.get(name)
             if not clause:
@@ -98,11 +96,11 @@ class Text:
         self.check_arguments(node, _SELECT, "SELECT")
 
     def check_set_operation(self, node: exp.SetOperation) -> None:
-        """Refuses what a set operation may not have, by the words it is written with."""
+        """Raises PlanError for unsupported clauses of a set operation, in the words of the query."""
         self.check_arguments(node, _SET_OPERATION, node.key.upper())
 
     def check_no_aggregate(self, node: exp.Expression, clause: str) -> None:
-        """Refuses an aggregate where there are no groups yet."""
+        """Raises PlanError for an aggregate in a clause that is evaluated before grouping."""
         found = next(iter(aggregates(node)), None)
         if found is not None:
             word = spelling(self.text, found.this if isinstance(found, exp.Filter) else found)
@@ -111,7 +109,7 @@ class Text:
             )
 
     def check_table(self, node: exp.Table) -> None:
-        """Refuses a table with a past, a sample or a shape of its own."""
+        """Raises PlanError for a table with time travel, a sample or a pivot."""
         past = node.args.get("version") or node.args.get("when")
         if past:
             words = f"{past.name} AS OF" if isinstance(past, exp.Version) else past.name
@@ -121,7 +119,7 @@ class Text:
         self.check_arguments(node, _TABLE, "a table")
 
     def check_sequence(self, node: exp.Expression) -> None:
-        """Refuses clauses in another sequence than that of SQL: the parser takes them in any."""
+        """Raises PlanError for clauses that are not in the order of SQL. The parser accepts any order."""
         latest, last, behind = 0, node, ""
         listed = node.expressions if isinstance(node, exp.Select) else []
         first = (extent(listed[0]) or (0, 0))[0] if listed else 0
@@ -130,14 +128,14 @@ class Text:
             for one in clause if isinstance(clause, list) else [clause]:
                 begin = (extent(one) or (latest, 0))[0]
                 if name == "limit" and begin < first:
-                    continue  # TOP, which stands in front of what is selected
+                    continue  # TOP, which precedes the SELECT list
                 if begin < latest:
                     hint = "the sequence is FROM with its joins, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT"
                     raise self.error(f"{behind} stands behind {words}", last, hint)
                 latest, last, behind = begin, one, words
 
     def check_parentheses(self, node: exp.Subquery) -> None:
-        """Refuses what may not stand behind parentheses, by the words it is written with."""
+        """Raises PlanError for unsupported clauses behind parentheses, in the words of the query."""
         around = node.parent
         while isinstance(around, (exp.Subquery, exp.Paren)):
             around = around.parent
@@ -153,7 +151,7 @@ class Text:
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
         """Returns the kind (INNER, SEMI, ANTI, RIGHT SEMI, RIGHT ANTI, LEFT, RIGHT, FULL) and the method (NATURAL,
-        ASOF) of a join; refuses all others."""
+        ASOF) of a join. Raises PlanError for others."""
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.args.get("method") or "").upper()
         if kind in ("", "INNER", "CROSS") and not side:
@@ -180,13 +178,13 @@ class Text:
         return known, method
 
     def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:
-        """Returns the place of the words that introduce a clause."""
+        """Returns the position of the words that introduce a clause."""
         inside = extent(clause) if isinstance(clause, exp.Expression) else None
         before = self.words.phrase(words, inside[1]) if inside is not None else None
         return before or self.words.phrase(words)
 
     def check_arguments(self, node: exp.Expression, known: set[str], what: str) -> None:
-        """Refuses a node that carries more than is known here: that changes what it means."""
+        """Raises PlanError for a node with an unknown argument, which changes its meaning."""
         for name, value in node.args.items():
             if name not in known and value not in (None, False, []):
                 word = _CALLED.get(name, name.strip("_").upper().replace("_", " "))
@@ -197,7 +195,7 @@ class Text:
                 raise self.error(f"{what} with {word} is not supported", node, hint, self.phrase(word, part))
 
     def refuse_statement(self, node: exp.Expression) -> PlanError:
-        """Returns the error of what is no SELECT."""
+        """Returns the error for a statement other than SELECT."""
         place = extent(node) or (0, 0)
         first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
         named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)

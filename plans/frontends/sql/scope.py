@@ -1,7 +1,8 @@
-"""The scope of a SELECT: the names in FROM, and the join core that it is flattened into.
+"""The scope of a SELECT: the names in FROM, and the join core into which it is flattened.
 
-Part of `plans.frontends.sql`. A query is read by functions that are given a `Scope`. `Reading` is what all SELECTs of a
-text share; a `Frame` is a join core under construction; `Names` keeps the aliases of frames apart whose columns meet.
+Part of `plans.frontends.sql`. A query is read by functions that receive a `Scope`. All SELECTs of a text share a
+`Reading`; a `Frame` is a join core under construction; `Names` keeps aliases distinct across frames whose columns can
+meet.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from plans.schema import Column, Schema, Table
 from plans.types import why_untyped
 
 Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "Ctes"]]
-"""The CTEs that a query sees, by name in lower case: the query, its column names, and what it sees itself."""
+"""The CTEs that are visible to a query, by name in lower case: the query, its column names, and the CTEs visible to
+it."""
 Outputs = tuple[tuple[str, Expr], ...]
 
 _SHOWN = 12  # columns in a hint
@@ -35,27 +37,27 @@ _SHOWN = 12  # columns in a hint
 
 @dataclass(frozen=True)
 class Reading:
-    """What all SELECTs of a text share."""
+    """The state that all SELECTs of a text share."""
 
     text: Text
     schema: Schema
-    read: Callable[..., Algebra]  # `select.read`: queries stand in queries
+    read: Callable[..., Algebra]  # `select.read`: queries contain queries
     flatten: Callable[..., Frame]  # `select.flatten`
     notes: dict[str, None] = field(default_factory=dict)
-    warnings: dict[int, str] = field(default_factory=dict)  # by place
+    warnings: dict[int, str] = field(default_factory=dict)  # by position
     ctes: dict[tuple[int, bool], tuple[exp.Expression, Frame | Algebra]] = field(default_factory=dict)
-    """What has been read, by identity, and whether its columns must have different names."""
+    """The translated CTEs, by identity, and whether their columns must have different names."""
 
 
 @dataclass
 class Names:
-    """The aliases and the numbers of existential groups that are taken, in frames whose columns meet."""
+    """The used aliases and numbers of existential groups, in frames whose columns can meet."""
 
     taken: set[str] = field(default_factory=set)
     groups: int = 0
 
     def alias(self, wish: str) -> str:
-        """Returns a name for a source that no other has."""
+        """Returns an unused name for a source."""
         unique, number = wish.replace(".", "_"), 1
         while unique.lower() in self.taken:
             number += 1
@@ -71,7 +73,8 @@ class Names:
 
 @dataclass
 class Frame:
-    """A join core under construction: the sources and conditions of a SELECT and of all that is flattened into it."""
+    """A join core under construction: the sources and conditions of a SELECT and of all subqueries flattened into
+    it."""
 
     names: Names
     sources: list[Source] = field(default_factory=list)
@@ -86,7 +89,7 @@ class Frame:
         return {source.alias for source in self.sources}
 
     def derived(self, relation: Algebra, wish: str) -> Source:
-        """Returns a source over a relation that is no base table."""
+        """Returns a source over a derived relation."""
         alias = self.names.alias(wish)
         return Source(alias, Table(alias, tuple(Column(c.name, c.type) for c in relation.columns)), input=relation)
 
@@ -100,7 +103,7 @@ class Frame:
         self.keys += [] if group else inner.keys
 
     def among(self, names: Names) -> Frame:
-        """Returns the frame with aliases and groups that are not taken."""
+        """Returns the frame with aliases and groups that are unused in `names`."""
         aliases = {source.alias: names.alias(source.alias) for source in self.sources}
         groups = {0: 0, **{number: names.group() for number in range(1, self.names.groups + 1)}}
 
@@ -125,8 +128,8 @@ class Frame:
         return Query(text, tuple(self.sources), tuple(self.conditions), outputs, distinct, tuple(self.keys))
 
     def never_null(self, expr: Expr, schema: Schema) -> bool:
-        """Returns True if a value is certain not to be NULL in the rows: a constant, or a NOT NULL column of a base
-        table that no outer join pads."""
+        """Returns True if a value is certainly not NULL in the rows: a constant, or a NOT NULL column of a base table
+        that no outer join pads."""
         if expr.op == "literal":
             return expr.value is not None
         if expr.op != "col":
@@ -158,22 +161,23 @@ class Relation:
         return Relation(alias, {name.lower(): (name, expr) for name, expr in columns})
 
     def visible(self) -> Iterator[tuple[str, str, Expr]]:
-        """Yields the columns as a name without a table finds them, those of USING once: key, spelling, expression."""
+        """Yields the columns that an unqualified name finds, USING columns once: key, spelling, expression."""
         for key, (spelling, expr) in self.columns.items():
             if key not in self.hidden:
                 yield key, spelling, self.shown.get(key, expr)
 
     def rename(self, names: Mapping[Expr, Expr]) -> None:
-        """Lets the columns stand for other expressions."""
+        """Replaces the expressions of the columns."""
         self.columns = {key: (spelling, replaced(expr, names)) for key, (spelling, expr) in self.columns.items()}
         self.shown = {key: replaced(expr, names) for key, expr in self.shown.items()}
 
 
 @dataclass
 class Scope:
-    """The names that a SELECT, or one side of a join, sees.
+    """The names that are visible to a SELECT, or to one side of a join.
 
-    `frame` is what is read here; `outer` is the scope around a correlated subquery; `depth` counts the queries around.
+    `frame` is the join core under construction; `outer` is the scope around a correlated subquery; `depth` is the
+    number of enclosing queries.
     """
 
     reading: Reading
@@ -194,34 +198,34 @@ class Scope:
         return replace(self, frame=frame or self.frame, relations=[], order=[])
 
     def apart(self) -> Scope:
-        """Returns the empty scope of one side of a join that is a frame of its own."""
+        """Returns the empty scope of one side of a join, with a new frame."""
         return self.side(Frame(self.frame.names))
 
     # relations --------------------------------------------------------------------------------------------------------
 
     def add(self, relation: Relation, node: exp.Expression) -> None:
-        """Adds a relation. PlanError if there is one of that name."""
+        """Adds a relation. Raises PlanError if its name exists."""
         self.check_alias(relation, node)
         self.relations.append(relation)
         self.order += [(relation.alias.lower(), key) for key in relation.columns]
 
     def check_alias(self, relation: Relation, node: exp.Expression) -> None:
-        """Raises PlanError if there is a relation of that name."""
+        """Raises PlanError if a relation with this name exists."""
         if any(other.alias.lower() == relation.alias.lower() for other in self.relations):
             raise self.text.error(f"two tables are called {relation.alias}", node, "give one of them an alias")
 
     def join(self, other: Scope, merged: list[tuple[str, str]]) -> None:
-        """Adds the other side of a join; its merged columns, those of USING, come first from now on, as in Spark."""
+        """Adds the other side of a join. Its merged columns, those of USING, come first afterwards, as in Spark."""
         self.relations += other.relations
         self.order = [*merged, *(one for one in self.order if one not in merged), *other.order]
 
     def remove(self, other: Scope) -> None:
-        """Takes back what a join has added that shows no columns."""
+        """Removes the relations of a join that shows no columns."""
         self.relations = [one for one in self.relations if all(one is not gone for gone in other.relations)]
         self.order = [one for one in self.order if one not in other.order]
 
     def visible(self) -> list[tuple[Relation, str, Expr]]:
-        """Returns the columns that * stands for: relation, spelling, expression."""
+        """Returns the columns of *: relation, spelling, expression."""
         shown = {
             (relation.alias.lower(), key): (relation, spelling, expr)
             for relation in self.relations
@@ -230,13 +234,13 @@ class Scope:
         return [shown[one] for one in self.order if one in shown]
 
     def relation(self, alias: str) -> Relation | None:
-        """Returns the relation of that name, of the nearest scope that has one."""
+        """Returns the relation with this name in the nearest scope that has one."""
         wanted = alias.lower()
         found = next((r for r in self.relations if r.alias.lower() == wanted), None)
         return found or (self.outer.relation(alias) if self.outer else None)
 
     def known(self, asked: str) -> str:
-        """Returns what is there instead of a relation that is not, as a hint."""
+        """Returns a hint that lists the relations that exist."""
         if asked.lower() in ("window", "session_window"):
             return f"GROUP BY {asked}(at, '10 minutes') has {asked}.start and {asked}.end"
         return "the query has: " + ", ".join(relation.alias for relation in self.relations)
@@ -244,12 +248,12 @@ class Scope:
     # columns ----------------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> list[Expr]:
-        """Returns the columns of that name, of the nearest scope that has one."""
+        """Returns the columns with this name in the nearest scope that has any."""
         found = [expr for _, expr in self.having(name)]
         return found or (self.outer.lookup(name) if self.outer else [])
 
     def having(self, name: str) -> list[tuple[Relation, Expr]]:
-        """Returns the columns of that name of this scope, each with the relation that shows it."""
+        """Returns the columns with this name in this scope, each with the relation that shows it."""
         wanted = name.lower()
         return [(one, expr) for one in self.relations for key, _, expr in one.visible() if key == wanted]
 
@@ -260,8 +264,8 @@ class Scope:
                 yield from (spelling, f"{relation.alias}.{spelling}")
 
     def column(self, node: exp.Column) -> Expr:
-        """Returns what a column means; the name of a table is a struct of its columns. PlanError if it is unknown or
-        ambiguous."""
+        """Returns the expression of a column. The name of a table is a struct of its columns. Raises PlanError if the
+        column is unknown or ambiguous."""
         *table, name = fields = [part.name for part in node.parts]
         relation = self.relation(table[0]) if table else None
         if table and (relation is None or fields[1].lower() not in relation.columns):
@@ -301,26 +305,26 @@ class Scope:
         return found
 
     def typed(self, column: Expr, node: exp.Column) -> Expr:
-        """Returns a column. PlanError if it has no type."""
+        """Returns a column. Raises PlanError if it has no type."""
         why = why_untyped(column.type)
         if why is not None:
             raise self.text.error(f"column {node.name} has no type", node, why)
         return column
 
     def check_qualifier(self, node: exp.Column) -> None:
-        """Refuses a column that is qualified by more than its table."""
+        """Raises PlanError for a column that is qualified by more than its table."""
         if node.args.get("db") is not None:
             raise self.text.error("a column has at most one qualifier here", node, "write table.column")
         self.text.check_arguments(node, {"this", "table"}, "a column")
 
     def meaning(self, name: str) -> str:
-        """Returns what the name could mean here: a column or a table; nothing if neither is called so."""
+        """Returns what the name could refer to here: a column or a table; empty if neither exists."""
         if self.lookup(name):
             return f"the column {name}"
         return f"the table {name}" if self.relation(name) is not None else ""
 
     def warn(self, literal: exp.Expression) -> None:
-        """Says so if text in double quotes, which is a constant, is called as something that the query could mean."""
+        """Warns if text in double quotes, which is a constant, is also a name that the query could refer to."""
         what = self.meaning(str(literal.this))
         if what:
             start, end = literal.meta["start"], literal.meta["end"] + 1
@@ -330,16 +334,15 @@ class Scope:
             self.note((start, end), f"{written} is the text '{literal.this}' here, not {what}", hint)
 
     def note(self, place: tuple[int, int] | None, message: str, hint: str) -> None:
-        """Warns of what the text says at a place."""
+        """Adds a warning about a position of the text."""
         text, (start, end) = self.text.text, place or (0, 0)
         position = None if place is None else Position.of(text, start, end)
         self.reading.warnings[start] = pointed(message, text, position, hint=hint)
 
 
 def one_source(frame: Frame, relations: list[Relation], scope: Scope) -> Source:
-    """Returns the one source of a frame, which has none then; if it has several, or conditions, a relation of its own,
-    and `relations` are columns of that.
-    """
+    """Returns the single source of a frame, and removes it from the frame. If the frame has several sources, or
+    conditions, they become a derived relation, and `relations` refer to its columns."""
     first = frame.sources[0]
     plain = all(expr.op == "col" for relation in relations for _, expr in relation.columns.values())
     if plain and len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
@@ -361,9 +364,10 @@ def one_source(frame: Frame, relations: list[Relation], scope: Scope) -> Source:
 
 
 def kept(frame: Frame, name: str, body: exp.Expression, scope: Scope) -> Frame | Algebra:
-    """Returns the join core that a CTE is; a relation of its own if it has many relations and is read several times.
+    """Returns the join core of a CTE, or a derived relation if it has many relations and is read several times.
 
-    What reads it would have all of them each time: ten CTEs that read the one before them twice have a thousand.
+    Otherwise each reader would have all of its relations: ten CTEs, each of which reads the previous one twice, have a
+    thousand.
     """
     plain = len({name.lower() for name, _ in frame.outputs}) == len(frame.outputs)
     if len(frame.sources) < _MANY or not plain or any(expr.type == "null" for _, expr in frame.outputs):
@@ -379,18 +383,18 @@ _MANY = 8
 
 
 def _columns(relations: Iterable[Relation]) -> str:
-    """Returns the hint that names the columns that there are; the first of many."""
+    """Returns a hint that lists the columns, or the first of many."""
     names = list(dict.fromkeys(spelling for relation in relations for spelling, _ in relation.columns.values()))
     return f"there are: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}" if names else ""
 
 
 def output_name(item: Any, index: int) -> str:
-    """Returns what an item of a SELECT list is called: its alias, its column, or else its number."""
+    """Returns the name of an item of a SELECT list: its alias, its column, or else its number."""
     named = item.unnest()
     return str(named.alias_or_name) if named.key in ("alias", "column") else f"c{index}"
 
 
 def value_of(item: exp.Expression) -> exp.Expression:
-    """Returns what an alias stands behind."""
+    """Returns the expression of an item, without its alias."""
     found: exp.Expression = item.this if isinstance(item, exp.Alias) else item
     return found

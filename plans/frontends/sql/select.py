@@ -1,7 +1,7 @@
-"""A query as a relation of the algebra: a SELECT, clause by clause, or a nest of set operations.
+"""Translates a query into a relation of the algebra: a SELECT, clause by clause, or a nest of set operations.
 
-Part of `plans.frontends.sql`. Clauses are read in the sequence in which they take effect: FROM, WHERE, GROUP BY,
-SELECT, ORDER BY, HAVING, QUALIFY, DISTINCT, LIMIT.
+Part of `plans.frontends.sql`. Clauses are read in the order in which they take effect: FROM, WHERE, GROUP BY, SELECT,
+ORDER BY, HAVING, QUALIFY, DISTINCT, LIMIT.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from plans.stack import MAX_NESTING, with_room
 def read(
     node: exp.Expression, scope: Scope, *, around: bool = False, unique: bool = True, typed: bool = True
 ) -> Relation:
-    """Returns the relation that a query in a scope is.
+    """Returns the relation of a query in a scope.
 
-    `around`: it may read the columns of the scope; its aliases differ from those of the scope then. `unique`: its
-    columns must have different names. `typed`: none may be NULL without a type.
+    `around`: it may read the columns of the scope, and its aliases then differ from those of the scope. `unique`: its
+    columns must have different names. `typed`: no column may be NULL without a type.
     """
     node, inner = unwrapped(node), _inside(scope, around)
     if isinstance(node, exp.SetOperation):
@@ -67,10 +67,10 @@ def flatten(
     wish: str = "rows",
     apart: bool = False,
 ) -> Frame:
-    """Returns the join core that a flat SELECT is, for the frame of the scope.
+    """Returns the join core of a flat SELECT, for the frame of the scope.
 
-    `wish`: what the rows below a window function should be called. `apart`: for a frame of its own, whose aliases meet
-    no others unless it reads what is around. The other arguments are those of `read`.
+    `wish`: the preferred name of the rows below a window function. `apart`: for a frame of its own, whose aliases are
+    independent unless it reads the outer query. The other arguments are those of `read`.
     """
     node = unwrapped(node)
     if not isinstance(node, exp.Select):
@@ -96,7 +96,7 @@ def _inside(scope: Scope, around: bool) -> Scope:
 
 
 def _noted(relation: Relation, scope: Scope) -> Relation:
-    """Returns a relation with what was noted of the text."""
+    """Returns a relation with the notes and warnings about the text."""
     warnings = tuple(scope.reading.warnings.values())
     if isinstance(relation, Query):
         return replace(relation, notes=tuple(scope.reading.notes), warnings=warnings)
@@ -108,10 +108,10 @@ def _noted(relation: Relation, scope: Scope) -> Relation:
 
 @dataclass
 class _Part:
-    """What one grouping of a SELECT contributes: rows, and what is selected of them.
+    """The result of one grouping of a SELECT: its rows, and the selected columns.
 
     Without window functions `selected` are columns of the rows. With them, the rows have the columns `windows.below`,
-    and what is selected is over those.
+    and the selected expressions are over those.
     """
 
     scope: Scope
@@ -131,14 +131,14 @@ class _Part:
 
 
 class _Checks(NamedTuple):
-    """What is asked of output columns."""
+    """The requirements on output columns."""
 
     unique: bool
     typed: bool
 
 
 def _parts(node: exp.Select, inner: Scope, checks: _Checks) -> list[_Part]:
-    """Returns the parts of a SELECT: several for GROUPING SETS, which differ in what they group by."""
+    """Returns the parts of a SELECT: several for GROUPING SETS, which differ in their grouping keys."""
     node = lifted(node, inner)
     scope = _from_where(node, inner)
     if not grouped(node):
@@ -152,8 +152,8 @@ def _parts(node: exp.Select, inner: Scope, checks: _Checks) -> list[_Part]:
 
 
 def _from_where(node: exp.Select, scope: Scope) -> Scope:
-    """Adds FROM and WHERE to the frame; the scope that the rest of the SELECT sees. Names of what is selected are
-    replaced by what they mean."""
+    """Adds FROM and WHERE to the frame, and returns the scope of the rest of the SELECT. Aliases of the SELECT list are
+    replaced by their expressions."""
     if scope.depth > MAX_NESTING:
         raise scope.text.error(f"subqueries are nested more than {MAX_NESTING} deep", node, "leave some of them out")
     scope = replace(scope, ctes=with_clause(node, scope))
@@ -176,7 +176,7 @@ def _from_where(node: exp.Select, scope: Scope) -> Scope:
 
 
 def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Checks, several: bool) -> _Part:
-    """Returns what is selected of the rows of one grouping, or of the rows of FROM."""
+    """Returns the part of a SELECT for one grouping, or for the rows of FROM."""
     groups = None if grouping is None else Groups(node, scope, grouping)
 
     def plain(part: exp.Expression, meaning: Meaning | None = None) -> Expr:
@@ -218,7 +218,7 @@ def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, checks: _Ch
 
 
 def _check_names(order: exp.Order, selected: Columns, scope: Scope) -> None:
-    """Refuses an ORDER BY without effect that names what there is not."""
+    """Raises PlanError if an ORDER BY without effect refers to an unknown name."""
     shown = {item.name.lower() for item in selected.items}
     for column in nodes(order, exp.Column):
         if column.parent_select is order.parent and (column.table or column.name.lower() not in shown):
@@ -226,7 +226,7 @@ def _check_names(order: exp.Order, selected: Columns, scope: Scope) -> None:
 
 
 def _aliases(items: list[Item], scope: Scope) -> Meaning:
-    """Returns what names mean that HAVING may use for what is selected."""
+    """Returns the meaning of aliases of the SELECT list that HAVING may use."""
     named = {item.name.lower(): item.expr for item in items if isinstance(item.node, exp.Alias)}
 
     def meaning(part: exp.Expression) -> Expr | None:
@@ -237,7 +237,7 @@ def _aliases(items: list[Item], scope: Scope) -> Meaning:
 
 
 def _listed(node: exp.Select, scope: Scope, grouped: bool) -> Iterator[tuple[str, exp.Expression, Expr | None]]:
-    """Yields what is selected: name, item and, of the columns that * stands for, the value."""
+    """Yields the selected items: name, item and, for the columns of *, the value."""
     for index, item in enumerate(node.expressions):
         star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
         if not isinstance(star, exp.Star):
@@ -256,7 +256,7 @@ _MODIFIERS = ("except_", "replace", "rename")
 def _modified(
     star: exp.Star, listed: list[tuple[str, exp.Expression, Expr | None]], scope: Scope
 ) -> Iterator[tuple[str, exp.Expression, Expr | None]]:
-    """Yields the columns that * stands for, without those in EXCEPT, with what REPLACE and RENAME say of others."""
+    """Yields the columns of * without those in EXCEPT, and with the expressions and names of REPLACE and RENAME."""
     left_out = {one.name.lower(): one for one in star.args.get("except_") or ()}
     replaced = {one.alias.lower(): one for one in star.args.get("replace") or ()}
     renamed = {one.this.name.lower(): one for one in star.args.get("rename") or ()}
@@ -295,7 +295,7 @@ def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
 
 
 def _fields(item: exp.Column, scope: Scope) -> list[tuple[str, Expr]] | None:
-    """Returns the fields of a struct, for `column.*`; None if what stands before the point is a table."""
+    """Returns the fields of a struct, for `column.*`, or None if the qualifier is a table."""
     *table, name = (part.name for part in item.parts[:-1])
     found = scope.relation(table[-1] if table else name)
     if (found is None or name.lower() not in found.columns) if table else (found is not None or not scope.lookup(name)):
@@ -310,7 +310,7 @@ def _fields(item: exp.Column, scope: Scope) -> list[tuple[str, Expr]] | None:
 
 
 def _numbered(items: list[Item], scope: Scope) -> list[Item]:
-    """Returns the columns of the result, those with a number that have the name of another one."""
+    """Returns the columns of the result, with numbers appended to repeated names."""
     names = Names({item.name.lower() for item in items})
     seen: set[str] = set()
     found = []
@@ -324,7 +324,8 @@ def _numbered(items: list[Item], scope: Scope) -> list[Item]:
 
 
 def _check_outputs(items: list[Item], scope: Scope, checks: _Checks) -> None:
-    """Refuses output columns without a type, with the name of another one, or with a name of a delta's own."""
+    """Raises PlanError for output columns without a type, with repeated names, or with the name of a column of
+    deltas."""
     seen: set[str] = set()
     for item in items:
         if checks.typed and item.expr.type == "null":
@@ -360,7 +361,7 @@ def _selected(node: exp.Select, inner: Scope, checks: _Checks) -> tuple[Relation
 
 
 def _united(parts: list[_Part], distinct: bool) -> Relation:
-    """Returns the rows of all parts."""
+    """Returns the union of the rows of all parts."""
     rows = [part.rows() for part in parts]
     if len(rows) == 1:
         return rows[0]
@@ -371,7 +372,7 @@ def _united(parts: list[_Part], distinct: bool) -> Relation:
 
 
 def _over(parts: list[_Part], frame: Frame, wish: str) -> Frame:
-    """Returns a frame over the rows with their window functions, with what is selected of them."""
+    """Returns a frame over the rows with their window functions, and with the selected columns."""
     first = parts[0]
     assert first.windows is not None
     names = first.windows.joined(_united(parts, False), frame, wish)

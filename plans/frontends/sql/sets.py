@@ -1,4 +1,4 @@
-"""UNION, EXCEPT and INTERSECT: a nest of them as one function of its branches. Part of `plans.frontends.sql`."""
+"""UNION, EXCEPT and INTERSECT: a nest of them becomes one function of its branches. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def nest(node: exp.SetOperation, scope: Scope) -> Relation:
 
 
 def _by_name(branches: _Branches, scope: Scope) -> _Branches:
-    """Returns branches with the columns of all, in the order in which their names are first met: NULL where one has
-    none."""
+    """Returns the branches with the columns of all branches, in the order of their first occurrence. A missing column
+    is NULL."""
     names: dict[str, str] = {}
     for relation, place in branches:
         own = [name.lower() for name, _ in relation.outputs]
@@ -74,7 +74,7 @@ def _by_name(branches: _Branches, scope: Scope) -> _Branches:
 
 
 def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bool) -> Function:
-    """Adds the branches that a branch is, which are one if columns are found by name; their function of
+    """Adds the branches of a branch, which stays one if columns are matched by name, and returns their function of
     multiplicities."""
     while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
         scope = replace(scope, ctes=with_clause(node, scope))
@@ -94,11 +94,11 @@ def _branch(node: exp.Expression, scope: Scope, branches: _Branches, by_name: bo
 
 
 def _operation(node: exp.SetOperation, scope: Scope, branches: _Branches) -> Function:
-    """Adds the branches of a nest; their function of multiplicities."""
+    """Adds the branches of a nest, and returns their function of multiplicities."""
     chain: list[tuple[exp.SetOperation, Scope]] = []
     outermost, inner, by_name = node, scope, bool(node.args.get("by_name"))
     left: exp.Expression = node
-    while isinstance(left, exp.SetOperation) and (left is node or not limited(left)):  # A - B - C lean to the left
+    while isinstance(left, exp.SetOperation) and (left is node or not limited(left)):  # A - B - C is left-associative
         if bool(left.args.get("by_name")) != by_name:
             break
         inner = replace(inner, ctes=with_clause(left, inner))
@@ -128,21 +128,21 @@ def _over(relation: Relation, scope: Scope) -> Query:
 
 
 def _run(operator: str, first: Function, rights: list[Function]) -> Function:
-    """Returns `first` and others with one operator between all, as a tree of little depth: A - B - C is A - (B + C)."""
+    """Returns `first` and others with one operator between all, as a balanced tree: A - B - C is A - (B + C)."""
     if operator.startswith("except"):
         return (operator, first, balanced(operator.replace("except", "union"), rights))
     return balanced(operator, [first, *rights])
 
 
 def _is_union(function: Function) -> bool:
-    """Returns whether there is nothing but UNION ALL in a function of branches."""
+    """Returns whether a function of branches consists only of UNION ALL."""
     return isinstance(function, int) or (
         function[0] == "union_all" and all(_is_union(part) for part in function[1:] if not isinstance(part, str))
     )
 
 
 def _moved(function: Function, by: int) -> Function:
-    """Returns a function of branches that stand `by` places further on."""
+    """Returns a function of branches with the numbers of the branches increased by `by`."""
     if isinstance(function, int):
         return function + by
     return (function[0], *(part if isinstance(part, str) else _moved(part, by) for part in function[1:]))

@@ -1,4 +1,4 @@
-"""Properties of a query that depend on its form alone, not on names. Part of `plans.frontends.sql`."""
+"""Properties of a query that depend only on its syntax, not on names. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from plans.frontends.sql.groups.aggregates import aggregates
 from plans.frontends.sql.text.made import nodes
 
 CLAUSES = ("order", "limit", "offset")
-"""The clauses that order rows, and pick some of them."""
+"""The clauses that order rows and pick some of them."""
 
 
 def unwrapped(node: exp.Expression) -> exp.Expression:
-    """Returns the query that stands in parentheses."""
+    """Returns the query inside parentheses."""
     while isinstance(node, (exp.Subquery, exp.Paren)):
         node = node.this
     return node
 
 
 def limited(node: Any) -> bool:
-    """Returns whether a query picks rows by their order."""
+    """Returns whether a query has LIMIT or OFFSET."""
     return bool(node.args.get("limit") or node.args.get("offset"))
 
 
@@ -39,7 +39,7 @@ def grouped(node: exp.Select) -> bool:
 
 
 def flat(node: exp.Expression) -> bool:
-    """Returns whether a query can be flattened into the one around it: a SELECT without aggregates and outer joins."""
+    """Returns whether a query can be flattened into the outer one: a SELECT without aggregates and outer joins."""
     if not isinstance(node, exp.Select) or limited(node):
         return not isinstance(node, exp.SetOperation) and not limited(node)
     if grouped(node):
@@ -51,7 +51,7 @@ def flat(node: exp.Expression) -> bool:
 
 
 def tables_in(node: exp.Expression) -> exp.Expression | None:
-    """Returns the table, or the join, that parentheses in FROM stand around; None if it is a query, or there are no
+    """Returns the table, or the join, inside parentheses in FROM; None if it is a query, or if there are no
     parentheses."""
     inner = node
     while isinstance(inner, (exp.Subquery, exp.Paren)):
@@ -63,7 +63,7 @@ def tables_in(node: exp.Expression) -> exp.Expression | None:
 
 
 def joins_of(node: exp.Expression) -> list[exp.Join]:
-    """Returns the joins of a FROM clause, or of one in parentheses: those in further parentheses, too."""
+    """Returns the joins of a FROM clause, including those in parentheses."""
     found: list[exp.Join] = []
     todo = [node]
     while todo:
@@ -77,8 +77,8 @@ def joins_of(node: exp.Expression) -> list[exp.Join]:
 
 
 def hoisted(root: exp.Expression) -> exp.Expression:
-    """Returns a syntax tree in which parentheses around a query carry no ORDER BY and LIMIT: the query inside of them
-    does, unless it has its own."""
+    """Moves ORDER BY and LIMIT from parentheses into the query inside them, unless that query has its own. Returns the
+    tree."""
     for node in nodes(root, exp.Subquery):
         inner = node.this
         plain = isinstance(inner, exp.Query) and not (_ordered(inner) or node.alias or node.args.get("joins"))
@@ -90,7 +90,7 @@ def hoisted(root: exp.Expression) -> exp.Expression:
 
 
 def conjuncts(node: exp.Expression) -> list[exp.Expression]:
-    """Returns the parts of a condition that AND ties together, in their order."""
+    """Returns the operands of AND in a condition, in their order."""
     found: list[exp.Expression] = []
     todo: list[Any] = [node]
     while todo:

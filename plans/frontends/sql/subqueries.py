@@ -1,7 +1,7 @@
-"""Subqueries whose rows do not multiply: sources that are joined as semi-joins, anti joins or marks.
+"""Subqueries that must not multiply rows: sources that are joined as semi-joins, anti joins or marks.
 
-Part of `plans.frontends.sql`. A subquery is read once: as a `Frame` where it can be flattened, or else as a
-relation of its own, which is tied to the query around it by columns. What is asked of it is a function of that.
+Part of `plans.frontends.sql`. A subquery is read once: as a `Frame` if it can be flattened, or else as a derived
+relation, which equalities of columns connect with the outer query. The functions here derive its uses from that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plans.queries.dependent import Dependent, dependent
 
 @dataclass(frozen=True)
 class Subquery:
-    """A subquery that was read: a frame, whose `crossing` conditions read the query around it, or a relation."""
+    """A subquery that was read: a frame, whose `crossing` conditions read the outer query, or a relation."""
 
     node: exp.Expression
     frame: Frame | None
@@ -34,13 +34,13 @@ class Subquery:
 
     @property
     def outputs(self) -> tuple[Expr, ...]:
-        """Returns the values of a frame's select list."""
+        """Returns the values of a frame's SELECT list."""
         assert self.frame is not None
         return tuple(expr for _, expr in self.frame.outputs)
 
     @property
     def correlated(self) -> bool:
-        """Returns whether it reads the query around it."""
+        """Returns whether the subquery reads the outer query."""
         if self.frame is None:
             return self.relation is not None and bool(self.relation.ties)
         read = {_alias(name) for expr in self.outputs for name in expr.columns}
@@ -48,7 +48,7 @@ class Subquery:
 
 
 def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subquery:
-    """Returns a subquery of the scope; if it only `exists`, its outputs do not matter."""
+    """Returns a subquery of the scope. With `exists`, its outputs are irrelevant."""
     body = unwrapped(body)
     if not flat(body):
         return Subquery(body, None, _apart(body, scope))
@@ -58,7 +58,7 @@ def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subque
 
 
 def _apart(body: exp.Expression, scope: Scope) -> Dependent:
-    """Returns a subquery that is a relation of its own, with columns for what it reads of the query around it."""
+    """Returns a subquery as a derived relation, with columns for the values of the outer query that it reads."""
     try:
         relation = scope.reading.read(body, scope, unique=False)
     except PlanError:
@@ -67,7 +67,7 @@ def _apart(body: exp.Expression, scope: Scope) -> Dependent:
 
 
 def tied(relation: Relation, node: exp.Expression, scope: Scope) -> Dependent:
-    """Returns a relation that may read the query around it as one of its own."""
+    """Returns a relation that may read the outer query as one without parameters."""
     frame = scope.frame
 
     def rows(parameters: tuple[Expr, ...]) -> Query:
@@ -82,8 +82,8 @@ def tied(relation: Relation, node: exp.Expression, scope: Scope) -> Dependent:
 
 
 def of_whole(found: Dependent, frame: Frame) -> tuple[Source, tuple[Expr, ...]]:
-    """Returns aggregates without GROUP BY that are tied to the query around them: a source, and their values, which are
-    there where it has no row."""
+    """Returns correlated aggregates without GROUP BY: a source, and their values, which exist even if the source has no
+    row."""
     group = found.relation
     assert isinstance(group, Group), "aggregates are a group"
     if group.having is not None:
@@ -104,14 +104,14 @@ _COUNTS = ("count", "regr_count")
 
 
 def parted(conditions: list[Expr] | tuple[Expr, ...], aliases: set[str]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """Returns the conditions over these sources alone, and those that read the query around them."""
+    """Returns the conditions over these sources alone, and those that read the outer query."""
     parts = [part for given in conditions for part in given.conjuncts()]
     own = tuple(one for one in parts if {_alias(name) for name in one.columns} <= aliases)
     return own, tuple(one for one in parts if one not in own)
 
 
 def semi_joined(sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> None:
-    """Adds EXISTS, or with values `mine` IN, as a semi-join."""
+    """Adds EXISTS, or, with values `mine`, IN, as a semi-join."""
     frame, group = scope.frame, scope.frame.names.group()
     if sub.frame is not None:
         frame.merge(sub.frame, group)
@@ -125,7 +125,7 @@ def semi_joined(sub: Subquery, mine: list[Expr] | None, node: exp.Expression, sc
 
 
 def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tuple[Expr, ...], tuple[Expr, ...]]:
-    """Returns the source that a relation is, its columns, and the conditions that tie it to the query around it."""
+    """Returns the source of a relation, its columns, and the conditions that connect it with the outer query."""
     if found.ties and found.whole:
         message = "aggregates without GROUP BY always have a row, which this subquery asks for"
         raise scope.text.error(message, sub.node, "compare with the subquery as a value")
@@ -135,7 +135,7 @@ def _derived(sub: Subquery, found: Dependent, scope: Scope) -> tuple[Source, tup
 
 
 def attached(join: str, sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> Source:
-    """Returns the source of an anti join or a mark: the subquery's rows, and as `on` what they have to fulfil.
+    """Returns the source of an anti join or a mark: the rows of the subquery, with the join conditions as `on`.
 
     `mine` are the values that its columns must equal, None for EXISTS.
     """
@@ -152,9 +152,9 @@ def attached(join: str, sub: Subquery, mine: list[Expr] | None, node: exp.Expres
 
 
 def exposed(join: str, sub: Subquery, further: tuple[Expr, ...], scope: Scope) -> Source:
-    """Returns the rows of a frame as a relation, with the columns that conditions with the query around it read.
+    """Returns the rows of a frame as a relation, with the columns that conditions with the outer query read.
 
-    `further` conditions are the frame's, too.
+    `further` are additional conditions of the frame.
     """
     frame = sub.frame
     assert frame is not None
@@ -179,7 +179,7 @@ def exposed(join: str, sub: Subquery, further: tuple[Expr, ...], scope: Scope) -
 def equalities(
     mine: list[Expr] | None, theirs: tuple[Expr, ...], node: exp.Expression, scope: Scope
 ) -> tuple[Expr, ...]:
-    """Returns the equalities that IN stands for."""
+    """Returns the equalities of IN."""
     if mine is None:
         return ()
     if len(mine) != len(theirs):
@@ -189,12 +189,13 @@ def equalities(
 
 
 def unknown(mine: Expr, theirs: Expr) -> Expr:
-    """Returns when one of the two values that IN compares is NULL."""
+    """Returns the condition that one of the two values that IN compares is NULL."""
     return call("or", call("isnull", mine), call("isnull", theirs))
 
 
 def certain(sub: Subquery, mine: Expr, place: int, scope: Scope) -> bool:
-    """Returns True if neither a value nor any in a column of a subquery can be NULL: nothing is unknown then."""
+    """Returns True if neither a value nor a column of a subquery can be NULL, so that their comparison is never
+    unknown."""
     schema = scope.reading.schema
     if sub.frame is None or not scope.frame.never_null(mine, schema):
         return False
@@ -224,7 +225,7 @@ def columns_of(source: Source) -> tuple[Expr, ...]:
 
 
 def _of_one(body: exp.Expression) -> exp.Expression:
-    """Returns a subquery of which only existence matters, with a constant for its outputs."""
+    """Returns a subquery, of which only existence matters, with a constant as its output."""
     if not isinstance(body, exp.Select) or body.args.get("distinct"):
         return body
     made: exp.Expression = body.copy().select(exp.Literal.number(1), append=False)
@@ -236,7 +237,8 @@ def _alias(name: str) -> str:
 
 
 def sides(condition: Expr, aliases: set[str]) -> Iterator[Expr]:
-    """Yields what a condition reads of these sources: one side of an equality, or else every column."""
+    """Yields the expressions over these sources that a condition reads: one side of an equality, or else every
+    column."""
     if condition.op in ("eq", "nseq"):
         for side, other in (condition.args, condition.args[::-1]):
             inside = {_alias(name) for name in side.columns}

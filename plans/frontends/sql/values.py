@@ -1,6 +1,6 @@
-"""Scalar expressions with what a scope says of them: columns, and EXISTS, IN and subqueries of one row as values.
+"""Scalar expressions in a scope: columns, and EXISTS, IN and subqueries of one row as values.
 
-Part of `plans.frontends.sql`. A value that a subquery has is a column of a source that joins the frame of the scope.
+Part of `plans.frontends.sql`. The value of a subquery is a column of a source that is added to the frame of the scope.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from plans.queries.algebra import FOUND, Group, Query, Source, replaced, unused
 from plans.queries.single import joined_as_value
 
 Meaning = Callable[[exp.Expression], Expr | None]
-"""What a part of an expression means beside what it is in its scope: None for all that has no further meaning."""
+"""Translates a part of an expression that has a special meaning, or returns None."""
 
 
 def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -> Expr:
-    """Returns a scalar expression, with what its subqueries need added to the frame of the scope."""
+    """Returns a scalar expression. Adds the sources of its subqueries to the frame of the scope."""
     for literal in double_quoted(node, scope.text.text):
         scope.warn(literal)
 
@@ -54,7 +54,8 @@ def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -
 
 
 def clock(node: exp.Expression, scope: Scope) -> Expr | None:
-    """Returns what NOW(), CURRENT_DATE and their kin are, with the clock added to the frame; None for other nodes."""
+    """Returns the value of NOW(), CURRENT_DATE and similar functions, and adds the clock to the frame; None for other
+    nodes."""
     type_ = None
     if isinstance(node, exp.Column) and not node.table and not scope.lookup(node.name):
         type_ = _CLOCKS.get(node.name.lower()) if node.name.lower() == "localtimestamp" else None  # written as a name
@@ -84,19 +85,20 @@ _CLOCKS = {
 
 
 def compared(node: exp.In, scope: Scope) -> list[Expr]:
-    """Returns the values on the left of IN."""
+    """Returns the values on the left side of IN."""
     left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.unnest()]
     return [scalar(part, scope) for part in left]
 
 
 def _mark(source: Source, scope: Scope) -> Expr:
-    """Returns the column of a mark, which joins the frame."""
+    """Returns the column of a mark, whose source is added to the frame."""
     scope.frame.sources.append(source)
     return col(f"{source.alias}.{FOUND}", "bool")
 
 
 def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
-    """Returns the value of EXISTS, or of `mine IN (...)`: TRUE, FALSE, or NULL where only a NULL could be equal."""
+    """Returns the value of EXISTS, or of `mine IN (...)`: TRUE, FALSE, or NULL if no value is equal and a NULL is
+    compared."""
     if isinstance(node, exp.Exists):
         return _mark(subqueries.attached("mark", subqueries.subquery(node.this, scope, True), None, node, scope), scope)
     mine = compared(node, scope)
@@ -120,9 +122,9 @@ def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
 
 
 def _one_value(node: exp.Expression, scope: Scope) -> Expr:
-    """Returns the value of a subquery of one row; NULL where it has none.
+    """Returns the value of a subquery of one row, or NULL if the subquery is empty.
 
-    It may read the query around it. It is watched, unless it is certain that it has no second row.
+    It may read the outer query. A second row is an error at run time, unless it is certain that there is none.
     """
     sub, text = subqueries.subquery(unwrapped(node), scope), scope.text
     found = sub.relation
@@ -152,14 +154,14 @@ def _of_frame(sub: subqueries.Subquery, scope: Scope) -> Expr:
     names = {} if value in read else {value: name}
     for one in read:
         for side in subqueries.sides(one, aliases):
-            wish = side.value.partition(".")[2] if side.op == "col" else f"k{len(names)}"  # refusals show it
+            wish = side.value.partition(".")[2] if side.op == "col" else f"k{len(names)}"  # error messages show it
             names.setdefault(side, unused(wish, names.values()))
     there = {} if value not in read else {TRUE: unused("there", names.values())}
     outputs = tuple((name, expr) for expr, name in {**names, **there}.items())
     keys = tuple(sub.frame.keys)
     relation = Query(scope.text.text, tuple(sub.frame.sources), sub.own, outputs, False, keys)
     around = {c: cast(NULL, c.type) for one in sub.crossing for c in one.postorder() if _outside(c, aliases)}
-    known = tuple(replaced(one, around) for one in sub.crossing)  # what is around has one value for one row there
+    known = tuple(replaced(one, around) for one in sub.crossing)  # each outer value is constant for one outer row
     join = joined_as_value(replace(relation, conditions=(*sub.own, *known)))
     source = scope.frame.derived(relation, "value")
     theirs = {expr: source.qualified(name) for expr, name in names.items()}
